@@ -1,0 +1,30 @@
+"""What can go wrong, by name. No message carries a value that was computed from private rows."""
+
+
+class PrivacyError(Exception):
+    """Base class: a call was refused, or stopped, because its privacy guarantee would not hold."""
+
+
+class ModelRefusedError(PrivacyError):
+    """The model cannot be sampled privately; raised before any draw is made.
+
+    Parameters
+    ----------
+    what : str
+        What was found, with the name of the variable.
+    why : str
+        Why it would leak or make the stated guarantee wrong.
+    fix : str
+        What to do about it.
+    """
+
+    def __init__(self, what: str, why: str, fix: str):
+        super().__init__(f"{what}\n  Why this is refused: {why}\n  How to fix it: {fix}")
+        self.what, self.why, self.fix = what, why, fix
+
+    def __reduce__(self):
+        return type(self), (self.what, self.why, self.fix)
+
+
+class BudgetError(PrivacyError):
+    """A chain, an iteration or a call would go beyond the (epsilon, delta) that was declared."""

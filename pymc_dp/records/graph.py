@@ -1,0 +1,187 @@
+"""Graph surgery on a log-likelihood: coupling checks removed, rows subset, slow forms rewritten.
+
+Nothing in this file evaluates a graph or looks at a value, apart from the sizes of constants.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph, SymbolicOp
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors, toposort
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import Switch
+from pytensor.tensor.basic import Alloc, AllocEmpty
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import softplus
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+
+# Position of the first input of each Op that says a size rather than a value.
+_SIZE_INPUTS_FROM = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
+
+
+def _rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
+    """Outputs of `node` for other inputs, whose static shapes may differ."""
+    if isinstance(node.op, SymbolicOp):
+        out = node.op(*inputs)
+        return list(out) if isinstance(out, list | tuple) else [out]
+    return node.clone_with_new_inputs(inputs, strict=False).outputs
+
+
+def flatten(outputs: Sequence[Variable]) -> list[Variable]:
+    """Drop every `CheckAndRaise` and inline every `OpFromGraph`.
+
+    A check's condition is an ``all()`` over rows: one bad record would change the value of all rows.
+    Without it only that record's row becomes NaN. Valid values are the same. `OpFromGraph` hides
+    shapes (and checks) in its inner graph.
+    """
+    memo: dict[Variable, Variable] = {}
+    for node in toposort(outputs):
+        inputs = [memo.get(i, i) for i in node.inputs]
+        if isinstance(node.op, CheckAndRaise):
+            memo[node.outputs[0]] = inputs[0]
+        elif isinstance(node.op, OpFromGraph) and not isinstance(node.op, SymbolicOp):
+            inner = flatten(node.op.fgraph.outputs)
+            replaced = clone_replace(inner, dict(zip(node.op.fgraph.inputs, inputs, strict=True)))
+            memo.update(zip(node.outputs, replaced, strict=True))
+        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))
+    return [memo.get(out, out) for out in outputs]
+
+
+def data_leaves(outputs: Iterable[Variable]) -> list[Variable]:
+    """Constants and shared variables that the graph reads, in a stable order."""
+    leaves = (v for v in ancestors(list(outputs)) if v.owner is None)
+    return [v for v in dict.fromkeys(leaves) if isinstance(v, Constant | SharedVariable)]
+
+
+def leaf_value(leaf: Variable) -> np.ndarray:
+    """The array behind a constant or shared variable, not copied."""
+    if isinstance(leaf, SharedVariable):
+        return leaf.get_value(borrow=True)
+    return cast(Constant, leaf).data
+
+
+def axes_of_length(leaf: Variable, n: int) -> list[int]:
+    """Axes of a data leaf that have length `n`."""
+    return [axis for axis, size in enumerate(np.shape(leaf_value(leaf))) if size == n]
+
+
+class _Sizes:
+    """Rewrites the size inputs of shape-making Ops: wherever it says `n`, say `size` instead."""
+
+    def __init__(self, n: int, size: Variable, values: Mapping[Variable, Variable]):
+        self.n, self.size, self.values = n, size, values
+        self.memo: dict[Variable, Variable] = {}
+
+    def __call__(self, var: Variable) -> Variable:
+        if var not in self.memo:
+            self.memo[var] = self._resized(var)
+        return self.memo[var]
+
+    def _resized(self, var: Variable) -> Variable:
+        if var in self.values:
+            return self.values[var]
+        node = var.owner
+        if node is None:
+            if not isinstance(var, Constant | SharedVariable):
+                return var
+            value = np.asarray(leaf_value(var))
+            if value.dtype.kind not in "iu" or value.ndim > 1 or not np.any(value == self.n):
+                return var
+            if value.ndim == 0:
+                return self.size
+            return pt.stack([self.size if v == self.n else pt.constant(int(v)) for v in value])
+        if isinstance(node.op, Shape | Shape_i):
+            return var  # of a tensor that keeps its own size; one that is subset is in `values`
+        inputs = [self(i) for i in node.inputs]
+        if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+            return var
+        return _rebuilt(node, inputs)[node.outputs.index(var)]
+
+
+def take(root: Variable, axis: int, index: Variable) -> Variable:
+    """Entries `index` of a data leaf along `axis`."""
+    return root[(slice(None),) * axis + (index,)]  # type: ignore[index]
+
+
+def subset(
+    outputs: Sequence[Variable], roots: Mapping[Variable, int], n: int, index: Variable
+) -> list[Variable]:
+    """The same rows, computed for the records `index` only.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+        Flattened (see `flatten`) per-record terms, records on the first axis.
+    roots : mapping of Variable to int
+        Data leaves that hold one entry a record, and the axis the records are on.
+    n : int
+        Number of records.
+    index : Variable
+        Integer vector of record positions.
+
+    Returns
+    -------
+    list of Variable
+        Terms with ``index.shape[0]`` rows. They read no other record, so that the cost of evaluating
+        them does not depend on `n`; whether they equal the rows of `outputs` is for the caller to verify.
+    """
+    taken = {root: take(root, axis, index) for root, axis in roots.items()}
+    return replace_records(outputs, taken, n, index.shape[0])  # type: ignore[attr-defined]
+
+
+def replace_records(
+    outputs: Sequence[Variable], replacements: Mapping[Variable, Variable], n: int, size: Variable
+) -> list[Variable]:
+    """Rebuild the graph on other record roots, with `size` records where it said `n`."""
+    memo: dict[Variable, Variable] = dict(replacements)
+    sizes = _Sizes(n, size, memo)
+    for node in toposort(outputs):
+        first_size = _SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
+        inputs = [sizes(old) if i >= first_size else memo.get(old, old) for i, old in enumerate(node.inputs)]
+        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))
+    return [memo.get(out, out) for out in outputs]
+
+
+@node_rewriter([Elemwise])
+def _switch_inside(fgraph, node):
+    """``switch(c, f(a), f(b)) -> f(switch(c, a, b))``: evaluate the expensive `f` once a row."""
+    if not isinstance(node.op.scalar_op, Switch):
+        return None
+    condition, yes, no = node.inputs
+    if yes.owner is None or no.owner is None:
+        return None
+    op = yes.owner.op
+    if not isinstance(op, Elemwise) or op != no.owner.op or len(yes.owner.inputs) != 1:
+        return None
+    return [op(pt.switch(condition, yes.owner.inputs[0], no.owner.inputs[0]))]
+
+
+@node_rewriter([softplus])
+def _branch_free_softplus(fgraph, node):
+    """``softplus(u) -> max(u, 0) + softplus(-|u|)``, whose argument is always on one side."""
+    (u,) = node.inputs
+    if u.owner is not None and u.owner.op == pt.neg and u.owner.inputs[0].owner is not None:
+        if u.owner.inputs[0].owner.op == pt.abs:
+            return None
+    return [pt.maximum(u, 0) + softplus(-pt.abs(u))]
+
+
+def simplify(outputs: Sequence[Variable]) -> list[Variable]:
+    """Put the rows into a form that costs less to evaluate, with the same values.
+
+    PyTensor's own canonical and stable forms first, then a switch between two values of one function becomes
+    one evaluation of that function.
+    """
+    graph = rewrite_graph(list(outputs), include=("canonicalize", "stabilize"), clone=True)
+    return rewrite_graph(
+        graph, include=(), custom_rewrite=in2out(_switch_inside, ignore_newtrees=False), clone=False
+    )

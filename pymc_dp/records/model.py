@@ -1,0 +1,362 @@
+"""Reads a PyMC model as records: log-likelihood rows, log-prior, a flat vector of parameters."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
+
+from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.records import checks, graph
+from pymc_dp.records.sums import FullBatch
+
+
+class RecordModel:
+    """A PyMC model seen as n records and d parameters.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Any model whose likelihood is a product over records, records on the first axis of every observed variable.
+    privacy_unit : array_like, shape (n_rows,), optional
+        Identifier of the person (or other unit) that each row belongs to. The log-likelihoods of a
+        unit's rows are added before they are clipped. Default: each row is a unit.
+    exclude_deterministics : collection of str
+        Deterministics that read private rows and that will not be released.
+    compile_kwargs : dict, optional
+        Passed to `pytensor.function`; as in `pm.sample`.
+
+    Attributes
+    ----------
+    n : int
+        Number of privacy units.
+    n_rows : int
+        Number of rows.
+    d : int
+        Number of unconstrained parameters.
+    value_vars : list of Variable
+        PyMC's value variables, in the order of the flat vector.
+    released_variables : list of str
+        Names that a release may contain: free variables and Deterministics that read no record.
+
+    Raises
+    ------
+    ModelRefusedError
+        The model would leak or cannot be read as records; see `pymc_dp.records.checks`.
+
+    Notes
+    -----
+    Data are not copied. `check_data` detects `pm.set_data` after construction.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model,
+        *,
+        privacy_unit: Any = None,
+        exclude_deterministics: Collection[str] = (),
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ):
+        checks.supported(model)
+        self.value_vars = list(model.value_vars)
+        self.compile_kwargs = dict(compile_kwargs or {})
+        start = model.initial_point(0)
+        self.shapes = {v.name: np.shape(start[v.name]) for v in self.value_vars}
+        self.d = int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
+        self._start = self.ravel(start)
+
+        names = [rv.name for rv in model.observed_RVs]
+        terms = _log_terms(model, model.observed_RVs, "observed variable")
+        lengths = {}
+        for rv, name, term in zip(model.observed_RVs, names, terms, strict=True):
+            checks.deterministic_likelihood(name, term)
+            shape = pt.as_tensor(model.rvs_to_values[rv]).shape.eval(mode=checks.CHECK_MODE)
+            checks.observed_term(name, term.type.ndim, shape)
+            lengths[name] = int(shape[0])
+        checks.same_records(lengths)
+        self.n_rows = next(iter(lengths.values()))
+        self.unit_of_row, self.n = _units(privacy_unit, self.n_rows)
+
+        terms = graph.flatten(terms)
+        self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
+        self._terms: list[Variable] = self._on_vector(terms)
+        self._snapshot = [
+            (leaf, leaf.get_value(borrow=True))
+            for leaf in graph.data_leaves(terms)
+            if isinstance(leaf, SharedVariable)
+        ]
+        self._roots = self._record_roots()
+        public = {leaf for leaf in graph.data_leaves(self._terms) if leaf not in self._roots}
+        priors = dict(
+            zip(
+                [v.name for v in [*model.free_RVs, *model.potentials]],
+                _log_terms(model, [*model.free_RVs, *model.potentials], "prior of"),
+                strict=True,
+            )
+        )
+        checks.nothing_else_reads_records(model, priors, self.n_rows, public, exclude_deterministics)
+        self._log_prior = self._on_vector([pt.add(*[t.sum() for t in priors.values()], 0.0)])[0]
+        self.released_variables = [rv.name for rv in model.free_RVs] + [
+            d.name for d in model.deterministics if d.name not in exclude_deterministics
+        ]
+        self.full_batch = FullBatch(
+            self._theta,
+            self._unit_rows(self._simple_rows(self._terms)),
+            self._log_prior,
+            self.n,
+            self.compile_kwargs,
+        )
+        self._verify()
+
+    # parameters as one flat vector
+
+    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Flat unconstrained vector, shape (d,), of a PyMC point."""
+        return np.concatenate([np.ravel(point[name]) for name in self.shapes])
+
+    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """PyMC point (dict of arrays in value space) of a flat vector; a copy."""
+        point, start = {}, 0
+        for name, shape in self.shapes.items():
+            stop = start + int(np.prod(shape, dtype=int))
+            point[name] = theta[start:stop].reshape(shape).copy()
+            start = stop
+        return point
+
+    def _on_vector(self, outputs: Sequence[Variable]) -> list[Variable]:
+        replace: dict[Variable, Variable] = {}
+        start = 0
+        for value_var in self.value_vars:
+            shape = self.shapes[value_var.name]
+            stop = start + int(np.prod(shape, dtype=int))
+            part = self._theta[start] if shape == () else self._theta[start:stop].reshape(shape)
+            replace[value_var] = pt.specify_shape(part, value_var.type.shape) if shape else part
+            start = stop
+        return clone_replace(list(outputs), replace)
+
+    # the data
+
+    def check_data(self) -> None:
+        """Refuse to go on when `pm.set_data` changed the data after the functions were compiled."""
+        if any(shared.get_value(borrow=True) is not seen for shared, seen in self._snapshot):
+            raise PrivacyError(
+                "The model's data were changed (pm.set_data) after the step was made: it was checked, and its "
+                "budget planned, for other records. Make a new step."
+            )
+
+    # compiled functions
+
+    @cached_property
+    def _minibatch(self):
+        index = pt.lvector("index")
+        rows = self._simple_rows(graph.subset(self._terms, self._roots, self.n_rows, index))
+        return pytensor.function(
+            [self._theta, index], rows, on_unused_input="ignore", trust_input=True, **self.compile_kwargs
+        )
+
+    @cached_property
+    def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.unit_of_row, kind="stable")
+        return order, np.searchsorted(self.unit_of_row[order], np.arange(self.n + 1))
+
+    def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Log-likelihoods of some privacy units, at a cost that does not depend on n.
+
+        Parameters
+        ----------
+        theta : ndarray, shape (d,)
+        units : ndarray of int, shape (b,)
+            Positions in 0..n-1; repeats are allowed.
+
+        Returns
+        -------
+        ndarray, shape (b,)
+
+        Raises
+        ------
+        IndexError
+            A position outside 0..n-1 (compiled code would not notice).
+        """
+        units = np.asarray(units, dtype=np.int64)
+        if units.size and (units.min() < 0 or units.max() >= self.n):
+            raise IndexError(f"privacy units are 0..{self.n - 1}")
+        if self.unit_of_row is None:
+            return self._minibatch(theta, units)
+        order, first = self._rows_of_unit
+        lengths = first[units + 1] - first[units]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        rows = self._minibatch(theta, order[np.repeat(first[units], lengths) + within])
+        return np.add.reduceat(rows, starts[:-1]) if units.size else rows
+
+    def _simple_rows(self, terms: Sequence[Variable]) -> Variable:
+        rows = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
+        return pt.add(*graph.simplify(rows)) if len(rows) > 1 else graph.simplify(rows)[0]
+
+    def _unit_rows(self, rows: Variable) -> Variable:
+        if self.unit_of_row is None:
+            return rows
+        return pt.zeros(self.n)[self.unit_of_row].inc(rows)
+
+    # verification at construction
+
+    def _record_roots(self) -> dict[Variable, int]:
+        """Data leaves that hold one entry a record, with the axis the records are on."""
+        candidates = [
+            (leaf, axis)
+            for leaf in graph.data_leaves(self._terms)
+            for axis in graph.axes_of_length(leaf, self.n_rows)
+        ]
+        leaves = [leaf for leaf, _ in candidates]
+        if self.n_rows >= checks.AMBIGUOUS_BELOW and len(set(leaves)) == len(leaves):
+            return dict(candidates)
+        stand_ins = {leaf: leaf.type() for leaf in dict.fromkeys(leaves)}
+        function = pytensor.function(
+            [self._theta, *stand_ins.values()],
+            self._simple_rows(clone_replace(self._terms, stand_ins)),
+            mode=checks.CHECK_MODE,
+            on_unused_input="ignore",
+        )
+        values = {leaf: graph.leaf_value(leaf) for leaf in stand_ins}
+        rng = np.random.default_rng(0)
+        theta = self._start + rng.normal(scale=0.5, size=self.d)
+        with np.errstate(all="ignore"):
+            before = function(theta, *values.values())
+            roots: dict[Variable, int] = {}
+            for leaf, axis in candidates:
+                record, other = rng.choice(self.n_rows, size=2, replace=False)
+                changed = np.array(values[leaf])
+                changed[(slice(None),) * axis + (record,)] = np.take(values[leaf], other, axis=axis)
+                after = function(theta, *(values | {leaf: changed}).values())
+                if not np.any(np.delete(checks.differ(before, after), record)):
+                    roots.setdefault(leaf, axis)
+        return roots
+
+    def _verify(self) -> None:
+        """Check numerically that rows depend on their own record alone, and that no variable is per record."""
+        checks.no_per_record_latents(self.shapes, {self.n_rows, self.n}, self._moved_by)
+        rng = np.random.default_rng(0)
+        size = min(self.n_rows // 2, 64) or 1
+        try:
+            function = self._function_of_few_rows()
+        except Exception:
+            raise checks.refuse_coupled("its graph cannot be rebuilt for a few records") from None
+        here = np.arange(size)
+        any_finite = False
+        for _ in range(3):
+            theta = self._start + rng.normal(scale=0.5, size=self.d)
+            records = rng.choice(self.n_rows, size=size + 1, replace=False)
+            values = [
+                np.take(graph.leaf_value(root), records, axis=axis) for root, axis in self._roots.items()
+            ]
+            exchanged = np.concatenate([[size], here[1:]])
+            with np.errstate(all="ignore"):
+                full = self._row_values(theta)[records[:-1]]
+                try:
+                    part = function(theta, here, *values)
+                    changed = [function(theta, exchanged, *values)]
+                    changed += [
+                        function(theta, here, *_extreme(values, self._roots.values(), s)) for s in (1.0, -1.0)
+                    ]
+                except Exception:
+                    raise checks.refuse_coupled("it cannot be evaluated for a few records") from None
+            any_finite |= bool(np.any(np.isfinite(full)))
+            wrong = checks.separable(full, part, changed, 0)
+            if wrong:
+                raise checks.refuse_coupled(wrong)
+        if not any_finite:
+            raise ModelRefusedError(
+                "The log-likelihood is not finite for any record that was tried near the initial point.",
+                "the sampler could not move, and would spend its budget for nothing.",
+                "check the initial point (initval=...), the support of the likelihood and the data types.",
+            )
+
+    def _function_of_few_rows(self):
+        """Compile rows of (theta, index, *roots), the roots being a few rows that stand in for the data."""
+        index = pt.lvector("index")
+        stand_ins = {
+            root: root.type.clone(
+                shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape))
+            )()
+            for root, axis in self._roots.items()
+        }
+        taken = {root: graph.take(stand_ins[root], axis, index) for root, axis in self._roots.items()}
+        terms = graph.replace_records(self._terms, taken, self.n_rows, index.shape[0])  # type: ignore[attr-defined]
+        return pytensor.function(
+            [self._theta, index, *stand_ins.values()],
+            self._simple_rows(terms),
+            mode=checks.CHECK_MODE,
+            on_unused_input="ignore",
+        )
+
+    def _row_values(self, theta: np.ndarray) -> np.ndarray:
+        """Log-likelihood of every row (not unit), through the compiled function where that is possible."""
+        if self.unit_of_row is None:
+            return self.full_batch.rows(theta)
+        if self._check_rows is None:
+            self._check_rows = pytensor.function(
+                [self._theta],
+                self._simple_rows(self._terms),
+                mode=checks.CHECK_MODE,
+                on_unused_input="ignore",
+            )
+        return self._check_rows(theta)
+
+    _check_rows = None
+
+    def _moved_by(self, name: str, entry: int) -> np.ndarray:
+        point = self.unravel(self._start + 0.1)
+        before = self._row_values(self.ravel(point))
+        point[name].reshape(-1)[entry] += 0.5
+        after = self._row_values(self.ravel(point))
+        return checks.differ(before, after)
+
+
+def _log_terms(model: pm.Model, variables: Sequence[Variable], kind: str) -> list[Variable]:
+    """Elementwise log-density terms of `variables`, Jacobians of free variables included."""
+    try:
+        return model.logp(vars=list(variables), sum=False, jacobian=True)
+    except Exception as error:
+        names = ", ".join(repr(v.name) for v in variables)
+        raise ModelRefusedError(
+            f"PyMC cannot derive the log-density of {kind} {names} ({type(error).__name__}).",
+            "without it there is nothing to clip and to account for.",
+            "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
+        ) from None
+
+
+def _extreme(values: Sequence[np.ndarray], axes: Iterable[int], sign: float) -> list[np.ndarray]:
+    """Copy `values` with the first record's real numbers far outside the others'."""
+    out = []
+    for value, axis in zip(values, axes, strict=True):
+        value = np.array(value)
+        if value.dtype.kind == "f":
+            value[(slice(None),) * axis + (0,)] = sign * 1e3 * (1.0 + np.nanmax(np.abs(value), initial=0.0))
+        out.append(value)
+    return out
+
+
+def _units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
+    if privacy_unit is None:
+        return None, n_rows
+    ids = np.asarray(privacy_unit)
+    if ids.shape != (n_rows,):
+        raise ValueError(
+            f"privacy_unit must have one id for each of the {n_rows} rows, got shape {ids.shape}."
+        )
+    if ids.dtype.kind == "f" and not np.all(np.isfinite(ids)):
+        raise ValueError("privacy_unit contains NaN or inf: each row must belong to one unit.")
+    unique, codes = np.unique(ids, return_inverse=True)
+    if unique.size < 2:
+        raise ModelRefusedError(
+            "privacy_unit puts all rows into one unit.",
+            "nothing about a single unit can be released privately and be of use.",
+            "privacy_unit is an id for each row, equal for the rows of one person.",
+        )
+    return codes.astype(np.int64), int(unique.size)
