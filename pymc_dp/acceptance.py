@@ -1,0 +1,28 @@
+"""Acceptance tests for a noisy log-ratio."""
+
+import math
+
+
+def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
+    """Decide with the penalty test of Ceperley and Dewing (1999): accept when ``ln u < log_ratio - variance / 2``.
+
+    Parameters
+    ----------
+    log_ratio : float
+        Unbiased Gaussian estimate of ln [posterior(proposal) q(point | proposal) / posterior(point) q(proposal | point)].
+    variance : float
+        Variance of its noise.
+    exponential : float
+        A standard exponential draw; ``ln u`` is minus this.
+
+    Returns
+    -------
+    bool
+        False for NaN: a move to a point without a density is never made.
+    """
+    return -exponential < log_ratio - 0.5 * variance
+
+
+def largest_acceptance(noise_std: float) -> float:
+    """Acceptance probability of the penalty test between two points of equal density: ``erfc(s / sqrt(8))``."""
+    return math.erfc(noise_std / math.sqrt(8.0))

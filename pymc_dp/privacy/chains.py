@@ -1,0 +1,94 @@
+"""Which chains of a call have started: counted across processes, so that none runs outside the budget."""
+
+import os
+import sqlite3
+import tempfile
+import weakref
+from contextlib import closing, suppress
+
+from pymc_dp.errors import BudgetError
+
+_ADVICE = "Make a new step for a new call: each call has its own (epsilon, delta), and they add up."
+
+
+class ChainSlots:
+    """The chains that one call may run, as rows of a small SQLite file.
+
+    Parameters
+    ----------
+    chains : int
+        Number of chains the budget covers.
+
+    Notes
+    -----
+    **Privacy.** A chain takes its slot in one exclusive transaction before it reads a row, and nothing gives a slot
+    back: an interrupted chain has released something. Copies of this object, in this process or
+    another, share the file. A missing or unreadable file refuses every chain.
+    """
+
+    def __init__(self, chains: int):
+        self.chains = chains
+        handle, self.path = tempfile.mkstemp(prefix="pymc_dp_", suffix=".sqlite")
+        os.close(handle)
+        with closing(sqlite3.connect(self.path)) as db, db:
+            db.execute("CREATE TABLE slot (number INTEGER PRIMARY KEY, call TEXT, chain TEXT, tune INTEGER, draws INTEGER)")
+        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+
+    def __getstate__(self):
+        return {"chains": self.chains, "path": self.path}
+
+    def claim(self, call: str, chain: str, tune: int, draws: int) -> int:
+        """Take a slot for a chain.
+
+        Parameters
+        ----------
+        call, chain : str
+            What identifies the call of `pm.sample` and the chain in it.
+        tune, draws : int
+            Iterations of this chain; the same for all chains of a call.
+
+        Returns
+        -------
+        int
+            Number of the slot, from 0.
+
+        Raises
+        ------
+        BudgetError
+            All slots are taken, the chain belongs to another call, or the file is gone.
+        """
+        try:
+            db = sqlite3.connect(f"file:{self.path}?mode=rw", uri=True, timeout=60, isolation_level=None)
+        except sqlite3.Error as error:
+            raise BudgetError(f"The file that counts this step's chains cannot be opened. {_ADVICE}") from error
+        with closing(db):
+            try:
+                db.execute("BEGIN EXCLUSIVE")
+                taken = db.execute("SELECT call, chain, tune, draws FROM slot").fetchall()
+                refusal = self._refusal(taken, call, chain, tune, draws)
+                if refusal is None:
+                    db.execute("INSERT INTO slot VALUES (?, ?, ?, ?, ?)", (len(taken), call, chain, tune, draws))
+                db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise BudgetError(f"The file that counts this step's chains cannot be used. {_ADVICE}") from error
+        if refusal is not None:
+            raise BudgetError(f"{refusal} {_ADVICE}")
+        return len(taken)
+
+    def _refusal(self, taken: list[tuple], call: str, chain: str, tune: int, draws: int) -> str | None:
+        if any(row[0] != call for row in taken) or any(row[1] == chain for row in taken):
+            return "This step was already used in a call of pm.sample, and its budget is for one call."
+        if any(row[2:] != (tune, draws) for row in taken):
+            return "The chains of one call must have the same numbers of tuning and sampling iterations."
+        if len(taken) >= self.chains:
+            return (
+                f"The budget of this step covers {self.chains} chain(s), and one more was started: "
+                f"pass the same chains= to the step and to pm.sample."
+            )
+        return None
+
+
+def _remove(path: str, process: int) -> None:
+    if os.getpid() == process:
+        with suppress(OSError):
+            os.unlink(path)
