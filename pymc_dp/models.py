@@ -209,8 +209,9 @@ class GridPosterior:
     """Density of two parameters inside a square, normalized on a grid of 400 x 400 cells.
 
     Draws choose a cell by the density at its centre and a uniform point in it, and keep the point with
-    probability density / (density at the centre · e). That is exact wherever the log density differs by at
-    most ½ between neighbouring cells; construction fails if more than 1e-6 of the mass lies elsewhere.
+    probability density / (density at the centre · e). That is exact where no point of the cell is denser than
+    its centre by more than a factor e; construction fails if cells whose log density differs by more than one
+    from a neighbouring cell's hold more than 1e-6 of the mass.
 
     Attributes
     ----------
@@ -606,14 +607,13 @@ def logistic(
 
 
 def _mixture_lipschitz(variance: float, truncation: float, normalized: bool) -> float:
-    """Bound on the gradient norm of one record's log density; proof in docs/reference_models.md."""
-    sd = np.sqrt(variance)
-    u = 2 * truncation  # |x − θ_1|
-    excess = 0.4 * sd  # sup_t t / (1 + exp(t²/2σ²)) = .3928… σ
-    second = max(u, u / 2 + excess)
-    if normalized:
-        return float(np.hypot(2 * truncation, 2 * second) / variance)
-    return float(max(np.sqrt(2) * u, np.hypot(u + excess, u / 2 + excess)) / variance)
+    """Bound the gradient norm of one record's log density; proof in docs/reference_models.md."""
+    widest = 2 * truncation
+    bound = np.sqrt(2) * widest
+    if not normalized:
+        excess = 0.4 * np.sqrt(variance)  # sup_t t / (1 + exp(t²/2σ²)) = 0.39295… σ
+        bound = max(bound, np.hypot(widest + excess, widest / 2 + excess))
+    return float(bound / variance)
 
 
 def _mixture_log_kernel(
@@ -625,9 +625,8 @@ def _mixture_log_kernel(
     singularities are at Im x = ±πσ²/θ_2 and beyond), so it equals its Chebyshev interpolant up to rounding,
     and the sum over the data is a weighted sum over the nodes.
     """
-    height = (
-        np.pi * variance / truncation**2
-    )  # of the ellipse, for the largest |θ_2|, in units of the interval
+    # Half the height of the ellipse for the largest |θ_2|, in units of the interval.
+    height = np.pi * variance / truncation**2
     size = int(np.ceil(40 / np.arcsinh(height)))  # error of order exp(-40)
     if size > 1000:
         raise ValueError("variance is too small relative to truncation².")
@@ -702,7 +701,7 @@ def truncated_mixture(
     ReferenceModel
         Free variable ``theta`` of length 2 without transform, observed variable ``x``, posterior a
         `GridPosterior`. ``lipschitz`` holds for every x in [−c, c] and θ in the square (proof in
-        docs/reference_models.md): 6.71 for the defaults, 4.24 with ``normalized=False`` (Zhang and Zhang:
+        docs/reference_models.md): 4.24 for the defaults with either value of `normalized` (Zhang and Zhang:
         8.75).
 
     Raises
