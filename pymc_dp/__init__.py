@@ -1,3 +1,30 @@
 """Differentially private Markov chain Monte Carlo for PyMC."""
 
+from pymc_dp import metrics, models, privacy, proposals
+from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
+from pymc_dp.privacy.plan import PrivacyPlan
+from pymc_dp.privacy.plan import plan as calibrate
+from pymc_dp.report import PrivacyReport, privacy_report
+from pymc_dp.sampling import NotPrivateWarning, release, sample
+from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
+
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "BudgetError",
+    "DPPenalty",
+    "DPPenaltyMH",
+    "ModelRefusedError",
+    "NotPrivateWarning",
+    "PrivacyError",
+    "PrivacyPlan",
+    "PrivacyReport",
+    "calibrate",
+    "metrics",
+    "models",
+    "privacy",
+    "privacy_report",
+    "proposals",
+    "release",
+    "sample",
+]

@@ -6,6 +6,10 @@ from typing import Protocol
 import numpy as np
 
 
+# A move that underflows still has a positive bound, whose reciprocal does not overflow.
+SMALLEST_BOUND = 1e-290
+
+
 class Clip(Protocol):
     """Bound on one record's log-likelihood ratio, as a function of the move."""
 
@@ -30,7 +34,7 @@ class LipschitzClip:
 
     def bound(self, move: np.ndarray) -> float:
         """Bound for a displacement of shape (d,)."""
-        return self.constant * float(np.sqrt(move @ move))
+        return max(self.constant * float(np.sqrt(move @ move)), SMALLEST_BOUND)
 
     def __str__(self) -> str:
         return f"{self.constant:g} x distance moved"

@@ -1,0 +1,169 @@
+"""The privacy report: what was guaranteed, released and assumed, for a reader who was not there."""
+
+import html
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xarray import DataTree
+
+from pymc_dp.privacy.plan import PrivacyPlan, round_up
+from pymc_dp.sampling import RELEASED_GROUPS, RELEASED_STATS, facts_of
+
+DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+RELATIONS = {
+    "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
+    "add_remove": "add/remove: data sets of which one has one {unit} more",
+}
+ASSUMPTIONS = (
+    "The prior, the clip bound, the proposal, the initial values and the choice of model were made without looking at these data.",
+    "Arrays that do not have one entry a record (group-level covariates, constants) are public.",
+    "Only what dp.release returns is published; nobody sees the running time, memory or intermediate state.",
+    "Real-valued Gaussian noise is approximated by 64-bit floating-point draws of a ChaCha20 stream.",
+)
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """Report of one run; print it, show it in a notebook, or take `to_dict`.
+
+    Attributes
+    ----------
+    facts : dict
+        What the step recorded.
+    plan : PrivacyPlan
+    clip_fractions : list of float
+        Released noisy shares of clipped ratios, one a chain; empty when none was released.
+    not_released : list of str
+        Groups and variables of this object that must not be published.
+    """
+
+    facts: dict[str, Any]
+    plan: PrivacyPlan
+    clip_fractions: list[float]
+    not_released: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and strings (JSON-able)."""
+        plan = self.plan
+        return {
+            **{key: value for key, value in self.facts.items() if key != "plan"},
+            **plan.to_dict(),
+            "iterations": plan.iterations,
+            "mu": plan.mu,
+            "rho": plan.rho,
+            "epsilon_at_delta": plan.epsilon_at(plan.delta),
+            "epsilon_of_delta": {f"{delta:g}": plan.epsilon_at(delta) for delta in self._deltas()},
+            "accountant": "exact Gaussian differential privacy",
+            "clip_fractions": self.clip_fractions,
+            "not_released": self.not_released,
+            "assumptions": list(ASSUMPTIONS),
+        }
+
+    def _deltas(self) -> list[float]:
+        return sorted({*DELTAS, self.plan.delta}, reverse=True)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        facts, plan = self.facts, self.plan
+        unit = "row" if facts["unit"] == "row" else "person (all rows with one id)"
+        guarantee = f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy"
+        if not facts["is_private"]:
+            why = "a debug seed makes the noise reproducible" if facts["debug_seed_used"] else "epsilon = inf, no noise"
+            guarantee = f"NONE. THIS RUN IS NOT PRIVATE: {why}"
+        rows = [
+            ("Guarantee", guarantee),
+            ("Target", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"),
+            ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
+            ("Neighbouring data", RELATIONS[plan.neighboring_relation].format(unit=unit.split(" (")[0])),
+            ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
+            ("Iterations", f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = {plan.iterations}, all paid for"),
+            ("Noise multiplier", f"{plan.noise_multiplier:.5g} for each iteration"),
+            ("Clipping", f"each {unit.split(' (')[0]}'s log-likelihood ratio at {facts['clip']}; tempering {facts['tempering']:g}"),
+            ("Proposal", facts["proposal"]),
+        ]
+        if self.clip_fractions:
+            rows.append(("Clipped share", ", ".join(f"{x:.3g}" for x in self.clip_fractions) + " (noisy, one a chain)"))
+        if facts["is_private"]:
+            curve = "; ".join(f"{round_up(plan.epsilon_at(d))} at {d:g}" for d in self._deltas())
+            rows += [
+                ("mu (Gaussian DP)", f"{plan.mu:.5g}"),
+                ("rho (zCDP)", f"{plan.rho:.5g}"),
+                ("epsilon at delta", curve),
+                ("Accountant", "exact Gaussian differential privacy"),
+            ]
+        rows += [
+            ("Released", f"draws of {', '.join(facts['released_variables'])}; decisions and data-free sampler stats"),
+            ("Assumed", " ".join(ASSUMPTIONS)),
+            ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
+        ]
+        if self.not_released:
+            rows.insert(
+                1, ("DO NOT PUBLISH", f"this object also holds {', '.join(self.not_released)}; publish dp.release(idata) instead")
+            )
+        return rows
+
+    def __str__(self) -> str:
+        lines = ["Privacy report", "=============="]
+        for key, value in self._rows():
+            lines += _wrapped(key, value)
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(key)}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for key, value in self._rows()
+        )
+        return f"<h4>Privacy report</h4><table>{rows}</table>"
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
+
+
+def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(f"{key + ':':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
+
+
+def privacy_report(idata: DataTree) -> PrivacyReport:
+    """Describe the guarantee that a result carries.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        From `pymc.sample` with a private step, from `dp.sample` or `dp.release`, or read from a file of one of them.
+
+    Returns
+    -------
+    PrivacyReport
+
+    Raises
+    ------
+    PrivacyError
+        The result has no record of its privacy.
+
+    Notes
+    -----
+    **Privacy.** Reads released values and the run's public facts only.
+    """
+    known = facts_of(idata)
+    allowed = set(RELEASED_GROUPS) | set(RELEASED_GROUPS.values())
+    extra = [name for name in idata.children if name not in allowed]
+    if "posterior" in idata.children:
+        extra += [name for name in idata["posterior"].data_vars if name not in known["released_variables"]]
+    if "sample_stats" in idata.children:
+        unknown = set(idata["sample_stats"].data_vars) - RELEASED_STATS - {"privacy_facts"}
+        extra += sorted(str(name) for name in unknown)
+    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), [str(name) for name in extra])
+
+
+def _clip_fractions(idata: DataTree) -> list[float]:
+    if "sample_stats" not in idata.children or "clip_fraction" not in idata["sample_stats"].data_vars:
+        return []
+    values = np.asarray(idata["sample_stats"]["clip_fraction"])[:, -1]
+    return [float(value) for value in values[np.isfinite(values)]]

@@ -1,0 +1,344 @@
+"""What every private step shares: the model as records, the budget of one call, the noise, the stats."""
+
+import hashlib
+import math
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import PointType, StatsType
+from pymc.sampling.mcmc import _cpu_count
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from rich.progress import TextColumn
+from rich.table import Column
+
+from pymc_dp.clipping import Clip
+from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
+from pymc_dp.privacy import facts
+from pymc_dp.privacy.chains import ChainSlots
+from pymc_dp.privacy.plan import PrivacyPlan, check_relation, check_target, plan
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
+from pymc_dp.versions import versions
+
+
+@dataclass_state
+class DPStepState(StepMethodState):
+    """Resumable state of a chain; holds nothing that was computed from data except decisions."""
+
+    tune: bool
+    iteration: int
+    accepted: int
+    step_size: float
+    debug_stream: dict[str, Any] | None
+    epsilon: float = field(metadata={"frozen": True})
+    delta: float = field(metadata={"frozen": True})
+
+
+class DPStep(BlockedStep):
+    """Base class of the private steps.
+
+    A subclass sets `mechanism`, and implements `_start` (per-chain set-up) and `_iterate` (one iteration). See the
+    subclasses for the parameters.
+    """
+
+    name = "dp_step"
+    mechanism = ""
+    default_tune_steps = 500
+    _state_class = DPStepState
+    stats_dtypes_shapes = {
+        "accepted": (bool, []),
+        "acceptance_rate": (np.float64, []),
+        "step_size": (np.float64, []),
+        "noise_std": (np.float64, []),
+        "clip_bound": (np.float64, []),
+        "clip_fraction": (np.float64, []),
+        "epsilon_spent": (np.float64, []),
+        "is_private": (bool, []),
+        facts.STAT: (object, None),
+    }
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        epsilon: float,
+        delta: float,
+        clip: Clip,
+        chains: int | None = None,
+        tempering: float = 1.0,
+        neighboring_relation: str = "substitute",
+        privacy_unit: Any = None,
+        exclude_deterministics: Collection[str] = (),
+        clip_fraction: bool = True,
+        debug_seed: int | None = None,
+        model: pm.Model | None = None,
+        rng: RandomGenerator = None,
+        compile_kwargs: Mapping[str, Any] | None = None,
+        initial_point: PointType | None = None,
+        blocked: bool = True,
+    ):
+        model = pm.modelcontext(model)
+        check_target(epsilon, delta)
+        check_relation(neighboring_relation)
+        if not (0 < tempering <= 1):
+            raise ValueError(f"tempering must lie in (0, 1], got {tempering!r}.")
+        if chains is None:
+            chains = max(2, min(4, _cpu_count()))
+        self.chains = chains
+        self.epsilon, self.delta = float(epsilon), float(delta)
+        self.neighboring_relation = neighboring_relation
+        # The share's sensitivity is 1 / n: n must be public.
+        self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
+        self.cost(draws=1)
+        self.clip, self.tempering = clip, float(tempering)
+        self.debug_seed = debug_seed
+        self.model = model
+        self.vars = self._all_free_variables(vars, model)
+        self.records = RecordModel(
+            model,
+            privacy_unit=privacy_unit,
+            exclude_deterministics=exclude_deterministics,
+            compile_kwargs=compile_kwargs,
+        )
+        self.exclude_deterministics = sorted(exclude_deterministics)
+        self.rng = get_random_generator(rng)
+        self.blocked, self.tune = True, True
+        self._slots = ChainSlots(chains)
+        self._forget_chain()
+
+    @staticmethod
+    def _all_free_variables(vars: Any, model: pm.Model) -> list:
+        given = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        missing = [v.name for v in model.value_vars if v not in given]
+        if missing:
+            raise ModelRefusedError(
+                f"The step does not sample {', '.join(missing)}.",
+                "PyMC would give the other variables a step of its own, which reads the exact likelihood.",
+                "leave vars= and blocked= alone: a private step samples all free variables together.",
+            )
+        return list(model.value_vars)
+
+    # the budget
+
+    def cost(self, draws: int = 1000, tune: int | None = None, chains: int | None = None) -> PrivacyPlan:
+        """Price of a call of `pymc.sample`, without reading data.
+
+        Parameters
+        ----------
+        draws, tune, chains : int, optional
+            As in `pymc.sample`; by default this step's own `default_tune_steps` and `chains`.
+
+        Returns
+        -------
+        PrivacyPlan
+            Print it, or read `noise_multiplier`, `mu`, `epsilon_at(delta)`.
+        """
+        return plan(
+            self.epsilon,
+            self.delta,
+            draws=draws,
+            tune=self.default_tune_steps if tune is None else tune,
+            chains=self.chains if chains is None else chains,
+            neighboring_relation=self.neighboring_relation,
+            clip_fraction=self.clip_fraction,
+        )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the draws of this step may be published."""
+        return math.isfinite(self.epsilon) and self.debug_seed is None
+
+    def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
+        """Take this chain's share of the budget, then make its noise stream. Called by PyMC once a chain.
+
+        Raises
+        ------
+        BudgetError
+            The chain is not covered by the budget; no row has been read.
+        """
+        super().setup_chain(rng, tune, draws)
+        self._forget_chain()
+        self.records.check_data()
+        slot = self._slots.claim(*_identity(self.rng), tune, draws)
+        self.plan = self.cost(draws, tune)
+        self._running_epsilon = self.plan.running_epsilon()
+        self._facts = facts.encode(self.facts())
+        self._random = PrivacyRandom(self.debug_seed, stream=slot)
+        self._unpaid_from = tune + draws
+        self.tune = tune > 0
+        self._start()
+
+    def _forget_chain(self) -> None:
+        """Drop everything that belongs to one chain; a step without `setup_chain` cannot run."""
+        self._random: PrivacyRandom | None = None
+        self._unpaid_from = 0
+        self._paid_iteration = 0
+        self._theta: np.ndarray | None = None
+        self._rows: np.ndarray | None = None
+        self._log_prior = math.nan
+        self._clipped = 0.0
+        self.iteration = 0
+        self.accepted = 0
+        self.step_size = math.nan
+
+    def facts(self) -> dict[str, Any]:
+        """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
+        records = self.records
+        return {
+            "plan": self.plan.to_dict(),
+            "step": type(self).__name__,
+            "mechanism": self.mechanism,
+            "is_private": self.is_private,
+            "debug_seed_used": self.debug_seed is not None,
+            "n": records.n if self.neighboring_relation == "substitute" else None,
+            "unit": "row" if records.unit_of_row is None else "id",
+            "clip": str(self.clip),
+            "tempering": self.tempering,
+            "proposal": self._proposal_name(),
+            "released_variables": records.released_variables,
+            "excluded_deterministics": self.exclude_deterministics,
+            "versions": versions(),
+        }
+
+    # one iteration
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Make one paid-for iteration from `point`."""
+        if self._random is None:
+            raise BudgetError("A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain).")
+        if self._paid_iteration >= self._unpaid_from:
+            raise BudgetError(
+                f"This chain has run the {self._unpaid_from} iterations its budget covers. Make a new step for more."
+            )
+        theta = self.records.ravel(point)
+        if self._theta is None:
+            self._rows, self._log_prior = self.records.full_batch.at(theta)
+        elif not np.array_equal(theta, self._theta):
+            raise PrivacyError(
+                "Something other than this step moved the parameters: another step that samples the same variables "
+                "reads the exact likelihood. Pass the private step alone."
+            )
+        self._theta = theta
+        self._paid_iteration += 1
+        accepted, noise_std, clip_bound = self._iterate(theta)
+        self.accepted += accepted
+        self.iteration += 1
+        stats = {
+            "accepted": accepted,
+            "acceptance_rate": self.accepted / self.iteration,
+            "step_size": self.step_size,
+            "noise_std": noise_std,
+            "clip_bound": clip_bound,
+            "clip_fraction": self._released_clip_fraction(),
+            "epsilon_spent": self._running_epsilon[self._paid_iteration - 1],
+            "is_private": self.is_private,
+            facts.STAT: self._facts,
+        }
+        if self.tune:
+            self._adapt(accepted)
+        return (self.records.unravel(self._theta) if accepted else point), [stats]
+
+    def _released_clip_fraction(self) -> float:
+        """Noisy mean share of clipped ratios, at the chain's last iteration; NaN before.
+
+        **Privacy.** One record moves each iteration's share, and so their mean, by at most 1 / n. Gaussian noise, charged in
+        the plan. Rounded to a coarse grid, so that the last bits of a floating-point sum are not released.
+        """
+        if self._paid_iteration != self._unpaid_from or not self.clip_fraction:
+            return math.nan
+        n = self.records.n
+        share = self._clipped / (n * self._unpaid_from)
+        if not self.plan.is_private:
+            return share
+        std = self.plan.clip_fraction_noise_multiplier / n
+        grid = 2.0 ** math.floor(math.log2(std / 16))
+        return float(np.round((share + std * self._random.normal()) / grid) * grid)  # type: ignore[union-attr]
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Per-chain set-up: the budget is paid, `self.plan` is known, no row has been read."""
+
+    @abstractmethod
+    def _iterate(self, theta: np.ndarray) -> tuple[bool, float, float]:
+        """One iteration from `theta`: moves `self._theta`, `_rows`, `_log_prior` when it accepts.
+
+        Returns
+        -------
+        accepted : bool
+        noise_std, clip_bound : float
+        """
+
+    @abstractmethod
+    def _adapt(self, accepted: bool) -> None:
+        """Learn from a decision, during tuning."""
+
+    @abstractmethod
+    def _proposal_name(self) -> str:
+        """Name of the proposal for the report."""
+
+    # state and pickling
+
+    @property
+    def debug_stream(self) -> dict[str, Any] | None:
+        """State of the noise stream in a debug run, otherwise None: a private stream is never stored."""
+        return self._random.state if self.debug_seed is not None and self._random is not None else None
+
+    @debug_stream.setter
+    def debug_stream(self, state: dict[str, Any] | None) -> None:
+        if state is not None and self.debug_seed is not None and self._random is not None:
+            self._random.state = state
+
+    @property
+    def sampling_state(self):
+        """State to resume a chain from; the noise stream is in it only with `debug_seed`."""
+        return super().sampling_state
+
+    @sampling_state.setter
+    def sampling_state(self, state):
+        BlockedStep.sampling_state.fset(self, state)  # type: ignore[attr-defined]
+        self._theta = self._rows = None
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        # A copy of a step has no paid chain, no noise stream, and no private vector.
+        for name in ("_random", "_rows", "_theta"):
+            state[name] = None
+        state["_unpaid_from"] = 0
+        return state
+
+    # progress bar
+
+    def _progressbar_config(self, n_chains: int = 1):  # type: ignore[override]
+        """Columns of PyMC's progress bar; also the first place where PyMC says how many chains it will run."""
+        if n_chains != self.chains:
+            raise BudgetError(
+                f"The budget of this step is for chains={self.chains}, and pm.sample was called with chains={n_chains}. "
+                f"Pass the same number to both (pm.sample's default is max(2, cores))."
+            )
+        columns = [
+            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Accepted", ratio=1)),
+            TextColumn("{task.fields[epsilon_spent]:0.3f}", table_column=Column("ε spent", ratio=1)),
+        ]
+        return columns, {"acceptance_rate": [0.0] * n_chains, "epsilon_spent": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        def update(stats):
+            return {name: stats[name] for name in ("acceptance_rate", "epsilon_spent")}
+
+        return (update,)
+
+
+def _identity(rng: np.random.Generator) -> tuple[str, str]:
+    """Identify the call and the chain that a generator of PyMC's belongs to: all chains of a call have one ancestor."""
+    seed = getattr(rng.bit_generator, "seed_seq", None)
+    if seed is None:
+        raise BudgetError("The generator of this chain does not say which call it belongs to.")
+    digest = hashlib.sha256(repr(seed.entropy).encode()).hexdigest()
+    return digest, repr(tuple(seed.spawn_key))
