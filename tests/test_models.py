@@ -200,6 +200,18 @@ def test_mixture_cdf_of_the_draws():
     assert stats.kstest(draws[:, 1] * 1.06, lambda t: np.interp(t, axis, cdf)).pvalue < 1e-7  # control
 
 
+def test_grid_posterior_of_a_known_density():
+    normal = stats.multivariate_normal([0.3, -0.2], [[0.02, 0.01], [0.01, 0.03]])
+    grid = models.GridPosterior(lambda theta: normal.logpdf(theta) + 5.0, 2.0)
+    points = normal.rvs(10, random_state=1)
+    np.testing.assert_allclose(grid.log_density(points), normal.logpdf(points), atol=1e-9)
+    np.testing.assert_allclose(grid.mean, normal.mean, atol=1e-9)
+    np.testing.assert_allclose(grid.cov, normal.cov, atol=1e-9)
+    narrow = stats.multivariate_normal([0.3, -0.2], 1e-4)
+    with pytest.raises(ValueError, match="too narrow"):
+        models.GridPosterior(narrow.logpdf, 2.0)
+
+
 def test_mixture_modes():
     # Normalized density: modes near (0, 1) and (1, -1). The energy of appendix E.1: one mode, theta_2 = 0.
     two = models.truncated_mixture()
