@@ -9,7 +9,8 @@ def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
     Parameters
     ----------
     log_ratio : float
-        Unbiased Gaussian estimate of ln [posterior(proposal) q(point | proposal) / posterior(point) q(proposal | point)].
+        Unbiased Gaussian estimate of ln [posterior(proposal) q(point | proposal) / posterior(point)
+        q(proposal | point)].
     variance : float
         Variance of its noise.
     exponential : float

@@ -5,7 +5,6 @@ from typing import Protocol
 
 import numpy as np
 
-
 # A move that underflows still has a positive bound, whose reciprocal does not overflow.
 SMALLEST_BOUND = 1e-290
 
@@ -72,10 +71,14 @@ def as_clip(lipschitz: float | None, clip_bound: float | None) -> Clip:
     """Build the clip from a step's two arguments, of which exactly one is given."""
     if (lipschitz is None) == (clip_bound is None):
         raise ValueError(
-            "Give exactly one of lipschitz= and clip_bound=: how much one record may change the log-likelihood.\n"
-            "  lipschitz=L clips a record's ratio at L * distance moved. For a logistic regression whose rows have norm "
-            "<= R, L = R holds for every record; Poisson and normal regressions need public bounds on the outcome as well.\n"
+            "Give exactly one of lipschitz= and clip_bound=: how much one record may change the "
+            "log-likelihood.\n"
+            "  lipschitz=L clips a record's ratio at L * distance moved. For a logistic regression whose "
+            "rows have norm "
+            "<= R, L = R holds for every record; Poisson and normal regressions need public bounds on the "
+            "outcome as well.\n"
             "  clip_bound=B clips it at B nats, for proposals of a fixed length.\n"
-            "  Choose from public knowledge or on simulated data (docs/clipping): a bound read off the private data leaks."
+            "  Choose from public knowledge or on simulated data (docs/clipping): a bound read off the "
+            "private data leaks."
         )
     return LipschitzClip(lipschitz) if lipschitz is not None else ConstantClip(clip_bound)  # type: ignore[arg-type]

@@ -16,7 +16,9 @@ def _transform(scale: Any) -> np.ndarray:
     """Check a scale: scalar, vector of standard deviations, or covariance matrix (returned as its factor)."""
     array = np.asarray(scale, dtype=float)
     if array.ndim > 2 or not np.all(np.isfinite(array)):
-        raise ValueError("the scale of a proposal is a finite number, vector (d,) or covariance matrix (d, d).")
+        raise ValueError(
+            "the scale of a proposal is a finite number, vector (d,) or covariance matrix (d, d)."
+        )
     if array.ndim == 2:
         if array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
             raise ValueError("the covariance matrix of a proposal must be square and symmetric.")
@@ -36,7 +38,8 @@ class _Scaled:
     def _scaled(self, z: np.ndarray) -> np.ndarray:
         if self._factor.ndim and self._factor.shape[0] != z.size:
             raise ValueError(
-                f"the proposal's scale has {self._factor.shape[0]} entries, the model {z.size} unconstrained parameters."
+                f"the proposal's scale has {self._factor.shape[0]} entries, the model {z.size} "
+                "unconstrained parameters."
             )
         return self._factor @ z if self._factor.ndim == 2 else self._factor * z
 
@@ -63,7 +66,8 @@ class GaussianWalk(_Scaled):
 class FixedRadius(_Scaled):
     """Uniform on a sphere (an ellipsoid, when scaled): every move has the same length.
 
-    With a scalar scale and a Lipschitz clip the noise of the log-ratio has the same standard deviation at every iteration.
+    With a scalar scale and a Lipschitz clip the noise of the log-ratio has the same standard deviation at
+    every iteration.
 
     Parameters
     ----------
@@ -77,6 +81,10 @@ class FixedRadius(_Scaled):
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
         """Displacement, shape (d,), for step size 1."""
+        if d < 2:
+            raise ValueError(
+                "a fixed radius in one dimension only reaches a lattice: use the Gaussian proposal."
+            )
         z = rng.standard_normal(d)
         return self._scaled(z * np.sqrt(d / (z @ z)))
 
@@ -91,5 +99,7 @@ def as_proposal(proposal: "str | Proposal") -> Proposal:
             raise ValueError(f"unknown proposal {proposal!r}; known: {', '.join(sorted(PROPOSALS))}.")
         return PROPOSALS[proposal]()
     if not callable(getattr(proposal, "move", None)):
-        raise ValueError(f"a proposal is one of {', '.join(sorted(PROPOSALS))} or an object with move(rng, d).")
+        raise ValueError(
+            f"a proposal is one of {', '.join(sorted(PROPOSALS))} or an object with move(rng, d)."
+        )
     return proposal

@@ -17,7 +17,8 @@ RELATIONS = {
     "add_remove": "add/remove: data sets of which one has one {unit} more",
 }
 ASSUMPTIONS = (
-    "The prior, the clip bound, the proposal, the initial values and the choice of model were made without looking at these data.",
+    "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
+    "looking at these data.",
     "Arrays that do not have one entry a record (group-level covariates, constants) are public.",
     "Only what dp.release returns is published; nobody sees the running time, memory or intermediate state.",
     "Real-valued Gaussian noise is approximated by 64-bit floating-point draws of a ChaCha20 stream.",
@@ -69,7 +70,11 @@ class PrivacyReport:
         unit = "row" if facts["unit"] == "row" else "person (all rows with one id)"
         guarantee = f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy"
         if not facts["is_private"]:
-            why = "a debug seed makes the noise reproducible" if facts["debug_seed_used"] else "epsilon = inf, no noise"
+            why = (
+                "a debug seed makes the noise reproducible"
+                if facts["debug_seed_used"]
+                else "epsilon = inf, no noise"
+            )
             guarantee = f"NONE. THIS RUN IS NOT PRIVATE: {why}"
         rows = [
             ("Guarantee", guarantee),
@@ -77,13 +82,26 @@ class PrivacyReport:
             ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
             ("Neighbouring data", RELATIONS[plan.neighboring_relation].format(unit=unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
-            ("Iterations", f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = {plan.iterations}, all paid for"),
+            (
+                "Iterations",
+                f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = "
+                f"{plan.iterations}, all paid for",
+            ),
             ("Noise multiplier", f"{plan.noise_multiplier:.5g} for each iteration"),
-            ("Clipping", f"each {unit.split(' (')[0]}'s log-likelihood ratio at {facts['clip']}; tempering {facts['tempering']:g}"),
+            (
+                "Clipping",
+                f"each {unit.split(' (')[0]}'s log-likelihood ratio at {facts['clip']}; tempering "
+                f"{facts['tempering']:g}",
+            ),
             ("Proposal", facts["proposal"]),
         ]
         if self.clip_fractions:
-            rows.append(("Clipped share", ", ".join(f"{x:.3g}" for x in self.clip_fractions) + " (noisy, one a chain)"))
+            rows.append(
+                (
+                    "Clipped share",
+                    ", ".join(f"{x:.3g}" for x in self.clip_fractions) + " (noisy, one a chain)",
+                )
+            )
         if facts["is_private"]:
             curve = "; ".join(f"{round_up(plan.epsilon_at(d))} at {d:g}" for d in self._deltas())
             rows += [
@@ -93,13 +111,21 @@ class PrivacyReport:
                 ("Accountant", "exact Gaussian differential privacy"),
             ]
         rows += [
-            ("Released", f"draws of {', '.join(facts['released_variables'])}; decisions and data-free sampler stats"),
+            (
+                "Released",
+                f"draws of {', '.join(facts['released_variables'])}; decisions and data-free sampler stats",
+            ),
             ("Assumed", " ".join(ASSUMPTIONS)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
         ]
         if self.not_released:
             rows.insert(
-                1, ("DO NOT PUBLISH", f"this object also holds {', '.join(self.not_released)}; publish dp.release(idata) instead")
+                1,
+                (
+                    "DO NOT PUBLISH",
+                    f"this object also holds {', '.join(self.not_released)}; publish dp.release(idata) "
+                    "instead",
+                ),
             )
         return rows
 
@@ -114,7 +140,8 @@ class PrivacyReport:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(key)}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(key)}</th><td "
+            f"style='text-align:left'>{html.escape(value)}</td></tr>"
             for key, value in self._rows()
         )
         return f"<h4>Privacy report</h4><table>{rows}</table>"
@@ -136,7 +163,8 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     Parameters
     ----------
     idata : xarray.DataTree
-        From `pymc.sample` with a private step, from `dp.sample` or `dp.release`, or read from a file of one of them.
+        From `pymc.sample` with a private step, from `dp.sample` or `dp.release`, or read from a file of one
+        of them.
 
     Returns
     -------
@@ -159,7 +187,9 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     if "sample_stats" in idata.children:
         unknown = set(idata["sample_stats"].data_vars) - RELEASED_STATS - {"privacy_facts"}
         extra += sorted(str(name) for name in unknown)
-    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), [str(name) for name in extra])
+    return PrivacyReport(
+        known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), [str(name) for name in extra]
+    )
 
 
 def _clip_fractions(idata: DataTree) -> list[float]:

@@ -11,7 +11,8 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy import facts
 from pymc_dp.steps.base import DPStep
 
-# What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is dropped.
+# What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
+# dropped.
 RELEASED_GROUPS = {
     "posterior": "sample_stats",
     "warmup_posterior": "warmup_sample_stats",
@@ -62,7 +63,10 @@ def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs
         raise ValueError(f"The budget of this step is for chains={step.chains}: give the number to the step.")
     for name in ("step", "trace", "nuts_sampler", "return_inferencedata", "idata_kwargs"):
         if name in kwargs:
-            raise TypeError(f"dp.sample does not take {name}=: it could store exact values; use pm.sample(step=step, ...).")
+            raise TypeError(
+                f"dp.sample does not take {name}=: it could store exact values; use pm.sample(step=step, "
+                "...)."
+            )
     kwargs.setdefault("var_names", step.records.released_variables)
     kwargs.setdefault("model", step.model)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
@@ -79,8 +83,9 @@ def release(idata: DataTree) -> DataTree:
     Returns
     -------
     xarray.DataTree
-        Groups `posterior` and `sample_stats` (and their warm-up), with the variables that read no private row, the
-        declared sampler stats, and the coordinates of these variables; the facts of the run in its attributes.
+        Groups `posterior` and `sample_stats` (and their warm-up), with the variables that read no private
+        row, the declared sampler stats, and the coordinates of these variables; the facts of the run in its
+        attributes.
 
     Raises
     ------
@@ -98,7 +103,11 @@ def release(idata: DataTree) -> DataTree:
     """
     known = facts_of(idata)
     if not known["is_private"]:
-        warnings.warn("This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.", NotPrivateWarning, stacklevel=2)
+        warnings.warn(
+            "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
+            NotPrivateWarning,
+            stacklevel=2,
+        )
     groups: dict[str, Dataset] = {}
     for draws, stats in RELEASED_GROUPS.items():
         if draws in idata.children:
@@ -124,7 +133,9 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
         if group in idata.children and facts.STAT in idata[group].data_vars:
             stored = idata[group][facts.STAT]
             return facts.decode(stored.isel(chain=0, draw=0).values)
-    raise PrivacyError("This result does not come from a private step of pymc_dp: it has no record of its privacy.")
+    raise PrivacyError(
+        "This result does not come from a private step of pymc_dp: it has no record of its privacy."
+    )
 
 
 def _allowed(dataset: Dataset, names: Any) -> Dataset:

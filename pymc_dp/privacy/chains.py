@@ -21,8 +21,8 @@ class ChainSlots:
 
     Notes
     -----
-    **Privacy.** A chain takes its slot in one exclusive transaction before it reads a row, and nothing gives a slot
-    back: an interrupted chain has released something. Copies of this object, in this process or
+    **Privacy.** A chain takes its slot in one exclusive transaction before it reads a row, and nothing gives
+    a slot back: an interrupted chain has released something. Copies of this object, in this process or
     another, share the file. A missing or unreadable file refuses every chain.
     """
 
@@ -31,7 +31,10 @@ class ChainSlots:
         handle, self.path = tempfile.mkstemp(prefix="pymc_dp_", suffix=".sqlite")
         os.close(handle)
         with closing(sqlite3.connect(self.path)) as db, db:
-            db.execute("CREATE TABLE slot (number INTEGER PRIMARY KEY, call TEXT, chain TEXT, tune INTEGER, draws INTEGER)")
+            db.execute(
+                "CREATE TABLE slot (number INTEGER PRIMARY KEY, call TEXT, chain TEXT, tune INTEGER, draws "
+                "INTEGER)"
+            )
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
 
     def __getstate__(self):
@@ -60,17 +63,23 @@ class ChainSlots:
         try:
             db = sqlite3.connect(f"file:{self.path}?mode=rw", uri=True, timeout=60, isolation_level=None)
         except sqlite3.Error as error:
-            raise BudgetError(f"The file that counts this step's chains cannot be opened. {_ADVICE}") from error
+            raise BudgetError(
+                f"The file that counts this step's chains cannot be opened. {_ADVICE}"
+            ) from error
         with closing(db):
             try:
                 db.execute("BEGIN EXCLUSIVE")
                 taken = db.execute("SELECT call, chain, tune, draws FROM slot").fetchall()
                 refusal = self._refusal(taken, call, chain, tune, draws)
                 if refusal is None:
-                    db.execute("INSERT INTO slot VALUES (?, ?, ?, ?, ?)", (len(taken), call, chain, tune, draws))
+                    db.execute(
+                        "INSERT INTO slot VALUES (?, ?, ?, ?, ?)", (len(taken), call, chain, tune, draws)
+                    )
                 db.execute("COMMIT")
             except sqlite3.Error as error:
-                raise BudgetError(f"The file that counts this step's chains cannot be used. {_ADVICE}") from error
+                raise BudgetError(
+                    f"The file that counts this step's chains cannot be used. {_ADVICE}"
+                ) from error
         if refusal is not None:
             raise BudgetError(f"{refusal} {_ADVICE}")
         return len(taken)

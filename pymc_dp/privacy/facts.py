@@ -33,6 +33,7 @@ def decode(values: np.ndarray) -> dict[str, Any]:
         raise ValueError("the record of privacy facts in this result is damaged.") from error
     if facts.get("format") != FORMAT:
         raise ValueError(
-            f"the privacy facts have format {facts.get('format')!r}, and this version of pymc_dp reads format {FORMAT}."
+            f"the privacy facts have format {facts.get('format')!r}, and this version of pymc_dp reads "
+            f"format {FORMAT}."
         )
     return facts

@@ -1,8 +1,9 @@
 """Exact (epsilon, delta) of Gaussian releases (Gaussian differential privacy).
 
-A release with noise multiplier ``nm`` is 1/nm-GDP; releases compose exactly: ``mu**2`` is the sum of ``1 / nm**2``. The trade-off is
-``delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) * Phi(-mu/2 - epsilon/mu)`` (Räisä 2021, Theorems 4.3 and 7, with mu**2 / 2 for
-their mu; Dong, Roth & Su 2022, Corollary 2.13). Every function errs on the safe side.
+A release with noise multiplier ``nm`` is 1/nm-GDP; releases compose exactly: ``mu**2`` is the sum of ``1 /
+nm**2``. The trade-off is ``delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) * Phi(-mu/2 - epsilon/mu)``
+(Räisä 2021, Theorems 4.3 and 7, with mu**2 / 2 for their mu; Dong, Roth & Su 2022, Corollary 2.13). Every
+function errs on the safe side.
 """
 
 import numpy as np
@@ -19,7 +20,10 @@ def _checked(name: str, value: ArrayLike, low: float, high: float, closed: str) 
     above = array >= low if "l" in closed else array > low
     below = array <= high if "h" in closed else array < high
     if not np.all(above & below):
-        raise ValueError(f"{name} must be in {'[' if 'l' in closed else '('}{low:g}, {high:g}{']' if 'h' in closed else ')'}.")
+        raise ValueError(
+            f"{name} must be in {'[' if 'l' in closed else '('}{low:g}, "
+            f"{high:g}{']' if 'h' in closed else ')'}."
+        )
     return array
 
 
@@ -27,13 +31,16 @@ def _log_delta(mu: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     """Logarithm of delta for mu > 0 and finite epsilon >= 0, inflated by more than its rounding error."""
     x = epsilon / mu - 0.5 * mu
     with np.errstate(all="ignore"):
-        # phi(x) = exp(epsilon) phi(x + mu), so delta = phi(x) * (M(x) - M(x + mu)) with the Mills ratio M: no tiny factors.
-        # For x < 0 the terms are of order one and the definition itself is well conditioned.
-        mills = np.sqrt(np.pi / 2) * (erfcx(np.maximum(x, 0) / np.sqrt(2)) - erfcx((np.maximum(x, 0) + mu) / np.sqrt(2)))
+        # phi(x) = exp(epsilon) phi(x + mu), so delta = phi(x) * (M(x) - M(x + mu)) with the Mills ratio M: no
+        # tiny factors. For x < 0 the terms are of order one and the definition itself is well conditioned.
+        mills = np.sqrt(np.pi / 2) * (
+            erfcx(np.maximum(x, 0) / np.sqrt(2)) - erfcx((np.maximum(x, 0) + mu) / np.sqrt(2))
+        )
         tail = np.log(mills) - 0.5 * x * x - 0.5 * np.log(2 * np.pi)
         log_a, log_b = log_ndtr(-x), epsilon + log_ndtr(-x - mu)
         body = log_a + np.log(-np.expm1(np.minimum(log_b - log_a, 0.0)))
-    # Relative error of the differences: a few ulp of the larger term over the difference; x * x loses digits as well.
+    # Relative error of the differences: a few ulp of the larger term over the difference; x * x loses digits
+    # as well.
     slack = 16 * _EPS * (1 + (1 + np.abs(x)) / mu + x * x + epsilon)
     return np.where(x >= 0, tail, body) + slack
 
@@ -102,9 +109,10 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> np.ndarray:
     for _ in range(_STEPS):
         middle = 0.5 * (low + high)
         enough = log_delta(finite, middle) <= target
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        if np.all(high - low <= 1e-14 * high):
+        open_ = high - low > 1e-14 * high  # an entry's result does not depend on the others
+        if not np.any(open_):
             break
+        low, high = np.where(open_ & ~enough, middle, low), np.where(open_ & enough, middle, high)
     return np.where(np.isinf(m), np.inf, high)
 
 
@@ -140,9 +148,10 @@ def mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     for _ in range(_STEPS):
         middle = 0.5 * (low + high)
         enough = log_delta(middle, finite) <= target
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-        if np.all(high - low <= 1e-14 * high):
+        open_ = high - low > 1e-14 * high
+        if not np.any(open_):
             break
+        low, high = np.where(open_ & enough, middle, low), np.where(open_ & ~enough, middle, high)
     return np.where(np.isinf(e), np.inf, low * (1 - 1e-12))
 
 

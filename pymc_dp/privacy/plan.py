@@ -11,7 +11,8 @@ from pymc_dp.privacy import gaussian
 NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 # Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
 CLIP_FRACTION_SHARE = 1e-4
-# Relative headroom of a noise multiplier over the exact calibration: covers the rounding of a few float operations.
+# Relative headroom of a noise multiplier over the exact calibration: covers the rounding of a few float
+# operations.
 _HEADROOM = 1e-9
 
 
@@ -34,8 +35,8 @@ class PrivacyPlan:
     Notes
     -----
     **Privacy.** All releases are Gaussian with noise proportional to their sensitivity, so that they compose
-    exactly (MATH: ``mu**2`` is the sum of ``1 / nm**2``; Räisä 2021, Theorems 4.3 and 7, in Gaussian-DP notation). See
-    docs/proofs/penalty.
+    exactly (MATH: ``mu**2`` is the sum of ``1 / nm**2``; Räisä 2021, Theorems 4.3 and 7, in Gaussian-DP
+    notation). See docs/proofs/penalty.
     """
 
     epsilon: float
@@ -81,8 +82,8 @@ class PrivacyPlan:
         Returns
         -------
         ndarray, shape (tune + draws,)
-            Entry t - 1 is an upper bound on the cost of iterations 1..t of *all* chains, so that the last entry is the cost of
-            the call. Within half a per cent.
+            Entry t - 1 is an upper bound on the cost of iterations 1..t of *all* chains, so that the last
+            entry is the cost of the call. Within half a per cent.
         """
         t = np.arange(1, self.tune + self.draws + 1)
         if not self.is_private:
@@ -103,13 +104,17 @@ class PrivacyPlan:
     def __str__(self) -> str:
         relation = {"substitute": "one record replaced", "add_remove": "one record added or removed"}
         lines = [
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy for the whole call, {relation[self.neighboring_relation]}",
-            f"  {self.chains} chain(s) x ({self.tune} tuning + {self.draws} sampling) = {self.iterations} iterations",
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy for the whole call, "
+            f"{relation[self.neighboring_relation]}",
+            f"  {self.chains} chain(s) x ({self.tune} tuning + {self.draws} sampling) = {self.iterations} "
+            "iterations",
         ]
         if self.is_private:
             lines += [
-                f"  noise multiplier {self.noise_multiplier:.4g} for each iteration; mu = {self.mu:.4g}, rho = {self.rho:.4g}",
-                f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, exact Gaussian accounting",
+                f"  noise multiplier {self.noise_multiplier:.4g} for each iteration; mu = {self.mu:.4g}, "
+                f"rho = {self.rho:.4g}",
+                f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, exact Gaussian "
+                "accounting",
             ]
         else:
             lines = ["NOT PRIVATE: epsilon = inf, no noise is added.", lines[1]]
@@ -158,7 +163,9 @@ def plan(
     return PrivacyPlan(
         *common,
         noise_multiplier=math.sqrt(chains * (tune + draws) / (squared * (1 - share))) * (1 + _HEADROOM),
-        clip_fraction_noise_multiplier=math.sqrt(chains / (squared * share)) * (1 + _HEADROOM) if share else math.inf,
+        clip_fraction_noise_multiplier=math.sqrt(chains / (squared * share)) * (1 + _HEADROOM)
+        if share
+        else math.inf,
     )
 
 
@@ -167,14 +174,17 @@ def check_target(epsilon: float, delta: float) -> None:
     if not (_is_number(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be a positive number (or inf, for no privacy), got {epsilon!r}.")
     if not (_is_number(delta) and 0 < delta < 1):
-        raise ValueError(f"delta must lie strictly between 0 and 1, well below 1 / (number of records), got {delta!r}.")
+        raise ValueError(
+            f"delta must lie strictly between 0 and 1, well below 1 / (number of records), got {delta!r}."
+        )
 
 
 def check_relation(neighboring_relation: str) -> None:
     """Raise ValueError for an unknown neighbouring relation."""
     if neighboring_relation not in NEIGHBORING_RELATIONS:
         raise ValueError(
-            f"neighboring_relation must be one of {', '.join(NEIGHBORING_RELATIONS)}, got {neighboring_relation!r}."
+            f"neighboring_relation must be one of {', '.join(NEIGHBORING_RELATIONS)}, got "
+            f"{neighboring_relation!r}."
         )
 
 

@@ -16,8 +16,8 @@ class PrivacyRandom:
     Parameters
     ----------
     debug_seed : int, optional
-        Makes the stream reproducible, for tests. Whoever knows it can subtract the noise: a run that uses it is not
-        private and must say so.
+        Makes the stream reproducible, for tests. Whoever knows it can subtract the noise: a run that uses it
+        is not private and must say so.
     stream : int, optional
         Number of the chain; keeps the chains of a debug run apart.
 
@@ -27,9 +27,9 @@ class PrivacyRandom:
 
     Notes
     -----
-    **Privacy.** The key is 256 bits from the operating system, so neither PyMC's `random_seed` nor anything in the
-    result determines the noise. An object of this class cannot be pickled or copied, and refuses to be used in a forked
-    child: two chains with one stream would have noise in common, which cancels.
+    **Privacy.** The key is 256 bits from the operating system, so neither PyMC's `random_seed` nor anything
+    in the result determines the noise. An object of this class cannot be pickled or copied, and refuses to be
+    used in a forked child: two chains with one stream would have noise in common, which cancels.
     """
 
     def __init__(self, debug_seed: int | None = None, stream: int = 0):
@@ -42,7 +42,9 @@ class PrivacyRandom:
 
     def _same_process(self) -> None:
         if os.getpid() != self._process:
-            raise PrivacyError("A noise stream was carried into another process: its noise would be used twice.")
+            raise PrivacyError(
+                "A noise stream was carried into another process: its noise would be used twice."
+            )
 
     def normal(self) -> float:
         """One standard normal draw."""

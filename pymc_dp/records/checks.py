@@ -21,7 +21,8 @@ from pymc_dp.records.graph import axes_of_length, data_leaves
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
 
-# Below this many records a data axis may have length n by coincidence, and which one holds the records is tried out.
+# Below this many records a data axis may have length n by coincidence, and which one holds the records is
+# tried out.
 AMBIGUOUS_BELOW = 200
 
 _OUTSIDE_GRAPH = (
@@ -50,16 +51,19 @@ def supported(model: pm.Model) -> None:
         if imputed or (stem != rv.name and f"{stem}_unobserved" in free_names):
             raise ModelRefusedError(
                 f"Observed variable {stem!r} has missing values (NaN or masked).",
-                "PyMC turns each missing value into a parameter of its own: a per-record latent variable, whose "
+                "PyMC turns each missing value into a parameter of its own: a per-record latent variable, "
+                "whose "
                 "draws and whose number are about single records.",
-                "drop or impute incomplete records by a rule that looks at one record only, or model missingness with "
+                "drop or impute incomplete records by a rule that looks at one record only, or model "
+                "missingness with "
                 "an indicator column.",
             )
     for rv in model.free_RVs:
         if model.rvs_to_values[rv].dtype != "float64":
             raise ModelRefusedError(
                 f"Free variable {rv.name!r} has type {model.rvs_to_values[rv].dtype}.",
-                "these steps move in a continuous space, and the exact sums that bound the sensitivity need float64.",
+                "these steps move in a continuous space, and the exact sums that bound the sensitivity need "
+                "float64.",
                 "marginalise a discrete variable out (pm.Mixture, or pymc_extras.marginalize); "
                 "set pytensor.config.floatX to 'float64'.",
             )
@@ -70,7 +74,8 @@ def observed_term(name: str, ndim: int, shape: Sequence[int]) -> None:
     if ndim == 0 or len(shape) == 0:
         raise ModelRefusedError(
             f"The log-likelihood of observed variable {name!r} is a single number for all the data.",
-            "it does not factorise over records (time series such as AR and GaussianRandomWalk are of this kind; so is "
+            "it does not factorise over records (time series such as AR and GaussianRandomWalk are of this "
+            "kind; so is "
             "one scalar observation): changing one record can change it without bound.",
             "use a likelihood of independent records, one row each; for several series, one row a series.",
         )
@@ -93,7 +98,8 @@ def same_records(lengths: dict[str, int]) -> None:
         raise ModelRefusedError(
             f"Observed variables have different lengths on their first axis ({listed}).",
             "which rows belong to one record, and so the sensitivity, is not defined.",
-            "give them the same record dimension (one row a record in each); a person's several rows are joined "
+            "give them the same record dimension (one row a record in each); a person's several rows are "
+            "joined "
             "with privacy_unit=.",
         )
 
@@ -103,9 +109,12 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
     for variable in ancestors([term]):
         if variable.owner is not None and isinstance(variable.owner.op, RandomVariable):
             raise ModelRefusedError(
-                f"The likelihood of observed variable {name!r} draws random numbers (pm.Minibatch, pm.Simulator).",
-                "PyMC would draw them with its own, reproducible generator, and the accounting would not know it.",
-                "give the model all the data and a likelihood with a density; a step that works on batches draws them itself.",
+                f"The likelihood of observed variable {name!r} draws random numbers (pm.Minibatch, "
+                "pm.Simulator).",
+                "PyMC would draw them with its own, reproducible generator, and the accounting would not "
+                "know it.",
+                "give the model all the data and a likelihood with a density; a step that works on batches "
+                "draws them itself.",
             )
 
 
@@ -129,7 +138,8 @@ def nothing_else_reads_records(
             raise ModelRefusedError(
                 f"{kind} {name!r} reads an array with one entry a record.",
                 "the prior is evaluated exactly, without clipping or noise, and would leak it.",
-                "a factor of the likelihood belongs into an observed variable (pm.CustomDist); a prior must be chosen "
+                "a factor of the likelihood belongs into an observed variable (pm.CustomDist); a prior must "
+                "be chosen "
                 f"without the data. {_OUTSIDE_GRAPH}",
             )
     known = {d.name for d in model.deterministics}
@@ -142,9 +152,11 @@ def nothing_else_reads_records(
         if private_leaves([deterministic], n, public):
             raise ModelRefusedError(
                 f"Deterministic {deterministic.name!r} reads an array with one entry a record.",
-                "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is X).",
+                "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is "
+                "X).",
                 f"remove it (OrderedLogistic and its like: compute_p=False), or pass "
-                f"exclude_deterministics=[{deterministic.name!r}] and publish only what dp.sample or dp.release returns. "
+                f"exclude_deterministics=[{deterministic.name!r}] and publish only what dp.sample or "
+                "dp.release returns. "
                 f"{_OUTSIDE_GRAPH}",
             )
 
@@ -171,7 +183,8 @@ def no_per_record_latents(
             raise ModelRefusedError(
                 f"Free variable {name!r} has one entry for each record.",
                 "its draws would describe single records, and their number is the number of records.",
-                "integrate the per-record variable out of the likelihood (for a normal random effect: a wider sigma), or "
+                "integrate the per-record variable out of the likelihood (for a normal random effect: a "
+                "wider sigma), or "
                 "share it between records.",
             )
 
@@ -206,7 +219,9 @@ def refuse_coupled(reason: str) -> ModelRefusedError:
     """Build the error for a likelihood that does not factorise."""
     return ModelRefusedError(
         f"The log-likelihood does not factorise over records: {reason}.",
-        "clipping a record's own term does not bound what that record does to the others' (a mean or maximum over the "
+        "clipping a record's own term does not bound what that record does to the others' (a mean or "
+        "maximum over the "
         "column inside the graph, a lagged value, an autoregression).",
-        "compute such numbers beforehand from public information, and write the likelihood of a record from its own row.",
+        "compute such numbers beforehand from public information, and write the likelihood of a record from "
+        "its own row.",
     )

@@ -11,7 +11,6 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -47,8 +46,8 @@ def flatten(outputs: Sequence[Variable]) -> list[Variable]:
         if isinstance(node.op, CheckAndRaise):
             memo[node.outputs[0]] = inputs[0]
         elif isinstance(node.op, OpFromGraph) and not isinstance(node.op, SymbolicOp):
-            inner = flatten(node.op.fgraph.outputs)
-            replaced = clone_replace(inner, dict(zip(node.op.fgraph.inputs, inputs, strict=True)))
+            inner = node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, inputs, strict=True)))
+            replaced = flatten(inner)
             memo.update(zip(node.outputs, replaced, strict=True))
         elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
             memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))

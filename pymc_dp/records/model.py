@@ -14,6 +14,7 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import checks, graph
+from pymc_dp.records.guard import guarded
 from pymc_dp.records.sums import FullBatch
 
 
@@ -23,7 +24,8 @@ class RecordModel:
     Parameters
     ----------
     model : pymc.Model
-        Any model whose likelihood is a product over records, records on the first axis of every observed variable.
+        Any model whose likelihood is a product over records, records on the first axis of every observed
+        variable.
     privacy_unit : array_like, shape (n_rows,), optional
         Identifier of the person (or other unit) that each row belongs to. The log-likelihoods of a
         unit's rows are added before they are clipped. Default: each row is a unit.
@@ -72,7 +74,7 @@ class RecordModel:
         self._start = self.ravel(start)
 
         names = [rv.name for rv in model.observed_RVs]
-        terms = _log_terms(model, model.observed_RVs, "observed variable")
+        terms = graph.flatten(_log_terms(model, model.observed_RVs, "observed variable"))
         lengths = {}
         for rv, name, term in zip(model.observed_RVs, names, terms, strict=True):
             checks.deterministic_likelihood(name, term)
@@ -83,7 +85,6 @@ class RecordModel:
         self.n_rows = next(iter(lengths.values()))
         self.unit_of_row, self.n = _units(privacy_unit, self.n_rows)
 
-        terms = graph.flatten(terms)
         self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
         self._terms: list[Variable] = self._on_vector(terms)
         self._snapshot = [
@@ -146,7 +147,8 @@ class RecordModel:
         """Refuse to go on when `pm.set_data` changed the data after the functions were compiled."""
         if any(shared.get_value(borrow=True) is not seen for shared, seen in self._snapshot):
             raise PrivacyError(
-                "The model's data were changed (pm.set_data) after the step was made: it was checked, and its "
+                "The model's data were changed (pm.set_data) after the step was made: it was checked, and "
+                "its "
                 "budget planned, for other records. Make a new step."
             )
 
@@ -187,12 +189,12 @@ class RecordModel:
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
         if self.unit_of_row is None:
-            return self._minibatch(theta, units)
+            return guarded(self._minibatch, theta, units)
         order, first = self._rows_of_unit
         lengths = first[units + 1] - first[units]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        rows = self._minibatch(theta, order[np.repeat(first[units], lengths) + within])
+        rows = guarded(self._minibatch, theta, order[np.repeat(first[units], lengths) + within])
         return np.add.reduceat(rows, starts[:-1]) if units.size else rows
 
     def _simple_rows(self, terms: Sequence[Variable]) -> Variable:

@@ -8,8 +8,11 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-# A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of at most GRID = 2**20. Sums of up to 2**33 of
-# these are exact in float64, in any order, so that one record moves the sum by at most what is stated.
+from pymc_dp.records.guard import guarded
+
+# A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of at most GRID = 2**20. Sums of
+# up to 2**33 of these are exact in float64, in any order, so that one record moves the sum by at most what is
+# stated.
 GRID = float(2**20)
 LARGEST_N = 2**33
 
@@ -51,10 +54,10 @@ class FullBatch:
 
     Notes
     -----
-    **Privacy.** With ``r = new - old`` a record contributes ``round(clip(r / B, -1, 1) * GRID)``: an odd function of r with
-    values in [-GRID, GRID]; NaN gives 0, infinities give the bound. The integer total therefore moves by at
-    most ``2 * GRID`` when a record is replaced and by ``GRID`` when one is added or removed, in floating
-    point as in theory (see docs/proofs/penalty).
+    **Privacy.** With ``r = new - old`` a record contributes ``round(clip(r / B, -1, 1) * GRID)``: an odd
+    function of r with values in [-GRID, GRID]; NaN gives 0, infinities give the bound. The integer total
+    therefore moves by at most ``2 * GRID`` when a record is replaced and by ``GRID`` when one is added or
+    removed, in floating point as in theory (see docs/proofs/penalty).
     """
 
     def __init__(
@@ -91,12 +94,12 @@ class FullBatch:
         -------
         SumOfRatios
         """
-        total, inside, rows, log_prior = self._function(theta, old, np.float64(GRID / clip_bound))
+        total, inside, rows, log_prior = guarded(self._function, theta, old, np.float64(GRID / clip_bound))
         return SumOfRatios(float(total), self.n - float(inside), rows, float(log_prior))
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Rows and log-prior at one point."""
-        _, _, rows, log_prior = self._function(theta, np.zeros(self.n), np.float64(1.0))
+        _, _, rows, log_prior = guarded(self._function, theta, np.zeros(self.n), np.float64(1.0))
         return rows, float(log_prior)
 
     def rows(self, theta: np.ndarray) -> np.ndarray:

@@ -43,8 +43,8 @@ class DPStepState(StepMethodState):
 class DPStep(BlockedStep):
     """Base class of the private steps.
 
-    A subclass sets `mechanism`, and implements `_start` (per-chain set-up) and `_iterate` (one iteration). See the
-    subclasses for the parameters.
+    A subclass sets `mechanism`, and implements `_start` (per-chain set-up) and `_iterate` (one iteration).
+    See the subclasses for the parameters.
     """
 
     name = "dp_step"
@@ -211,17 +211,21 @@ class DPStep(BlockedStep):
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Make one paid-for iteration from `point`."""
         if self._random is None:
-            raise BudgetError("A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain).")
+            raise BudgetError(
+                "A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain)."
+            )
         if self._paid_iteration >= self._unpaid_from:
             raise BudgetError(
-                f"This chain has run the {self._unpaid_from} iterations its budget covers. Make a new step for more."
+                f"This chain has run the {self._unpaid_from} iterations its budget covers. Make a new step "
+                "for more."
             )
         theta = self.records.ravel(point)
         if self._theta is None:
             self._rows, self._log_prior = self.records.full_batch.at(theta)
         elif not np.array_equal(theta, self._theta):
             raise PrivacyError(
-                "Something other than this step moved the parameters: another step that samples the same variables "
+                "Something other than this step moved the parameters: another step that samples the same "
+                "variables "
                 "reads the exact likelihood. Pass the private step alone."
             )
         self._theta = theta
@@ -247,8 +251,9 @@ class DPStep(BlockedStep):
     def _released_clip_fraction(self) -> float:
         """Noisy mean share of clipped ratios, at the chain's last iteration; NaN before.
 
-        **Privacy.** One record moves each iteration's share, and so their mean, by at most 1 / n. Gaussian noise, charged in
-        the plan. Rounded to a coarse grid, so that the last bits of a floating-point sum are not released.
+        **Privacy.** One record moves each iteration's share, and so their mean, by at most 1 / n. Gaussian
+        noise, charged in the plan. Rounded to a coarse grid, so that the last bits of a floating-point sum
+        are not released.
         """
         if self._paid_iteration != self._unpaid_from or not self.clip_fraction:
             return math.nan
@@ -318,7 +323,8 @@ class DPStep(BlockedStep):
         """Columns of PyMC's progress bar; also the first place where PyMC says how many chains it will run."""
         if n_chains != self.chains:
             raise BudgetError(
-                f"The budget of this step is for chains={self.chains}, and pm.sample was called with chains={n_chains}. "
+                f"The budget of this step is for chains={self.chains}, and pm.sample was called with "
+                f"chains={n_chains}. "
                 f"Pass the same number to both (pm.sample's default is max(2, cores))."
             )
         columns = [

@@ -11,8 +11,9 @@ from pymc_dp.proposals import Proposal, as_proposal
 from pymc_dp.records.sums import GRID
 from pymc_dp.steps.base import DPStep
 
-# Acceptance that maximises the expected squared jump of a random walk whose log-ratio is Gaussian with variance
-# proportional to the squared step, whether that variance comes from the target (Roberts, Gelman & Gilks 1997) or from the noise.
+# Acceptance that maximises the expected squared jump of a random walk whose log-ratio is Gaussian with
+# variance proportional to the squared step, whether that variance comes from the target (Roberts, Gelman &
+# Gilks 1997) or from the noise.
 TARGET_ACCEPT = 0.234
 # ... and the noise standard deviation at which two points of equal density give that acceptance.
 NOISE_STD_AT_TARGET = 2.38
@@ -21,21 +22,21 @@ NOISE_STD_AT_TARGET = 2.38
 class DPPenaltyMH(DPStep):
     """Differentially private random-walk Metropolis-Hastings with the penalty test, full batch.
 
-    Each iteration computes every record's log-likelihood ratio between the proposal and the current point, clips it, adds
-    Gaussian noise of standard deviation ``s`` to the tempered sum, and accepts with the penalty test
-    ``ln u < noisy log-ratio - s**2 / 2``. The noise is corrected for: the chain's stationary distribution is the
-    exact (tempered) posterior when no ratio is clipped.
+    Each iteration computes every record's log-likelihood ratio between the proposal and the current point,
+    clips it, adds Gaussian noise of standard deviation ``s`` to the tempered sum, and accepts with the
+    penalty test ``ln u < noisy log-ratio - s**2 / 2``. The noise is corrected for: the chain's stationary
+    distribution is the exact (tempered) posterior when no ratio is clipped.
 
     Parameters
     ----------
     vars : list, optional
         All free variables of the model (the default); anything less is refused.
     epsilon, delta : float
-        Guarantee of one whole call of `pymc.sample`: chains x (tune + draws) iterations. ``epsilon=inf`` adds no noise and
-        marks every result as not private.
+        Guarantee of one whole call of `pymc.sample`: chains x (tune + draws) iterations. ``epsilon=inf`` adds
+        no noise and marks every result as not private.
     lipschitz : float, optional
-        L: a record's ratio is clipped at L times the distance moved in unconstrained space. Exactly one of `lipschitz` and
-        `clip_bound` is given.
+        L: a record's ratio is clipped at L times the distance moved in unconstrained space. Exactly one of
+        `lipschitz` and `clip_bound` is given.
     clip_bound : float, optional
         B, in nats: a record's ratio is clipped at B.
     chains : int, optional
@@ -43,8 +44,8 @@ class DPPenaltyMH(DPStep):
     proposal : {"gaussian", "fixed_radius"} or Proposal
         Random walk; objects of `pymc_dp.proposals` take a public scale or covariance.
     step_size : float, optional
-        Initial multiple of the proposal's scale. Default: with `lipschitz` and privacy, the step at which the noise alone gives the
-        target acceptance; otherwise 0.1. Tuning adapts it.
+        Initial multiple of the proposal's scale. Default: with `lipschitz` and privacy, the step at which the
+        noise alone gives the target acceptance; otherwise 0.1. Tuning adapts it.
     target_accept : float
         Acceptance rate that tuning aims at.
     tempering : float
@@ -52,11 +53,13 @@ class DPPenaltyMH(DPStep):
     neighboring_relation : {"substitute", "add_remove"}
         Neighbouring data sets: one record replaced (n is public), or one added or removed.
     privacy_unit : array_like, shape (n_rows,), optional
-        Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is for persons.
+        Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is
+        for persons.
     exclude_deterministics : list of str
         Deterministics that read private rows: they are accepted in the model and never released.
     clip_fraction : bool
-        Release, with noise and charged, each chain's mean share of clipped ratios at its last draw (`substitute` only).
+        Release, with noise and charged, each chain's mean share of clipped ratios at its last draw
+        (`substitute` only).
     debug_seed : int, optional
         Reproducible noise, for debugging; marks every result as not private.
     model : pymc.Model, optional
@@ -76,10 +79,11 @@ class DPPenaltyMH(DPStep):
 
     Notes
     -----
-    **Privacy.** Event: one Gaussian release an iteration of the sum of clipped ratios, noise multiplier ``nm``, sensitivity 2B
-    (substitute) or B (add/remove), B public at each iteration. Exact Gaussian accounting over all iterations of all chains,
-    tuning included (MATH 1.1; Räisä Theorem 7). Released: the draws, the decisions, data-free stats, the noisy clip
-    fraction. Assumed: priors, bounds, initial values and proposals are chosen without the private data. Proof: docs/proofs/penalty.
+    **Privacy.** Event: one Gaussian release an iteration of the sum of clipped ratios, noise multiplier
+    ``nm``, sensitivity 2B (substitute) or B (add/remove), B public at each iteration. Exact Gaussian
+    accounting over all iterations of all chains, tuning included (MATH 1.1; Räisä Theorem 7). Released: the
+    draws, the decisions, data-free stats, the noisy clip fraction. Assumed: priors, bounds, initial values
+    and proposals are chosen without the private data. Proof: docs/proofs/penalty.
 
     Examples
     --------
@@ -119,6 +123,7 @@ class DPPenaltyMH(DPStep):
             raise ValueError(f"target_accept must lie in (0, 1), got {target_accept!r}.")
         self.initial_step_size, self.target_accept = step_size, float(target_accept)
         super().__init__(vars, epsilon=epsilon, delta=delta, clip=as_clip(lipschitz, clip_bound), **kwargs)
+        self.proposal.move(np.random.default_rng(0), self.records.d)  # refuses a scale of the wrong shape now
 
     def _start(self) -> None:
         # Standard deviation of the noise on the sum of ratios, in units of the clip bound.

@@ -1,0 +1,28 @@
+"""Nothing that happens while private rows are read may show: no warning, no message with values (LEAKS row 5)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.errors import PrivacyError
+
+
+def guarded(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a compiled function of private data.
+
+    Floating-point warnings would say that some record is NaN or overflows; PyTensor's errors print inputs.
+
+    Raises
+    ------
+    PrivacyError
+        The function failed; the message has the kind of error only, and no cause attached.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            return function(*args)
+        except Exception as error:
+            kind = type(error).__name__
+    raise PrivacyError(
+        f"The log-likelihood could not be evaluated ({kind}). Nothing more is said: its inputs are private."
+    )

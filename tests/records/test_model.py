@@ -1,0 +1,113 @@
+"""The record layer reads models rightly: rows, batches, priors, units."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.records.model import RecordModel
+from tests.conftest import logistic_model, simple_data
+from tests.records.families import N, families
+
+FAMILIES = families()
+
+
+def random_point(records, seed):
+    return records._start + np.random.default_rng(seed).normal(scale=0.4, size=records.d)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_family(name):
+    with pm.Model() as model:
+        FAMILIES[name]()
+    records = RecordModel(model)
+    assert records.n == records.n_rows == N
+    for seed in range(3):
+        theta = random_point(records, seed)
+        rows, log_prior = records.full_batch.at(theta)
+        point = records.unravel(theta)
+        assert rows.shape == (N,)
+        data = model.compile_fn(model.datalogp, inputs=model.value_vars, on_unused_input="ignore")(point)
+        prior = model.compile_fn(model.varlogp, inputs=model.value_vars, on_unused_input="ignore")(point)
+        assert rows.sum() == pytest.approx(float(data), rel=1e-9)
+        assert log_prior == pytest.approx(float(prior), rel=1e-9)
+        index = np.random.default_rng(seed).integers(0, N, size=7)
+        np.testing.assert_allclose(records.minibatch(theta, index), rows[index], rtol=1e-7, atol=1e-9)
+    assert np.array_equal(records.ravel(records.unravel(theta)), theta)
+
+
+def test_minibatch_refuses_positions_outside(logistic):
+    records = RecordModel(logistic)
+    for bad in ([-1], [60], [3, 10**6]):
+        with pytest.raises(IndexError):
+            records.minibatch(np.zeros(2), np.array(bad))
+    assert records.minibatch(np.zeros(2), np.array([], dtype=int)).shape == (0,)
+
+
+def test_privacy_unit_sums_a_persons_rows(logistic):
+    ids = np.random.default_rng(3).choice(["ann", "bob", "cleo", "dan", "eve"], size=60)
+    rows = RecordModel(logistic).full_batch.rows(np.array([0.3, -0.2]))
+    records = RecordModel(logistic, privacy_unit=ids)
+    theta = np.array([0.3, -0.2])
+    expected = np.array([rows[ids == name].sum() for name in np.unique(ids)])
+    assert records.n == 5
+    np.testing.assert_allclose(records.full_batch.rows(theta), expected)
+    np.testing.assert_allclose(records.minibatch(theta, np.array([4, 0, 4])), expected[[4, 0, 4]])
+
+
+@pytest.mark.parametrize("unit", [np.zeros(3), np.full(60, np.nan)])
+def test_bad_privacy_unit(logistic, unit):
+    with pytest.raises(ValueError, match="privacy_unit"):
+        RecordModel(logistic, privacy_unit=unit)
+
+
+def test_as_many_parameters_as_records():
+    rng = np.random.default_rng(0)
+    a, y = rng.normal(size=(12, 12)), rng.normal(size=12)
+    for transpose in (False, True):
+        with pm.Model() as model:
+            b = pm.Normal("b", shape=12)
+            pm.Normal("y", b @ a if transpose else a @ b, 1, observed=y)
+        records = RecordModel(model)
+        theta = rng.normal(size=12)
+        mu = theta @ a if transpose else a @ theta
+        expected = -0.5 * (y - mu) ** 2 - 0.5 * np.log(2 * np.pi)
+        np.testing.assert_allclose(records.full_batch.rows(theta), expected)
+        np.testing.assert_allclose(records.minibatch(theta, np.array([3, 5])), expected[[3, 5]])
+
+
+def test_one_bad_record_does_not_touch_the_others():
+    """PyMC's own checks are all() over rows; the record layer strips them."""
+    x = np.linspace(0.5, 2, 30)
+    bad = x.copy()
+    bad[4] = -1.0  # sigma * x is negative for this record
+    rows = []
+    for values in (x, bad):
+        with pm.Model() as model:
+            sigma = pm.HalfNormal("sigma")
+            pm.Normal("y", 0, sigma * values, observed=np.zeros(30))
+        rows.append(RecordModel(model).full_batch.rows(np.array([0.1])))
+    others = np.arange(30) != 4
+    assert np.all(np.isfinite(rows[1][others]))
+    np.testing.assert_array_equal(rows[0][others], rows[1][others])
+
+
+def test_set_data_after_construction_is_noticed():
+    x, y = simple_data()
+    with pm.Model() as model:
+        data = pm.Data("x", x)
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        pm.Bernoulli("y", logit_p=data @ beta, observed=y)
+    records = RecordModel(model)
+    records.check_data()
+    with model:
+        pm.set_data({"x": x + 1})
+    with pytest.raises(PrivacyError, match="set_data"):
+        records.check_data()
+
+
+def test_released_variables():
+    model = logistic_model()
+    with model:
+        pm.Deterministic("total", model["beta"].sum())
+    assert RecordModel(model).released_variables == ["beta", "total"]

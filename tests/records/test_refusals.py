@@ -1,0 +1,199 @@
+"""LEAKS rows 1-3, 6, 7: what a model must not contain, each with an error that names it, the reason and the fix."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records.model import RecordModel
+
+N = 40
+RNG = np.random.default_rng(0)
+Y, X, G = RNG.normal(size=N), RNG.normal(size=(N, 3)), RNG.integers(0, 4, N)
+SERIES = {"observed": Y}
+
+
+def autoregression():
+    rho = pm.Normal("rho", 0, 1, shape=1)
+    pm.AR("y", rho=rho, sigma=1.0, init_dist=pm.Normal.dist(0, 1), **SERIES)
+
+
+def random_walk():
+    sigma = pm.HalfNormal("sigma")
+    pm.GaussianRandomWalk("y", sigma=sigma, init_dist=pm.Normal.dist(0, 1), **SERIES)
+
+
+def gaussian_process():
+    length = pm.HalfNormal("length")
+    gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, length))
+    gp.marginal_likelihood("y", X=X[:, :1], y=Y, sigma=0.1)
+
+
+def missing_value():
+    y = Y.copy()
+    y[3] = np.nan
+    pm.Normal("y", pm.Normal("m"), 1, observed=y)
+
+
+def masked_value():
+    pm.Normal("y", pm.Normal("m"), 1, observed=np.ma.masked_array(Y, np.arange(N) == 3))
+
+
+def per_record_latent():
+    z = pm.Normal("z", 0, 1, shape=N)
+    pm.Normal("y", z, 1, observed=Y)
+
+
+def latent_class():
+    k = pm.Categorical("k", p=[0.5, 0.5], shape=N)
+    pm.Normal("y", pm.Normal("m", shape=2)[k], 1, observed=Y)
+
+
+def discrete_parameter():
+    pm.Normal("y", pm.Poisson("k", 3), 1, observed=Y)
+
+
+def potential_on_data():
+    m = pm.Normal("m")
+    pm.Potential("extra", pm.logp(pm.Normal.dist(m, 1), Y).sum())
+    pm.Normal("y", m, 1, observed=Y)
+
+
+def prior_from_data():
+    y = pm.Data("data", Y)
+    pm.Normal("y", pm.Normal("m", y.mean(), 1), 1, observed=y)
+
+
+def minibatch():
+    xb, yb = pm.Minibatch(X, Y, batch_size=10)
+    pm.Normal("y", xb @ pm.Normal("b", shape=3), 1, observed=yb, total_size=N)
+
+
+def simulator():
+    pm.Simulator("y", lambda rng, m, size: rng.normal(m, size=size), pm.Normal("m"), observed=Y)
+
+
+def nothing_observed():
+    pm.Normal("m")
+
+
+def deterministic_mean():
+    mu = pm.Deterministic("mu", X @ pm.Normal("b", shape=3))
+    pm.Normal("y", mu, 1, observed=Y)
+
+
+def deterministic_statistic():
+    x = pm.Data("x", X)
+    b = pm.Normal("b", shape=3)
+    pm.Deterministic("level", (x @ b).mean())
+    pm.Normal("y", x @ b, 1, observed=Y)
+
+
+def ordered_probabilities():
+    c = pm.Normal("c", shape=2, transform=pm.distributions.transforms.ordered, initval=[-1, 1])
+    pm.OrderedLogistic("y", eta=pm.Normal("b") * X[:, 0], cutpoints=c, observed=RNG.integers(0, 3, N))
+
+
+def centred_in_graph():
+    x = pm.Data("x", X)
+    pm.Normal("y", (x - x.mean(0)) @ pm.Normal("b", shape=3), 1, observed=Y)
+
+
+def scaled_by_maximum():
+    x = pm.Data("x", X)
+    pm.Normal("y", (x / x.max(0)) @ pm.Normal("b", shape=3), 1, observed=Y)
+
+
+def lagged_by_hand():
+    y = pm.Data("data", Y)
+    pm.Normal("y", pt.concatenate([[0.0], pm.Normal("rho") * y[:-1]]), 1, observed=y)
+
+
+def empty():
+    pm.Normal("y", pm.Normal("m"), 1, observed=Y[:0])
+
+
+def one_record():
+    pm.Normal("y", pm.Normal("m"), 1, observed=Y[:1])
+
+
+def scalar_observation():
+    pm.Normal("y", pm.Normal("m"), 1, observed=1.0)
+
+
+def different_lengths():
+    m = pm.Normal("m")
+    pm.Normal("y", m, 1, observed=Y)
+    pm.Normal("z", m, 1, observed=Y[:7])
+
+
+def never_finite():
+    pm.HalfNormal("y", pm.HalfNormal("s"), observed=-np.abs(Y) - 1)
+
+
+REFUSED = {
+    autoregression: "'y'.*single number",
+    random_walk: "'y'.*single number",
+    gaussian_process: "'y'.*single number",
+    missing_value: "'y'.*missing",
+    masked_value: "'y'.*missing",
+    per_record_latent: "'z'.*each record",
+    latent_class: "'k'.*int64",
+    discrete_parameter: "'k'.*int64",
+    potential_on_data: "Potential 'extra'",
+    prior_from_data: "prior of 'm'",
+    minibatch: "'y'.*Minibatch",
+    simulator: "'y'.*Simulator",
+    nothing_observed: "no observed",
+    deterministic_mean: "'mu'.*one entry a record",
+    deterministic_statistic: "'level'.*one entry a record",
+    ordered_probabilities: "'y_probs'.*one entry a record",
+    centred_in_graph: "does not factorise",
+    scaled_by_maximum: "does not factorise",
+    lagged_by_hand: "does not factorise",
+    empty: "'y' is empty",
+    one_record: "'y' has one record",
+    scalar_observation: "'y'.*single number",
+    different_lengths: "'y': 40, 'z': 7",
+    never_finite: "not finite for any record",
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*imputed.*", "ignore:.*rng.*:DeprecationWarning")
+@pytest.mark.parametrize("declare", REFUSED, ids=lambda f: f.__name__)
+def test_refused(declare):
+    with pm.Model() as model:
+        declare()
+    with pytest.raises(ModelRefusedError, match=f"(?s){REFUSED[declare]}") as caught:
+        RecordModel(model)
+    message = str(caught.value)
+    assert "Why this is refused:" in message and "How to fix it:" in message
+    assert not any(f"{value:.3f}" in message for value in np.concatenate([Y, X.ravel()]))
+
+
+def test_a_coupling_among_many_records_is_found():
+    """With more records than the check looks at, too."""
+    y = np.random.default_rng(1).normal(size=3000)
+    with pm.Model() as model:
+        data = pm.Data("data", y)
+        pm.Normal("y", pm.Normal("m") * data.std(), 1, observed=data)
+    with pytest.raises(ModelRefusedError, match="factorise"):
+        RecordModel(model)
+
+
+def test_excluded_deterministic_is_accepted_and_not_released():
+    with pm.Model() as model:
+        deterministic_mean()
+    assert RecordModel(model, exclude_deterministics=["mu"]).released_variables == ["b"]
+    with pytest.raises(ValueError, match="nonsense"):
+        RecordModel(model, exclude_deterministics=["mu", "nonsense"])
+
+
+def test_group_effects_are_not_records():
+    """As many groups as records is refused only when each group is a record."""
+    y = RNG.normal(size=8)
+    with pm.Model() as model:
+        z = pm.Normal("z", shape=8)
+        pm.Normal("y", z[np.array([0, 0, 1, 1, 2, 2, 3, 3])] + z.sum(), 1, observed=y)
+    assert RecordModel(model).n == 8

@@ -1,0 +1,188 @@
+"""LEAKS rows 8 and 9: what a call may run is counted before a row is read, across chains, calls and processes."""
+
+import multiprocessing
+import os
+import pickle
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.sampling.parallel import ParallelSamplingError
+
+import pymc_dp as dp
+from pymc_dp.privacy.chains import ChainSlots
+from pymc_dp.privacy.randomness import PrivacyRandom
+from tests.conftest import logistic_model
+
+ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0}
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Count how often private rows are read in this process while sampling."""
+    from pymc_dp.records.sums import FullBatch
+
+    count = []
+    for name in ("__call__", "at"):
+        original = getattr(FullBatch, name)
+
+        def spy(self, *args, _original=original):
+            count.append(name)
+            return _original(self, *args)
+
+        monkeypatch.setattr(FullBatch, name, spy)
+    return count
+
+
+def make(model, chains=2, **kwargs):
+    with model:
+        return dp.DPPenaltyMH(chains=chains, **{**ARGS, **kwargs})
+
+
+def test_more_or_fewer_chains_than_declared_are_refused_before_a_read(logistic, quiet, reads):
+    step = make(logistic)
+    reads.clear()
+    for chains in (1, 3):
+        for cores in (1, 2):
+            with logistic, pytest.raises(dp.BudgetError, match="chains=2"):
+                pm.sample(20, tune=10, chains=chains, cores=cores, step=step, **quiet)
+    assert not reads
+
+
+def test_second_call_is_refused_with_advice_before_a_read(logistic, quiet, reads):
+    step = make(logistic)
+    with logistic:
+        pm.sample(20, tune=10, chains=2, cores=1, step=step, random_seed=1, **quiet)
+        reads.clear()
+        for seed in (1, 2, None):  # the same seed looks like the same chains again
+            with pytest.raises(dp.BudgetError, match="already used.*Make a new step"):
+                pm.sample(20, tune=10, chains=2, cores=1, step=step, random_seed=seed, **quiet)
+    assert not reads
+
+
+def test_a_chain_too_many_is_refused_by_the_chain_itself(logistic, reads):
+    """Not only by the progress bar's early check, which PyMC might stop making."""
+    step = make(logistic)
+    reads.clear()
+    rngs = np.random.default_rng(0).spawn(3)
+    for rng in rngs[:2]:
+        step.setup_chain(rng, 5, 5)
+    with pytest.raises(dp.BudgetError, match="covers 2 chain"):
+        step.setup_chain(rngs[2], 5, 5)
+    with pytest.raises(dp.BudgetError, match="setup_chain"):
+        step.step(logistic.initial_point(0))
+    assert not reads
+
+
+def test_chains_of_different_length_are_refused(logistic):
+    step = make(logistic)
+    rngs = np.random.default_rng(0).spawn(2)
+    step.setup_chain(rngs[0], 5, 5)
+    with pytest.raises(dp.BudgetError, match="same numbers"):
+        step.setup_chain(rngs[1], 5, 6)
+
+
+def test_an_interrupted_chain_stays_paid(logistic, quiet):
+    step = make(logistic, chains=1)
+
+    def stop(trace, draw):
+        if draw.draw_idx == 50:
+            raise KeyboardInterrupt
+
+    with logistic:
+        pm.sample(60, tune=10, chains=1, cores=1, step=step, callback=stop, **quiet)
+        with pytest.raises(dp.BudgetError, match="already used"):
+            pm.sample(20, tune=10, chains=1, cores=1, step=step, **quiet)
+
+
+def test_a_lost_file_refuses(logistic):
+    step = make(logistic)
+    os.unlink(step._slots.path)
+    with pytest.raises(dp.BudgetError, match="cannot be opened"):
+        step.setup_chain(np.random.default_rng(0), 5, 5)
+
+
+def test_no_more_iterations_than_paid(logistic):
+    step = make(logistic, chains=1)
+    step.setup_chain(np.random.default_rng(0), 2, 3)
+    state = step.sampling_state
+    point = logistic.initial_point(0)
+    for i in range(5):
+        if i == 3:
+            step.sampling_state = state  # rewinding does not buy more
+        point, _ = step.step(point)
+    with pytest.raises(dp.BudgetError, match="5 iterations"):
+        step.step(point)
+
+
+def test_another_step_on_the_same_variables_is_noticed(logistic, quiet):
+    step = make(logistic)
+    with logistic, pytest.raises(dp.PrivacyError, match="other than this step"):
+        pm.sample(200, tune=10, chains=2, cores=1, step=[step, pm.Slice([logistic["beta"]])], **quiet)
+
+
+def _claim(slots, call, chain, results):
+    try:
+        results.put(slots.claim(call, chain, 5, 5))
+    except dp.BudgetError:
+        results.put(None)
+
+
+def test_processes_racing_for_the_last_slots():
+    slots = ChainSlots(3)
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    workers = [context.Process(target=_claim, args=(slots, "call", str(i), results)) for i in range(8)]
+    for worker in workers:
+        worker.start()
+    got = [results.get(timeout=60) for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert sorted(x for x in got if x is not None) == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_two_processes(quiet, method):
+    model = logistic_model()
+    step = make(model)
+    with model:
+        idata = pm.sample(60, tune=20, chains=2, cores=2, step=step, mp_ctx=method, random_seed=3, **quiet)
+        assert idata.posterior.sizes["chain"] == 2
+        assert dp.privacy_report(idata).plan.iterations == 160
+        assert not np.array_equal(idata.sample_stats["accepted"][0], idata.sample_stats["accepted"][1])
+        with pytest.raises(ParallelSamplingError) as caught:
+            pm.sample(60, tune=20, chains=2, cores=2, step=step, mp_ctx=method, **quiet)
+        assert isinstance(caught.value.__cause__, dp.BudgetError)
+
+
+def test_copies_carry_no_noise_no_rows_and_no_paid_chain(logistic):
+    step = make(logistic, chains=2)
+    step.setup_chain(np.random.default_rng(0).spawn(1)[0], 5, 5)
+    step.step(logistic.initial_point(0))
+    copy = cloudpickle.loads(cloudpickle.dumps(step))
+    assert copy._random is None and copy._rows is None
+    with pytest.raises(dp.BudgetError):
+        copy.step(logistic.initial_point(0))
+    with pytest.raises(TypeError, match="never copied"):
+        pickle.dumps(step._random)
+
+
+def test_a_forked_child_cannot_use_the_parents_noise():
+    random = PrivacyRandom()
+    child = os.fork()
+    if child == 0:
+        try:
+            random.normal()
+        except dp.PrivacyError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_noise_streams_differ():
+    assert len({PrivacyRandom().normal() for _ in range(5)}) == 5
+    assert PrivacyRandom(3, 0).normal() != PrivacyRandom(3, 1).normal()
+    assert PrivacyRandom(3, 1).normal() == PrivacyRandom(3, 1).normal()

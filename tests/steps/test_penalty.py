@@ -1,0 +1,201 @@
+"""DPPenaltyMH, one step at a time: noise, state, arguments."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_dp as dp
+from pymc_dp.records.sums import GRID
+from pymc_dp.steps import penalty as penalty_module
+from tests.conftest import logistic_model
+
+ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 1}
+
+
+def started(model, tune=0, draws=100, seed=0, **kwargs):
+    with model:
+        step = dp.DPPenaltyMH(**{**ARGS, **kwargs})
+    step.setup_chain(np.random.default_rng(seed), tune, draws)
+    return step
+
+
+def run(step, point, iterations):
+    points, stats_ = [], []
+    for _ in range(iterations):
+        point, (stat,) = step.step(point)
+        points.append(step.records.ravel(point))
+        stats_.append(stat)
+    return np.array(points), stats_
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"neighboring_relation": "add_remove"}, {"tempering": 0.3}])
+def test_noise_has_the_stated_law(logistic, monkeypatch, kwargs):
+    """Kolmogorov-Smirnov at a false-alarm rate of 1e-6; controls with the noise 10% off fail."""
+    step = started(logistic, draws=20_000, proposal="fixed_radius", **kwargs)
+    seen = []
+    monkeypatch.setattr(
+        penalty_module, "penalty", lambda ratio, variance, exponential: seen.append(ratio) or False
+    )
+    full = step.records.full_batch
+    exact = []
+
+    def recording(theta, old, bound):
+        result = full(theta, old, bound)
+        change = result.log_prior - step._log_prior
+        exact.append(step.tempering * bound * result.total / GRID + change)
+        return result
+
+    recording.at = full.at
+    monkeypatch.setattr(step.records, "full_batch", recording)
+    _, all_stats = run(step, logistic.initial_point(0), 20_000)
+    noise = np.array(seen) - np.array(exact)
+    sensitivity = 1.0 if kwargs.get("neighboring_relation") == "add_remove" else 2.0
+    std = step.tempering * step.plan.noise_multiplier * sensitivity * all_stats[0]["clip_bound"]
+    assert all_stats[0]["noise_std"] == pytest.approx(std, rel=1e-12)
+    assert stats.kstest(noise / std, "norm").pvalue > 1e-6
+    for wrong in (0.9, 1.1):
+        assert stats.kstest(noise / std / wrong, "norm").pvalue < 1e-6
+
+
+def test_poison_only_changes_decisions(logistic):
+    """A chain on data with a NaN and an infinite record runs like any other (LEAKS row 5)."""
+    x = logistic_x()
+    x[3], x[4] = np.nan, np.inf
+    points, all_stats = run(started(logistic_model(x=x)), logistic.initial_point(0), 100)
+    assert np.all(np.isfinite(points))
+    assert all(np.isfinite(s["noise_std"]) for s in all_stats)
+
+
+def logistic_x():
+    return np.random.default_rng(2).uniform(-1, 1, size=(60, 2)) / np.sqrt(2)
+
+
+def test_debug_seed_resumes_where_it_was(logistic):
+    step = started(logistic, debug_seed=7, draws=60)
+    point = logistic.initial_point(0)
+    for _ in range(20):
+        point, _ = step.step(point)
+    state = step.sampling_state
+    ahead, _ = run(step, point, 20)
+    other = started(logistic, debug_seed=7, draws=60)
+    other.sampling_state = state
+    again, _ = run(other, point, 20)
+    np.testing.assert_array_equal(ahead, again)
+
+
+def test_without_debug_seed_the_state_holds_no_noise_and_resuming_is_fresh(logistic):
+    step = started(logistic, draws=400)
+    point = logistic.initial_point(0)
+    state = step.sampling_state
+    assert state.debug_stream is None
+    first, _ = run(step, point, 200)
+    step.sampling_state = state  # proposals start again, the noise does not
+    second, _ = run(step, point, 200)
+    assert not np.array_equal(first, second)
+    with pytest.raises(dp.BudgetError, match="400 iterations"):
+        step.step(point)
+
+
+def test_random_seed_does_not_control_the_noise(logistic):
+    chains = [run(started(logistic, draws=300, seed=5), logistic.initial_point(0), 300)[0] for _ in range(2)]
+    assert not np.array_equal(*chains)
+
+
+def test_tuning_uses_decisions_alone(logistic):
+    step = started(logistic, tune=200, draws=10)
+    rng = np.random.default_rng(3)
+    decisions = rng.random(200) < 0.5
+    sizes = []
+    for _ in range(2):
+        step.step_size, step.iteration = 0.1, 0
+        for accepted in decisions:
+            step.iteration += 1
+            step._adapt(bool(accepted))
+        sizes.append(step.step_size)
+    assert sizes[0] == sizes[1] > 0.1  # accepted more often than the target: longer steps
+
+
+def test_step_size_is_fixed_after_tuning(logistic):
+    step = started(logistic, tune=50, draws=50)
+    point = logistic.initial_point(0)
+    for _ in range(50):
+        point, _ = step.step(point)
+    step.stop_tuning()
+    _, all_stats = run(step, point, 50)
+    assert len({s["step_size"] for s in all_stats}) == 1
+
+
+def test_infinite_epsilon_is_plain_metropolis_and_says_so(logistic):
+    step = started(logistic, epsilon=np.inf, draws=50)
+    _, all_stats = run(step, logistic.initial_point(0), 50)
+    assert all(
+        s["noise_std"] == 0 and np.isinf(s["epsilon_spent"]) and not s["is_private"] for s in all_stats
+    )
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be a positive"),
+        ({"epsilon": -1}, "epsilon must be a positive"),
+        ({"epsilon": np.nan}, "epsilon must be a positive"),
+        ({"epsilon": "2"}, "epsilon must be a positive"),
+        ({"delta": 0}, "delta must lie strictly"),
+        ({"delta": 1}, "delta must lie strictly"),
+        ({"delta": np.nan}, "delta must lie strictly"),
+        ({"lipschitz": None}, "Give exactly one of lipschitz= and clip_bound="),
+        ({"clip_bound": 1.0}, "Give exactly one of lipschitz= and clip_bound="),
+        ({"lipschitz": 0.0}, "lipschitz must be a positive"),
+        ({"lipschitz": -1.0}, "lipschitz must be a positive"),
+        ({"lipschitz": np.inf}, "lipschitz must be a positive"),
+        ({"lipschitz": None, "clip_bound": np.nan}, "clip_bound must be a positive"),
+        ({"chains": 0}, "chains must be an integer"),
+        ({"chains": 1.5}, "chains must be an integer"),
+        ({"tempering": 0}, "tempering must lie"),
+        ({"tempering": 1.5}, "tempering must lie"),
+        ({"neighboring_relation": "swap"}, "neighboring_relation must be one of"),
+        ({"proposal": "levy"}, "unknown proposal 'levy'; known: fixed_radius, gaussian"),
+        ({"proposal": 3}, "a proposal is one of"),
+        ({"step_size": 0}, "step_size must be positive"),
+        ({"target_accept": 1}, "target_accept must lie"),
+        ({"privacy_unit": [1, 2]}, "privacy_unit must have one id"),
+    ],
+)
+def test_bad_arguments(logistic, kwargs, message):
+    with logistic, pytest.raises(ValueError, match=message):
+        dp.DPPenaltyMH(**{**ARGS, **kwargs})
+
+
+def test_epsilon_is_required(logistic):
+    with logistic, pytest.raises(TypeError, match="epsilon"):
+        dp.DPPenaltyMH(delta=1e-6, lipschitz=1.0)
+
+
+def test_default_chains_are_pymcs(logistic, monkeypatch):
+    from pymc_dp.steps import base
+
+    for processors, chains in ((1, 2), (3, 3), (16, 4)):
+        monkeypatch.setattr(base, "_cpu_count", lambda p=processors: p)
+        with logistic:
+            assert dp.DPPenaltyMH(**{**ARGS, "chains": None}).chains == chains
+
+
+def test_a_step_must_own_every_free_variable(logistic):
+    with logistic:
+        pm.Normal("extra")
+        with pytest.raises(dp.ModelRefusedError, match="does not sample extra"):
+            dp.DPPenaltyMH([logistic["beta"]], **ARGS)
+        with pytest.raises(dp.ModelRefusedError, match="does not sample"):
+            dp.DPPenaltyMH(blocked=False, **ARGS)
+
+
+def test_fixed_radius_needs_two_dimensions():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("m"), 1, observed=np.zeros(20))
+    with pytest.raises(ValueError, match="one dimension"):
+        started(model, proposal="fixed_radius")
+
+
+def test_alias():
+    assert dp.DPPenalty is dp.DPPenaltyMH

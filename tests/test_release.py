@@ -1,0 +1,245 @@
+"""LEAKS rows 2, 3, 4, 5, 10 and 16: what a result contains, and what of it may be published."""
+
+import io
+import json
+import logging
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_dp as dp
+from pymc_dp.sampling import RELEASED_STATS
+from tests.conftest import logistic_model, simple_data
+
+ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 2}
+PATIENTS = [f"patient-{i:04d}" for i in range(60)]
+
+
+def private_model():
+    x, y = simple_data()
+    coords = {"patient": PATIENTS, "feature": ["age", "dose"]}
+    with pm.Model(coords=coords) as model:
+        data = pm.Data("x", x, dims=("patient", "feature"))
+        beta = pm.Normal("beta", 0, 2, dims="feature")
+        pm.Deterministic("total", beta.sum())
+        pm.Deterministic("mu", data @ beta, dims="patient")
+        pm.Bernoulli("y", logit_p=data @ beta, observed=y, dims="patient")
+    return model, x
+
+
+@pytest.fixture(scope="module")
+def raw():
+    """A plain pm.sample result, of a model with identifiers and an excluded Deterministic."""
+    model, x = private_model()
+    with model:
+        step = dp.DPPenaltyMH(exclude_deterministics=["mu"], **ARGS)
+        idata = pm.sample(
+            120, tune=30, chains=2, cores=1, step=step, progressbar=False, quiet=True, discard_tuned_samples=False,
+            random_seed=12345, compute_convergence_checks=False,
+        )  # fmt: skip
+    return idata, x
+
+
+@pytest.fixture(scope="module")
+def released(raw):
+    return dp.release(raw[0])
+
+
+def test_release_holds_what_is_allowed_and_nothing_else(raw, released):
+    assert {"observed_data", "constant_data"} <= set(raw[0].children)
+    assert set(released.children) == {"posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"}
+    assert set(released.posterior.data_vars) == {"beta", "total"}
+    assert set(released.posterior.coords) == {"chain", "draw", "feature"}
+    assert set(released.sample_stats.data_vars) == set(RELEASED_STATS)
+    assert set(released.sample_stats.coords) == {"chain", "draw"}
+    for node in released.subtree:
+        assert set(node.attrs) <= {
+            "created_at", "inference_library", "inference_library_version", "tuning_steps", "privacy_facts",
+        }  # fmt: skip
+
+
+def file_of(idata, tmp_path):
+    path = tmp_path / "result.nc"
+    idata.to_netcdf(path, engine="netcdf4")
+    return path
+
+
+def test_no_data_value_or_identifier_is_in_the_saved_file(raw, released, tmp_path):
+    idata, x = raw
+    needles = [v.tobytes() for v in x.ravel()] + [p.encode() for p in PATIENTS]
+    saved = file_of(released, tmp_path).read_bytes()
+    assert not any(needle in saved for needle in needles)
+    # Control: the same search finds them in what PyMC stores (uncompressed; identifiers are stored as text).
+    leaky = file_of(xr.DataTree.from_dict({"c": idata["constant_data"].to_dataset()}), tmp_path).read_bytes()
+    assert all(needle in leaky for needle in needles)
+
+
+def test_the_seed_is_not_in_the_result(raw, released):
+    text = json.dumps(released.to_dict(), default=str)
+    assert "12345" not in text
+
+
+def test_report_of_every_form_of_the_result(raw, released, tmp_path):
+    reports = [dp.privacy_report(raw[0]), dp.privacy_report(released)]
+    reports.append(dp.privacy_report(xr.open_datatree(file_of(released, tmp_path), engine="netcdf4")))
+    raw_file = tmp_path / "raw.nc"
+    raw[0].to_netcdf(raw_file, engine="netcdf4")
+    reports.append(dp.privacy_report(xr.open_datatree(raw_file, engine="netcdf4")))
+    reports.append(dp.privacy_report(raw[0].isel(draw=slice(100, None, 3))))
+    for report in reports:
+        values = report.to_dict()
+        assert json.loads(json.dumps(values)) == json.loads(report.to_json())
+        assert values["epsilon_at_delta"] <= 2.0
+        assert values["iterations"] == 300
+        assert values["released_variables"] == ["beta", "total"]
+        assert values["mu"] ** 2 / 2 == pytest.approx(values["rho"])
+        curve = [values["epsilon_of_delta"][f"{d:g}"] for d in (1e-3, 1e-6, 1e-9)]
+        assert curve == sorted(curve)
+        for part in (
+            "Guarantee",
+            "substitute",
+            "30 tuning + 120 sampling",
+            "Noise multiplier",
+            "mu",
+            "pymc-dp",
+        ):
+            assert part in str(report)
+        assert "<table>" in report._repr_html_()
+    assert {"observed_data", "constant_data", "mu"} <= set(reports[0].not_released)
+    assert "DO NOT PUBLISH" in str(reports[0]) and "DO NOT PUBLISH" not in str(reports[1])
+
+
+def test_clip_fraction_is_released_once_a_chain(released):
+    share = released.sample_stats["clip_fraction"].values
+    assert np.all(np.isnan(share[:, :-1])) and np.all(np.isfinite(share[:, -1]))
+    assert dp.privacy_report(released).clip_fractions == [float(v) for v in share[:, -1]]
+
+
+def test_epsilon_spent_ends_at_the_report_and_never_above_the_target(raw, released):
+    spent = np.concatenate(
+        [released.warmup_sample_stats["epsilon_spent"], released.sample_stats["epsilon_spent"]], axis=1
+    )
+    assert np.all(np.diff(spent, axis=1) >= 0)
+    plan = dp.privacy_report(released).plan
+    assert np.all(spent[:, -1] == plan.epsilon_at(1e-6)) and plan.epsilon_at(1e-6) <= 2.0
+    # An upper bound on the exact cost of that many iterations of every chain.
+    for t in (1, 7, 60, 149):
+        exact = dp.privacy.gaussian.epsilon(np.sqrt(2 * t) / plan.noise_multiplier, 1e-6)
+        assert exact <= spent[0, t - 1] <= 1.005 * exact
+
+
+def test_arviz_reads_the_release(released):
+    assert list(az.summary(released).index) == ["beta[age]", "beta[dose]", "total"]
+    assert az.rhat(released)["beta"].shape == (2,)
+    assert az.ess(released)["beta"].shape == (2,)
+    for plot in (az.plot_trace, az.plot_rank, az.plot_forest):
+        plot(released, backend="none")
+
+
+def test_front_door(quiet):
+    model, _ = private_model()
+    with model:
+        step = dp.DPPenaltyMH(exclude_deterministics=["mu"], **ARGS)
+    idata = dp.sample(step, draws=20, tune=10, cores=1, **quiet)  # outside the model's context
+    assert set(idata.posterior.data_vars) == {"beta", "total"}
+    assert dp.privacy_report(idata).plan.tune == 10
+
+
+@pytest.mark.parametrize("name", ["step", "trace", "nuts_sampler", "return_inferencedata", "idata_kwargs"])
+def test_front_door_takes_no_argument_that_could_store_exact_values(logistic, name):
+    with logistic:
+        step = dp.DPPenaltyMH(**ARGS)
+    with pytest.raises(TypeError, match=name):
+        dp.sample(step, **{name: None})
+
+
+def test_front_door_checks_its_step_and_chains(logistic):
+    with logistic:
+        step = dp.DPPenaltyMH(**ARGS)
+        with pytest.raises(TypeError, match="private step"):
+            dp.sample(pm.Slice())
+    with pytest.raises(ValueError, match="chains=2"):
+        dp.sample(step, chains=3)
+
+
+@pytest.mark.parametrize("kwargs", [{"epsilon": np.inf}, {"debug_seed": 3}])
+def test_what_is_not_private_says_so_everywhere(logistic, quiet, kwargs):
+    with logistic:
+        step = dp.DPPenaltyMH(**{**ARGS, **kwargs})
+    with pytest.warns(dp.NotPrivateWarning, match="NOT PRIVATE"):
+        idata = dp.sample(step, draws=20, tune=10, cores=1, **quiet)
+    assert not idata.sample_stats["is_private"].values.any()
+    assert "THIS RUN IS NOT PRIVATE" in str(dp.privacy_report(idata))
+    assert not dp.privacy_report(idata).to_dict()["is_private"]
+    if "epsilon" in kwargs:
+        assert "NOT PRIVATE" in str(step.cost())
+
+
+def test_results_of_other_samplers_have_no_report(logistic, quiet):
+    with logistic:
+        idata = pm.sample(10, tune=5, chains=1, step=pm.Slice(), **quiet)
+    for function in (dp.release, dp.privacy_report):
+        with pytest.raises(dp.PrivacyError, match="private step"):
+            function(idata)
+
+
+def test_damaged_facts_are_refused(raw):
+    idata = raw[0].copy(deep=True)
+    idata["sample_stats"]["privacy_facts"][:] = 7
+    with pytest.raises(ValueError, match="damaged"):
+        dp.privacy_report(idata)
+
+
+def test_nothing_printed_or_logged_speaks_of_the_data(logistic, capsys, caplog):
+    """A record that is NaN and one that is infinite leave no trace in warnings (errors in this suite), logs or output."""
+    x, _ = simple_data()
+    outputs = []
+    for poison in (None, np.nan, np.inf):
+        data = x.copy()
+        if poison is not None:
+            data[5] = poison
+        model = logistic_model(x=data)
+        with caplog.at_level(logging.DEBUG, logger="pymc"), model:
+            step = dp.DPPenaltyMH(**ARGS)
+            pm.sample(
+                30, tune=10, chains=2, cores=1, step=step, progressbar=False, compute_convergence_checks=False
+            )
+        outputs.append([r.getMessage() for r in caplog.records if "took" not in r.getMessage()])
+        caplog.clear()
+    assert outputs[0] == outputs[1] == outputs[2]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_failing_likelihood_shows_no_values(monkeypatch, logistic):
+    with logistic:
+        step = dp.DPPenaltyMH(**{**ARGS, "chains": 1})
+    step.setup_chain(np.random.default_rng(0), 0, 5)
+
+    def fail(*args):
+        raise ValueError("secret 1.2345")
+
+    monkeypatch.setattr(step.records.full_batch, "_function", fail)
+    with pytest.raises(dp.PrivacyError) as caught:
+        step.step(logistic.initial_point(0))
+    error = caught.value
+    assert "secret" not in str(error) and error.__cause__ is None and error.__context__ is None
+
+
+def test_progress_bar_shows_acceptance_and_epsilon(logistic, monkeypatch):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=140)
+    with logistic:
+        step = dp.DPPenaltyMH(**ARGS)
+    columns, stats = step._progressbar_config(2)
+    assert set(stats) == {"acceptance_rate", "epsilon_spent"}
+    console.print([c.get_table_column().header for c in columns])
+    assert "ε spent" in console.file.getvalue()
+    (update,) = step._make_progressbar_update_functions()
+    assert update({"acceptance_rate": 0.3, "epsilon_spent": 1.0, "other": 2}) == {
+        "acceptance_rate": 0.3,
+        "epsilon_spent": 1.0,
+    }
