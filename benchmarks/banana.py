@@ -79,8 +79,9 @@ def main() -> None:
             step = args.step or min(1.7, 2.38 / (2 * nm * args.clip))
             results.append(run(reference, epsilon, seed, args.iterations, args.clip, step))
         mean = {key: np.mean([r[key] for r in results]) for key in results[0]}
+        runs = ", ".join(f"{r['mmd']:.3f}" for r in results)
         print(
-            f"epsilon {epsilon:g}: MMD {mean['mmd']:.3f} (runs {', '.join(f'{r["mmd"]:.3f}' for r in results)}); two exact samples "
+            f"epsilon {epsilon:g}: MMD {mean['mmd']:.3f} (runs {runs}); two exact samples "
             f"{mean['floor']:.3f}; accepted {mean['accepted']:.2f}, noise std {mean['noise_std']:.2f}, "
             f"clipped share {mean['clipped']:.3f}, "
             f"step {step:.2f}, epsilon spent {mean['epsilon']:.4f}",

@@ -4,7 +4,7 @@ import math
 
 
 def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
-    """Decide with the penalty test of Ceperley and Dewing (1999): accept when ``ln u < log_ratio - variance / 2``.
+    """Penalty test (Ceperley & Dewing 1999): accept when ``ln u < log_ratio - variance / 2``.
 
     Parameters
     ----------
@@ -25,5 +25,5 @@ def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
 
 
 def largest_acceptance(noise_std: float) -> float:
-    """Acceptance probability of the penalty test between two points of equal density: ``erfc(s / sqrt(8))``."""
+    """Acceptance probability between two points of equal density, ``erfc(s / sqrt(8))``."""
     return math.erfc(noise_std / math.sqrt(8.0))

@@ -18,7 +18,7 @@ class Clip(Protocol):
 
 @dataclass(frozen=True)
 class LipschitzClip:
-    """``B = L * norm(move)``: no ratio is clipped when L bounds the gradient norm of every record's log-likelihood.
+    """``B = L * norm(move)``: clips nothing when L bounds every record's gradient norm.
 
     Parameters
     ----------

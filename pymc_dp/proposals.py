@@ -89,7 +89,10 @@ class FixedRadius(_Scaled):
         return self._scaled(z * np.sqrt(d / (z @ z)))
 
 
-PROPOSALS = {"gaussian": GaussianWalk, "fixed_radius": FixedRadius}
+PROPOSALS: dict[str, type[GaussianWalk] | type[FixedRadius]] = {
+    "gaussian": GaussianWalk,
+    "fixed_radius": FixedRadius,
+}
 
 
 def as_proposal(proposal: "str | Proposal") -> Proposal:

@@ -2,6 +2,7 @@
 
 import html
 import json
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,8 +153,6 @@ class PrivacyReport:
 
 
 def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:
-    import textwrap
-
     return textwrap.wrap(f"{key + ':':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
 
 
@@ -181,15 +180,14 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     """
     known = facts_of(idata)
     allowed = set(RELEASED_GROUPS) | set(RELEASED_GROUPS.values())
-    extra = [name for name in idata.children if name not in allowed]
+    extra = [str(name) for name in idata.children if name not in allowed]
     if "posterior" in idata.children:
-        extra += [name for name in idata["posterior"].data_vars if name not in known["released_variables"]]
+        variables = idata["posterior"].data_vars
+        extra += [str(name) for name in variables if name not in known["released_variables"]]
     if "sample_stats" in idata.children:
         unknown = set(idata["sample_stats"].data_vars) - RELEASED_STATS - {"privacy_facts"}
         extra += sorted(str(name) for name in unknown)
-    return PrivacyReport(
-        known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), [str(name) for name in extra]
-    )
+    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), extra)
 
 
 def _clip_fractions(idata: DataTree) -> list[float]:

@@ -4,6 +4,7 @@ import json
 import warnings
 from typing import Any
 
+import numpy as np
 import pymc as pm
 from xarray import Dataset, DataTree
 
@@ -132,7 +133,7 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
     for group in RELEASED_GROUPS.values():
         if group in idata.children and facts.STAT in idata[group].data_vars:
             stored = idata[group][facts.STAT]
-            return facts.decode(stored.isel(chain=0, draw=0).values)
+            return facts.decode(np.asarray(stored.isel(chain=0, draw=0)))
     raise PrivacyError(
         "This result does not come from a private step of pymc_dp: it has no record of its privacy."
     )

@@ -33,12 +33,7 @@ def logistic():
     return logistic_model()
 
 
-class Quiet:
-    """Arguments that keep pm.sample from printing, and from warning about short runs."""
-
-    kwargs = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-
-
 @pytest.fixture
 def quiet():
-    return dict(Quiet.kwargs)
+    """Arguments that keep pm.sample from printing, and from warning about short runs."""
+    return {"progressbar": False, "quiet": True, "compute_convergence_checks": False}

@@ -37,8 +37,8 @@ def raw():
     with model:
         step = dp.DPPenaltyMH(exclude_deterministics=["mu"], **ARGS)
         idata = pm.sample(
-            120, tune=30, chains=2, cores=1, step=step, progressbar=False, quiet=True, discard_tuned_samples=False,
-            random_seed=12345, compute_convergence_checks=False,
+            120, tune=30, chains=2, cores=1, step=step, progressbar=False, quiet=True,
+            discard_tuned_samples=False, random_seed=12345, compute_convergence_checks=False,
         )  # fmt: skip
     return idata, x
 
@@ -194,7 +194,7 @@ def test_damaged_facts_are_refused(raw):
 
 
 def test_nothing_printed_or_logged_speaks_of_the_data(logistic, capsys, caplog):
-    """A record that is NaN and one that is infinite leave no trace in warnings (errors in this suite), logs or output."""
+    """A NaN or infinite record leaves no trace in warnings (errors in this suite), logs or output."""
     x, _ = simple_data()
     outputs = []
     for poison in (None, np.nan, np.inf):

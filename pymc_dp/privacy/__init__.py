@@ -1,0 +1,1 @@
+"""Privacy accounting, randomness and budgets; imports neither pymc nor pytensor."""

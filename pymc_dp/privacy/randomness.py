@@ -34,7 +34,7 @@ class PrivacyRandom:
 
     def __init__(self, debug_seed: int | None = None, stream: int = 0):
         if debug_seed is None:
-            key = np.frombuffer(secrets.token_bytes(32), dtype=np.uint64).copy()
+            key: np.ndarray = np.frombuffer(secrets.token_bytes(32), dtype=np.uint64).copy()
         else:
             key = np.random.SeedSequence([debug_seed, stream]).generate_state(4, np.uint64)
         self.generator = np.random.Generator(ChaCha(key=key, rounds=20))
@@ -63,7 +63,7 @@ class PrivacyRandom:
 
     @state.setter
     def state(self, value: dict[str, Any]) -> None:
-        self.generator.bit_generator.state = value  # type: ignore[assignment]
+        self.generator.bit_generator.state = value
 
     def __reduce__(self):
         raise TypeError("a noise stream is never copied or stored")

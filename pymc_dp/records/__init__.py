@@ -1,0 +1,1 @@
+"""A PyMC model seen as records: per-record functions and the checks that make them trustworthy."""

@@ -21,10 +21,6 @@ from pymc_dp.records.graph import axes_of_length, data_leaves
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
 
-# Below this many records a data axis may have length n by coincidence, and which one holds the records is
-# tried out.
-AMBIGUOUS_BELOW = 200
-
 _OUTSIDE_GRAPH = (
     "A number that was computed from the data outside the graph cannot be detected: see docs/limits."
 )
@@ -189,7 +185,7 @@ def no_per_record_latents(
             )
 
 
-def separable(full: np.ndarray, part: np.ndarray, changed: Sequence[np.ndarray], record: int) -> str | None:
+def coupling(full: np.ndarray, part: np.ndarray, changed: Sequence[np.ndarray], record: int) -> str | None:
     """Say what is wrong with the claim that rows depend on their own record alone, or None.
 
     Parameters
@@ -213,6 +209,15 @@ def separable(full: np.ndarray, part: np.ndarray, changed: Sequence[np.ndarray],
 def differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Entries that are not the same, NaN being the same as NaN."""
     return ~((a == b) | (np.isnan(a) & np.isnan(b)))
+
+
+def refuse_nowhere_finite() -> ModelRefusedError:
+    """Build the error for a likelihood that is not finite near the initial point."""
+    return ModelRefusedError(
+        "The log-likelihood is not finite for any record that was tried near the initial point.",
+        "the sampler could not move, and would spend its budget for nothing.",
+        "check the initial point (initval=...), the support of the likelihood and the data types.",
+    )
 
 
 def refuse_coupled(reason: str) -> ModelRefusedError:

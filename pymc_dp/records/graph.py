@@ -18,11 +18,10 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import Switch
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.math import softplus
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
 # Position of the first input of each Op that says a size rather than a value.
-_SIZE_INPUTS_FROM = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
+_SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
 
 
 def _rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
@@ -133,7 +132,7 @@ def subset(
         them does not depend on `n`; whether they equal the rows of `outputs` is for the caller to verify.
     """
     taken = {root: take(root, axis, index) for root, axis in roots.items()}
-    return replace_records(outputs, taken, n, index.shape[0])  # type: ignore[attr-defined]
+    return replace_records(outputs, taken, n, index.shape[0])
 
 
 def replace_records(
@@ -164,14 +163,11 @@ def _switch_inside(fgraph, node):
     return [op(pt.switch(condition, yes.owner.inputs[0], no.owner.inputs[0]))]
 
 
-@node_rewriter([softplus])
-def _branch_free_softplus(fgraph, node):
-    """``softplus(u) -> max(u, 0) + softplus(-|u|)``, whose argument is always on one side."""
-    (u,) = node.inputs
-    if u.owner is not None and u.owner.op == pt.neg and u.owner.inputs[0].owner is not None:
-        if u.owner.inputs[0].owner.op == pt.abs:
-            return None
-    return [pt.maximum(u, 0) + softplus(-pt.abs(u))]
+def rows(terms: Sequence[Variable]) -> Variable:
+    """One log-likelihood a record: all terms, summed over everything but their first axis, in a fast form."""
+    summed = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
+    simple = simplify(summed)
+    return pt.add(*simple) if len(simple) > 1 else simple[0]
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:
@@ -181,6 +177,9 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     one evaluation of that function.
     """
     graph = rewrite_graph(list(outputs), include=("canonicalize", "stabilize"), clone=True)
-    return rewrite_graph(
-        graph, include=(), custom_rewrite=in2out(_switch_inside, ignore_newtrees=False), clone=False
+    return cast(
+        list[Variable],
+        rewrite_graph(
+            graph, include=(), custom_rewrite=in2out(_switch_inside, ignore_newtrees=False), clone=False
+        ),
     )

@@ -1,4 +1,4 @@
-"""Nothing that happens while private rows are read may show: no warning, no message with values (LEAKS row 5)."""
+"""Nothing that happens while private rows are read may show: no warning, no message with values."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
 """Reads a PyMC model as records: log-likelihood rows, log-prior, a flat vector of parameters."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.records import checks, graph
+from pymc_dp.records import checks, graph, verification
 from pymc_dp.records.guard import guarded
 from pymc_dp.records.sums import FullBatch
 
@@ -92,7 +92,7 @@ class RecordModel:
             for leaf in graph.data_leaves(terms)
             if isinstance(leaf, SharedVariable)
         ]
-        self._roots = self._record_roots()
+        self._roots = verification.record_roots(self._terms, self._theta, self._start, self.n_rows)
         public = {leaf for leaf in graph.data_leaves(self._terms) if leaf not in self._roots}
         priors = dict(
             zip(
@@ -108,12 +108,15 @@ class RecordModel:
         ]
         self.full_batch = FullBatch(
             self._theta,
-            self._unit_rows(self._simple_rows(self._terms)),
+            self._unit_rows(graph.rows(self._terms)),
             self._log_prior,
             self.n,
             self.compile_kwargs,
         )
-        self._verify()
+        checks.no_per_record_latents(self.shapes, {self.n_rows, self.n}, self._moved_by)
+        verification.separable(
+            self._terms, self._theta, self._start, self.n_rows, self._roots, self._row_values
+        )
 
     # parameters as one flat vector
 
@@ -157,15 +160,16 @@ class RecordModel:
     @cached_property
     def _minibatch(self):
         index = pt.lvector("index")
-        rows = self._simple_rows(graph.subset(self._terms, self._roots, self.n_rows, index))
+        rows = graph.rows(graph.subset(self._terms, self._roots, self.n_rows, index))
         return pytensor.function(
             [self._theta, index], rows, on_unused_input="ignore", trust_input=True, **self.compile_kwargs
         )
 
     @cached_property
     def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray]:
-        order = np.argsort(self.unit_of_row, kind="stable")
-        return order, np.searchsorted(self.unit_of_row[order], np.arange(self.n + 1))
+        unit_of_row = np.asarray(self.unit_of_row)
+        order = np.argsort(unit_of_row, kind="stable")
+        return order, np.searchsorted(unit_of_row[order], np.arange(self.n + 1))
 
     def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Log-likelihoods of some privacy units, at a cost that does not depend on n.
@@ -197,120 +201,22 @@ class RecordModel:
         rows = guarded(self._minibatch, theta, order[np.repeat(first[units], lengths) + within])
         return np.add.reduceat(rows, starts[:-1]) if units.size else rows
 
-    def _simple_rows(self, terms: Sequence[Variable]) -> Variable:
-        rows = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
-        return pt.add(*graph.simplify(rows)) if len(rows) > 1 else graph.simplify(rows)[0]
-
     def _unit_rows(self, rows: Variable) -> Variable:
         if self.unit_of_row is None:
             return rows
         return pt.zeros(self.n)[self.unit_of_row].inc(rows)
 
-    # verification at construction
-
-    def _record_roots(self) -> dict[Variable, int]:
-        """Data leaves that hold one entry a record, with the axis the records are on."""
-        candidates = [
-            (leaf, axis)
-            for leaf in graph.data_leaves(self._terms)
-            for axis in graph.axes_of_length(leaf, self.n_rows)
-        ]
-        leaves = [leaf for leaf, _ in candidates]
-        if self.n_rows >= checks.AMBIGUOUS_BELOW and len(set(leaves)) == len(leaves):
-            return dict(candidates)
-        stand_ins = {leaf: leaf.type() for leaf in dict.fromkeys(leaves)}
-        function = pytensor.function(
-            [self._theta, *stand_ins.values()],
-            self._simple_rows(clone_replace(self._terms, stand_ins)),
-            mode=checks.CHECK_MODE,
-            on_unused_input="ignore",
-        )
-        values = {leaf: graph.leaf_value(leaf) for leaf in stand_ins}
-        rng = np.random.default_rng(0)
-        theta = self._start + rng.normal(scale=0.5, size=self.d)
-        with np.errstate(all="ignore"):
-            before = function(theta, *values.values())
-            roots: dict[Variable, int] = {}
-            for leaf, axis in candidates:
-                record, other = rng.choice(self.n_rows, size=2, replace=False)
-                changed = np.array(values[leaf])
-                changed[(slice(None),) * axis + (record,)] = np.take(values[leaf], other, axis=axis)
-                after = function(theta, *(values | {leaf: changed}).values())
-                if not np.any(np.delete(checks.differ(before, after), record)):
-                    roots.setdefault(leaf, axis)
-        return roots
-
-    def _verify(self) -> None:
-        """Check numerically that rows depend on their own record alone, and that no variable is per record."""
-        checks.no_per_record_latents(self.shapes, {self.n_rows, self.n}, self._moved_by)
-        rng = np.random.default_rng(0)
-        size = min(self.n_rows // 2, 64) or 1
-        try:
-            function = self._function_of_few_rows()
-        except Exception:
-            raise checks.refuse_coupled("its graph cannot be rebuilt for a few records") from None
-        here = np.arange(size)
-        any_finite = False
-        for _ in range(3):
-            theta = self._start + rng.normal(scale=0.5, size=self.d)
-            records = rng.choice(self.n_rows, size=size + 1, replace=False)
-            values = [
-                np.take(graph.leaf_value(root), records, axis=axis) for root, axis in self._roots.items()
-            ]
-            exchanged = np.concatenate([[size], here[1:]])
-            with np.errstate(all="ignore"):
-                full = self._row_values(theta)[records[:-1]]
-                try:
-                    part = function(theta, here, *values)
-                    changed = [function(theta, exchanged, *values)]
-                    changed += [
-                        function(theta, here, *_extreme(values, self._roots.values(), s)) for s in (1.0, -1.0)
-                    ]
-                except Exception:
-                    raise checks.refuse_coupled("it cannot be evaluated for a few records") from None
-            any_finite |= bool(np.any(np.isfinite(full)))
-            wrong = checks.separable(full, part, changed, 0)
-            if wrong:
-                raise checks.refuse_coupled(wrong)
-        if not any_finite:
-            raise ModelRefusedError(
-                "The log-likelihood is not finite for any record that was tried near the initial point.",
-                "the sampler could not move, and would spend its budget for nothing.",
-                "check the initial point (initval=...), the support of the likelihood and the data types.",
-            )
-
-    def _function_of_few_rows(self):
-        """Compile rows of (theta, index, *roots), the roots being a few rows that stand in for the data."""
-        index = pt.lvector("index")
-        stand_ins = {
-            root: root.type.clone(
-                shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape))
-            )()
-            for root, axis in self._roots.items()
-        }
-        taken = {root: graph.take(stand_ins[root], axis, index) for root, axis in self._roots.items()}
-        terms = graph.replace_records(self._terms, taken, self.n_rows, index.shape[0])  # type: ignore[attr-defined]
-        return pytensor.function(
-            [self._theta, index, *stand_ins.values()],
-            self._simple_rows(terms),
-            mode=checks.CHECK_MODE,
-            on_unused_input="ignore",
-        )
-
     def _row_values(self, theta: np.ndarray) -> np.ndarray:
-        """Log-likelihood of every row (not unit), through the compiled function where that is possible."""
+        """Log-likelihood of every row (not unit)."""
         if self.unit_of_row is None:
             return self.full_batch.rows(theta)
-        if self._check_rows is None:
-            self._check_rows = pytensor.function(
-                [self._theta],
-                self._simple_rows(self._terms),
-                mode=checks.CHECK_MODE,
-                on_unused_input="ignore",
-            )
-        return self._check_rows(theta)
+        return guarded(self._rows, theta)
 
-    _check_rows = None
+    @cached_property
+    def _rows(self) -> Callable[[np.ndarray], np.ndarray]:
+        return pytensor.function(
+            [self._theta], graph.rows(self._terms), mode=checks.CHECK_MODE, on_unused_input="ignore"
+        )
 
     def _moved_by(self, name: str, entry: int) -> np.ndarray:
         point = self.unravel(self._start + 0.1)
@@ -331,17 +237,6 @@ def _log_terms(model: pm.Model, variables: Sequence[Variable], kind: str) -> lis
             "without it there is nothing to clip and to account for.",
             "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
         ) from None
-
-
-def _extreme(values: Sequence[np.ndarray], axes: Iterable[int], sign: float) -> list[np.ndarray]:
-    """Copy `values` with the first record's real numbers far outside the others'."""
-    out = []
-    for value, axis in zip(values, axes, strict=True):
-        value = np.array(value)
-        if value.dtype.kind == "f":
-            value[(slice(None),) * axis + (0,)] = sign * 1e3 * (1.0 + np.nanmax(np.abs(value), initial=0.0))
-        out.append(value)
-    return out
 
 
 def _units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:

@@ -1,4 +1,4 @@
-"""The full-batch sum: every record's clipped log-likelihood ratio, added exactly, in one pass over the data."""
+"""The full-batch sum: clipped log-likelihood ratios, added exactly, in one pass over the data."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

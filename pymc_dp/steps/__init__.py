@@ -1,0 +1,1 @@
+"""The private step methods, one algorithm a file."""

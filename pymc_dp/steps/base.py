@@ -5,7 +5,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -49,9 +49,13 @@ class DPStep(BlockedStep):
 
     name = "dp_step"
     mechanism = ""
+    # State of one chain: its noise, the point it is at, and the private vector of log-likelihoods there.
+    _random: Any
+    _theta: Any
+    _rows: Any
     default_tune_steps = 500
     _state_class = DPStepState
-    stats_dtypes_shapes = {
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
         "accepted": (bool, []),
         "acceptance_rate": (np.float64, []),
         "step_size": (np.float64, []),
@@ -176,11 +180,10 @@ class DPStep(BlockedStep):
 
     def _forget_chain(self) -> None:
         """Drop everything that belongs to one chain; a step without `setup_chain` cannot run."""
-        self._random: PrivacyRandom | None = None
+        self._random = None
         self._unpaid_from = 0
         self._paid_iteration = 0
-        self._theta: np.ndarray | None = None
-        self._rows: np.ndarray | None = None
+        self._theta = self._rows = None
         self._log_prior = math.nan
         self._clipped = 0.0
         self.iteration = 0
@@ -263,7 +266,7 @@ class DPStep(BlockedStep):
             return share
         std = self.plan.clip_fraction_noise_multiplier / n
         grid = 2.0 ** math.floor(math.log2(std / 16))
-        return float(np.round((share + std * self._random.normal()) / grid) * grid)  # type: ignore[union-attr]
+        return float(np.round((share + std * self._random.normal()) / grid) * grid)
 
     @abstractmethod
     def _start(self) -> None:
@@ -306,7 +309,7 @@ class DPStep(BlockedStep):
 
     @sampling_state.setter
     def sampling_state(self, state):
-        BlockedStep.sampling_state.fset(self, state)  # type: ignore[attr-defined]
+        BlockedStep.sampling_state.fset(self, state)
         self._theta = self._rows = None
 
     def __getstate__(self):
@@ -319,8 +322,8 @@ class DPStep(BlockedStep):
 
     # progress bar
 
-    def _progressbar_config(self, n_chains: int = 1):  # type: ignore[override]
-        """Columns of PyMC's progress bar; also the first place where PyMC says how many chains it will run."""
+    def _progressbar_config(self, n_chains: int = 1):
+        """Columns of PyMC's progress bar; the first place where PyMC says how many chains it will run."""
         if n_chains != self.chains:
             raise BudgetError(
                 f"The budget of this step is for chains={self.chains}, and pm.sample was called with "
@@ -342,7 +345,7 @@ class DPStep(BlockedStep):
 
 
 def _identity(rng: np.random.Generator) -> tuple[str, str]:
-    """Identify the call and the chain that a generator of PyMC's belongs to: all chains of a call have one ancestor."""
+    """Identify the call and the chain of a generator of PyMC's: the chains of a call have one ancestor."""
     seed = getattr(rng.bit_generator, "seed_seq", None)
     if seed is None:
         raise BudgetError("The generator of this chain does not say which call it belongs to.")

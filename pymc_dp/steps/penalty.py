@@ -1,4 +1,4 @@
-"""DP penalty: Metropolis-Hastings on a noisy log-ratio (Yıldırım & Ermiş 2019, Algorithm 1; Räisä 2021, section 3.1)."""
+"""DP penalty: Metropolis-Hastings on a noisy log-ratio (Yıldırım & Ermiş 2019, Räisä 2021)."""
 
 import math
 from typing import Any

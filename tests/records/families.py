@@ -157,7 +157,7 @@ def families(n=N, seed=0):
         pm.Normal("y", m, s, observed=Y)
 
     @add
-    def transposedX():
+    def transposed():
         XT = np.ascontiguousarray(X.T)
         b = pm.Normal("b", 0, 1, shape=3)
         pm.Normal("y", b @ XT, 1.0, observed=y)

@@ -1,4 +1,4 @@
-"""LEAKS rows 1-3, 6, 7: what a model must not contain, each with an error that names it, the reason and the fix."""
+"""LEAKS rows 1-3, 6, 7: what a model must not contain; errors name it, the reason and the fix."""
 
 import numpy as np
 import pymc as pm

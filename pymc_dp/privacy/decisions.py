@@ -1,0 +1,335 @@
+"""Renyi divergence of accept decisions: what one bit costs, instead of the noisy log-ratio behind it.
+
+An accept decision is ``V <= u`` for a noisy threshold V and a point u that moves by at most a known shift between
+neighbouring data sets. The functions here bound ``sup_u D_alpha`` between the two bits, in both directions. The bounds are
+proved in docs/proofs/decision_accounting: closed form for bounded-range decisions, branch and bound with a
+curvature certificate for the two penalty decisions.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr
+
+# Relative distance between the certified bound and the largest value found.
+_TOLERANCE = 1e-4
+# More than the rounding error of the divergences at a point (docs/proofs/decision_accounting, "Rounding").
+_ROUNDING = 1e-8
+_MAX_CELLS = 200_000
+_SLICE = 0.25  # the curvature bound treats shifts in pieces of this many noise scales
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+
+# ---- bounded range -------------------------------------------------------------------------------------------------
+
+
+def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
+    """Renyi divergence bound of an eta-bounded-range decision (exact for Barker's test).
+
+    Parameters
+    ----------
+    eta : float
+        The log-odds of the decision move by at most this much, >= 0 (nats).
+    orders : sequence of float, shape (m,)
+        Renyi orders, > 1.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        ``sup_u D_alpha(Bern(sigma(u)) || Bern(sigma(u + eta)))``; both directions are equal.
+
+    Notes
+    -----
+    **Privacy.** Likelihood ratios of an eta-bounded-range mechanism lie in an interval ``[e^(x - eta), e^x]``; the worst
+    mechanism puts all mass on its ends, and the worst x is a root in closed form (Dong, Durfee & Rogers 2020 for the
+    mechanism; docs/proofs/decision_accounting, Proposition 1). Never more than ``alpha eta^2 / 8``.
+    """
+    alpha = np.asarray(orders, dtype=float)
+    if eta == 0:
+        return np.zeros(alpha.shape)
+    if not np.isfinite(eta):
+        return np.full(alpha.shape, np.inf)
+    # e^x = (alpha - 1) A / (alpha B), A = 1 - e^(-alpha eta), B = e^-eta - e^(-alpha eta); F = e^((alpha-1) x) A / (alpha (1 - e^-eta)).
+    log_a = np.log(-np.expm1(-alpha * eta))
+    log_b = -eta + np.log(-np.expm1(-(alpha - 1) * eta))
+    x = np.log1p(-1 / alpha) + log_a - log_b
+    log_f = (alpha - 1) * x + log_a - np.log(alpha) - math.log(-math.expm1(-eta))
+    # All terms are of order one and cancel to (alpha - 1) alpha eta^2 / 8.
+    rounding = 64 * np.finfo(float).eps * (1 + np.abs((alpha - 1) * x) + np.abs(np.log(eta)) + alpha)
+    exact = (log_f + rounding) / (alpha - 1)
+    return np.minimum(np.minimum(exact, alpha * eta * eta / 8 * (1 + _ROUNDING)), eta)
+
+
+# ---- penalty: thresholds with log-concave noise --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GaussianThreshold:
+    """Standard normal threshold: the penalty decision when its uniform is published as well."""
+
+    scale: float = 1.0
+    curvature: float = 1.0  # upper bound of psi'
+    symmetric: bool = True
+
+    def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of P(V <= u) and P(V > u)."""
+        return log_ndtr(u), log_ndtr(-u)
+
+    def hazards(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Density over P(V <= u), and over P(V > u)."""
+        return _hazard(-u), _hazard(u)
+
+    def score(self, u: np.ndarray) -> np.ndarray:
+        """Minus the derivative of the log density; non-decreasing."""
+        return u
+
+    def score_slopes(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Upper bounds of psi' and of the absolute value of psi'' on [low, high]."""
+        return np.ones(high.shape), np.zeros(high.shape)
+
+
+@dataclass(frozen=True)
+class PenaltyThreshold:
+    """Threshold of the penalty test with noise of standard deviation s: ``V = ln U + s^2 / 2 + s N(0, 1)``.
+
+    ``P(V <= u) = a(u)`` is the acceptance probability at log-ratio u; its density is ``e^u Phi(-(u + s^2 / 2) / s)``.
+    """
+
+    noise_std: float
+    symmetric: bool = False
+
+    @property
+    def scale(self) -> float:
+        """Length over which the density changes."""
+        return min(self.noise_std, 1.0)
+
+    @property
+    def curvature(self) -> float:
+        """Upper bound of psi'."""
+        return self.noise_std**-2
+
+    def _mills(self, u: np.ndarray) -> np.ndarray:
+        return (u + 0.5 * self.noise_std**2) / self.noise_std
+
+    def log_density(self, u: np.ndarray) -> np.ndarray:
+        """Logarithm of the density of V."""
+        return u + log_ndtr(-self._mills(u))
+
+    def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of a(u) and 1 - a(u)."""
+        s = self.noise_std
+        x = (u - 0.5 * s * s) / s
+        log_normal, log_tail = log_ndtr(x), self.log_density(u)
+        log_accept = np.logaddexp(log_normal, log_tail)
+        # 1 - a = phi(x) (M(x) - M(x + s)) with the Mills ratio M (x >= 0); its definition is well conditioned for x < 0.
+        y = np.maximum(x, 0.0) / math.sqrt(2)
+        with np.errstate(divide="ignore"):
+            right = np.log(0.5 * (erfcx(y) - erfcx(y + s / math.sqrt(2)))) - y * y
+            left = np.log(-np.expm1(np.minimum(log_accept, 0.0)))
+        return np.minimum(log_accept, 0.0), np.where(x >= 0, right, left)
+
+    def hazards(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Density over a(u), and over 1 - a(u)."""
+        log_accept, log_reject = self.log_probabilities(u)
+        log_density = self.log_density(u)
+        return np.exp(log_density - log_accept), np.exp(log_density - log_reject)
+
+    def score(self, u: np.ndarray) -> np.ndarray:
+        """Minus the derivative of the log density; non-decreasing."""
+        return _hazard(self._mills(u)) / self.noise_std - 1.0
+
+    def score_slopes(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Upper bounds of psi' and of the absolute value of psi'' on [low, high]."""
+        x_low, x_high = self._mills(low), self._mills(high)
+        m_low, m_high = _hazard(x_low), _hazard(x_high)
+        # m' = m (m - x) is increasing and below 1; 0 <= m'' <= m' (m - x), with m - x decreasing (Sampford 1953).
+        slope = np.minimum(m_high * (m_high - x_high), 1.0)
+        return slope / self.noise_std**2, slope * (m_low - x_low) / self.noise_std**3
+
+
+@dataclass(frozen=True)
+class _Flipped:
+    """The threshold -V: swaps the two directions of the divergence."""
+
+    of: PenaltyThreshold
+
+    @property
+    def scale(self) -> float:
+        return self.of.scale
+
+    @property
+    def curvature(self) -> float:
+        return self.of.curvature
+
+    def log_probabilities(self, u):
+        return self.of.log_probabilities(-u)[::-1]
+
+    def hazards(self, u):
+        return self.of.hazards(-u)[::-1]
+
+    def score(self, u):
+        return -self.of.score(-u)
+
+    def score_slopes(self, low, high):
+        return self.of.score_slopes(-high, -low)
+
+
+def _hazard(x: np.ndarray) -> np.ndarray:
+    """Normal hazard phi(x) / Phi(-x)."""
+    with np.errstate(over="ignore"):
+        return math.sqrt(2 / math.pi) / erfcx(x / math.sqrt(2))
+
+
+def penalty_rdp(noise_multiplier: float, orders: Sequence[float], noise_std: float = math.inf) -> np.ndarray:
+    """Certified Renyi divergence bound of one penalty accept decision.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise of the log-ratio over its sensitivity, > 0.
+    orders : sequence of float, shape (m,)
+        Renyi orders, > 1.
+    noise_std : float
+        Standard deviation s of the noise of the (tempered) log-ratio, in nats, when it is known before the run and
+        the same in every iteration (fixed-radius proposals); inf bounds every s.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Upper bound, within 2e-4 relative, of the supremum over the log-ratio of the divergence, both directions.
+
+    Notes
+    -----
+    **Privacy.** The decision is a function of the noisy log-ratio and of a uniform, so that it never costs more than the
+    Gaussian release, ``alpha / (2 nm^2)``: that is the largest value returned. Released: the decision (for
+    ``noise_std=inf`` also the uniform), not the noisy log-ratio. Proof: docs/proofs/decision_accounting, Theorems 2 and 3.
+    """
+    return np.array([_penalty_rdp(float(noise_multiplier), float(alpha), float(noise_std)) for alpha in orders])
+
+
+@lru_cache(maxsize=20_000)
+def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> float:
+    gaussian = alpha / (2 * noise_multiplier**2)
+    # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
+    if alpha < 1.05 or alpha / noise_multiplier > 30 or gaussian > 30 or noise_multiplier > 1e6:
+        return gaussian
+    if math.isinf(noise_std):
+        thresholds, shift = [GaussianThreshold()], 1 / noise_multiplier
+    else:
+        if not 0.05 <= noise_std <= 100:
+            return _penalty_rdp(noise_multiplier, alpha, math.inf)
+        one = PenaltyThreshold(noise_std)
+        thresholds, shift = [one, _Flipped(one)], noise_std / noise_multiplier
+        gaussian = _penalty_rdp(noise_multiplier, alpha, math.inf)
+    bound = max(_certified_maximum(threshold, shift, alpha) for threshold in thresholds)
+    return min(math.log1p(bound) / (alpha - 1), gaussian)
+
+
+def _excess(threshold, u: np.ndarray, shift: float, alpha: float) -> np.ndarray:
+    """``exp((alpha - 1) D) - 1`` between the bits at u and at u + shift, without cancellation."""
+    log_q1, log_q0 = threshold.log_probabilities(u + shift)
+    if shift <= 0.5 * threshold.scale:
+        h1, h0 = threshold.hazards(u[:, None] + 0.5 * shift * (1 + _NODES))
+        ratio1, ratio0 = -0.5 * shift * (h1 @ _WEIGHTS), 0.5 * shift * (h0 @ _WEIGHTS)
+    else:
+        log_p1, log_p0 = threshold.log_probabilities(u)
+        ratio1, ratio0 = log_p1 - log_q1, log_p0 - log_q0
+    with np.errstate(over="ignore"):
+        # sum_b q_b (r_b - 1) = 0, so subtracting alpha times it changes nothing but the rounding error.
+        terms = np.exp(log_q1) * _convex(ratio1, alpha) + np.exp(log_q0) * _convex(ratio0, alpha)
+    return terms
+
+
+def _convex(log_ratio: np.ndarray, alpha: float) -> np.ndarray:
+    """``r^alpha - 1 - alpha (r - 1)`` at r = exp(log_ratio)."""
+    return _exp_minus_two_terms(alpha * log_ratio) - alpha * _exp_minus_two_terms(log_ratio)
+
+
+def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
+    """``e^x - 1 - x``."""
+    small = np.abs(x) < 0.1
+    y = np.where(small, x, 0.0)
+    series = y * y / 2 * (1 + y / 3 * (1 + y / 4 * (1 + y / 5 * (1 + y / 6 * (1 + y / 7 * (1 + y / 8 * (1 + y / 9)))))))
+    return np.where(small, series, np.expm1(x) - x)
+
+
+def _curvature(threshold, low: np.ndarray, high: np.ndarray, shift: float, alpha: float) -> np.ndarray:
+    """Upper bound of minus the second derivative of ``log _excess`` on the cells [low, high] (Lemma 5)."""
+    pieces = max(1, math.ceil(shift / (_SLICE * threshold.scale)))
+    worst = np.zeros(low.shape)
+    for piece in range(pieces):
+        y1, y2 = low + shift * piece / pieces, high + shift * (piece + 1) / pieces
+        t = shift * (piece + 1) / pieces
+        h1_max, h0_min = threshold.hazards(y1)
+        h1_min, h0_max = threshold.hazards(y2)
+        score_min, score_max = threshold.score(y1), threshold.score(y2)
+        slope, bend = threshold.score_slopes(low, y2)  # from low: y runs over [u, u + t] below
+        first1 = threshold.hazards(low)[0]
+        sum1 = first1 + score_max
+        steepest1 = first1 * sum1 * (2 * first1 + np.maximum(score_max, 0.0))
+        rise1, rise0 = t * np.maximum(steepest1, 0.0), t * h0_max * slope
+        for h_max, h_min, gap_max, gap_min, rise in (
+            (h1_max, h1_min, h1_max + score_max, h1_min + score_min, rise1),
+            (h0_max, h0_min, h0_max - score_min, h0_min - score_max, rise0),
+        ):
+            r_max = h_max * np.maximum(gap_max, 0.0)
+            rise = np.minimum(rise, threshold.curvature)
+            w_min = (alpha - 1) * h_min + np.maximum(gap_min, 0.0)
+            with np.errstate(divide="ignore", over="ignore"):
+                log_slope = np.maximum(slope, alpha * np.minimum(r_max, threshold.curvature)) / w_min
+                value = alpha * rise + slope * (1 + alpha / (alpha - 1)) + log_slope**2 + bend / w_min
+            worst = np.maximum(worst, value)
+    return worst
+
+
+def _tails(threshold, low: float, high: float, shift: float, alpha: float) -> tuple[float, float]:
+    """Upper bounds of `_excess` below `low` and above `high` (Lemma 6)."""
+    ends = np.array([low + shift, high, high + shift])
+    log1, log0 = threshold.log_probabilities(ends)
+    with np.errstate(over="ignore"):
+        below = float(np.expm1(-alpha * log0[0]))
+        if isinstance(threshold, _Flipped):
+            # Reject probabilities a' >= e^-shift a at the far end of -V: the ratio of the bits is at most e^shift.
+            above = float(np.exp(log0[1] + alpha * shift))
+        elif threshold.hazards(ends[1:2])[1][0] < (alpha - 1) * shift * threshold.curvature:
+            above = math.inf
+        else:
+            above = float(np.exp(alpha * log0[1] - (alpha - 1) * log0[2]))
+    return below, above
+
+
+def _certified_maximum(threshold, shift: float, alpha: float) -> float:
+    """Upper bound of ``sup_u _excess``: branch and bound."""
+    best, low, high = 0.0, -4.0 * threshold.scale, 4.0 * threshold.scale
+    scale = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
+    points = np.linspace(low - shift, high, 33)
+    best = float(np.max(_excess(threshold, points, shift, alpha)))
+    while _tails(threshold, low, high, shift, alpha)[0] > best:
+        low -= 2 * scale
+    while _tails(threshold, low, high, shift, alpha)[1] > best:
+        high += 2 * scale
+    edges = np.linspace(low, high, max(65, math.ceil((high - low) / (0.1 * threshold.scale))))
+    left, right = edges[:-1], edges[1:]
+    values = _excess(threshold, edges, shift, alpha)
+    f_left, f_right = values[:-1], values[1:]
+    settled = 0.0
+    while left.size:
+        best = max(best, float(np.max(f_left)), float(np.max(f_right)))
+        # An error of log F - not of F - 1 - is what counts once F is large.
+        allowed = best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
+        width = right - left
+        with np.errstate(over="ignore"):
+            bound = np.maximum(f_left, f_right) * np.exp(_curvature(threshold, left, right, shift, alpha) * width**2 / 8)
+        done = bound <= allowed
+        settled = max(settled, float(np.max(bound[done], initial=0.0)))
+        left, right, f_left, f_right = (values[~done] for values in (left, right, f_left, f_right))
+        if left.size > _MAX_CELLS:
+            return math.inf
+        middle = 0.5 * (left + right)
+        f_middle = _excess(threshold, middle, shift, alpha) if middle.size else middle
+        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
+        f_left, f_right = np.concatenate([f_left, f_middle]), np.concatenate([f_middle, f_right])
+    return max(settled, best) * (1 + _ROUNDING)
