@@ -207,14 +207,16 @@ def penalty_rdp(noise_multiplier: float, orders: Sequence[float], noise_std: flo
     Gaussian release, ``alpha / (2 nm^2)``: that is the largest value returned. Released: the decision (for
     ``noise_std=inf`` also the uniform), not the noisy log-ratio. Proof: docs/proofs/decision_accounting, Theorems 2 and 3.
     """
-    return np.array([_penalty_rdp(float(noise_multiplier), float(alpha), float(noise_std)) for alpha in orders])
+    return np.array(
+        [_penalty_rdp(float(noise_multiplier), float(alpha), float(noise_std)) for alpha in orders]
+    )
 
 
 @lru_cache(maxsize=20_000)
 def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> float:
     gaussian = alpha / (2 * noise_multiplier**2)
     # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
-    if alpha < 1.05 or alpha / noise_multiplier > 30 or gaussian > 30 or noise_multiplier > 1e6:
+    if alpha < 1.02 or alpha / noise_multiplier > 8 or gaussian > 30 or noise_multiplier > 1e8:
         return gaussian
     if math.isinf(noise_std):
         thresholds, shift = [GaussianThreshold()], 1 / noise_multiplier
@@ -252,7 +254,12 @@ def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
     """``e^x - 1 - x``."""
     small = np.abs(x) < 0.1
     y = np.where(small, x, 0.0)
-    series = y * y / 2 * (1 + y / 3 * (1 + y / 4 * (1 + y / 5 * (1 + y / 6 * (1 + y / 7 * (1 + y / 8 * (1 + y / 9)))))))
+    series = (
+        y
+        * y
+        / 2
+        * (1 + y / 3 * (1 + y / 4 * (1 + y / 5 * (1 + y / 6 * (1 + y / 7 * (1 + y / 8 * (1 + y / 9)))))))
+    )
     return np.where(small, series, np.expm1(x) - x)
 
 
@@ -303,7 +310,7 @@ def _tails(threshold, low: float, high: float, shift: float, alpha: float) -> tu
 
 def _certified_maximum(threshold, shift: float, alpha: float) -> float:
     """Upper bound of ``sup_u _excess``: branch and bound."""
-    best, low, high = 0.0, -4.0 * threshold.scale, 4.0 * threshold.scale
+    low, high = -4.0 * threshold.scale, 4.0 * threshold.scale
     scale = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
     points = np.linspace(low - shift, high, 33)
     best = float(np.max(_excess(threshold, points, shift, alpha)))
@@ -322,7 +329,9 @@ def _certified_maximum(threshold, shift: float, alpha: float) -> float:
         allowed = best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
         width = right - left
         with np.errstate(over="ignore"):
-            bound = np.maximum(f_left, f_right) * np.exp(_curvature(threshold, left, right, shift, alpha) * width**2 / 8)
+            bound = np.maximum(f_left, f_right) * np.exp(
+                _curvature(threshold, left, right, shift, alpha) * width**2 / 8
+            )
         done = bound <= allowed
         settled = max(settled, float(np.max(bound[done], initial=0.0)))
         left, right, f_left, f_right = (values[~done] for values in (left, right, f_left, f_right))
