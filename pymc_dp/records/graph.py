@@ -104,41 +104,28 @@ class _Sizes:
         return _rebuilt(node, inputs)[node.outputs.index(var)]
 
 
-def take(root: Variable, axis: int, index: Variable) -> Variable:
-    """Entries `index` of a data leaf along `axis`."""
-    return root[(slice(None),) * axis + (index,)]  # type: ignore[index]
-
-
-def subset(
-    outputs: Sequence[Variable], roots: Mapping[Variable, int], n: int, index: Variable
+def replace_records(
+    outputs: Sequence[Variable], replacements: Mapping[Variable, Variable], n: int, size: Variable
 ) -> list[Variable]:
-    """The same rows, computed for the records `index` only.
+    """Rebuild the graph on other record roots, with `size` records where it said `n`.
 
     Parameters
     ----------
     outputs : sequence of Variable
         Flattened (see `flatten`) per-record terms, records on the first axis.
-    roots : mapping of Variable to int
-        Data leaves that hold one entry a record, and the axis the records are on.
+    replacements : mapping of Variable to Variable
+        For each data leaf that holds one entry a record: a variable with the entries of `size` records.
     n : int
-        Number of records.
-    index : Variable
-        Integer vector of record positions.
+        Number of records of `outputs`.
+    size : Variable
+        Number of records of the result.
 
     Returns
     -------
     list of Variable
-        Terms with ``index.shape[0]`` rows. They read no other record, so that the cost of evaluating
-        them does not depend on `n`; whether they equal the rows of `outputs` is for the caller to verify.
+        Terms with `size` rows, which read no other record: the cost of evaluating them does not depend on
+        `n`. Whether they are the rows of `outputs` is for the caller to verify.
     """
-    taken = {root: take(root, axis, index) for root, axis in roots.items()}
-    return replace_records(outputs, taken, n, index.shape[0])
-
-
-def replace_records(
-    outputs: Sequence[Variable], replacements: Mapping[Variable, Variable], n: int, size: Variable
-) -> list[Variable]:
-    """Rebuild the graph on other record roots, with `size` records where it said `n`."""
     memo: dict[Variable, Variable] = dict(replacements)
     sizes = _Sizes(n, size, memo)
     for node in toposort(outputs):

@@ -14,6 +14,7 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import checks, graph, verification
+from pymc_dp.records.batches import Batches
 from pymc_dp.records.guard import guarded
 from pymc_dp.records.sums import FullBatch
 
@@ -158,12 +159,8 @@ class RecordModel:
     # compiled functions
 
     @cached_property
-    def _minibatch(self):
-        index = pt.lvector("index")
-        rows = graph.rows(graph.subset(self._terms, self._roots, self.n_rows, index))
-        return pytensor.function(
-            [self._theta, index], rows, on_unused_input="ignore", trust_input=True, **self.compile_kwargs
-        )
+    def _batches(self) -> Batches:
+        return Batches(self._theta, self._terms, self._roots, self.n_rows, self.compile_kwargs)
 
     @cached_property
     def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray]:
@@ -193,12 +190,12 @@ class RecordModel:
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
         if self.unit_of_row is None:
-            return guarded(self._minibatch, theta, units)
+            return self._batches(theta, units)
         order, first = self._rows_of_unit
         lengths = first[units + 1] - first[units]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        rows = guarded(self._minibatch, theta, order[np.repeat(first[units], lengths) + within])
+        rows = self._batches(theta, order[np.repeat(first[units], lengths) + within])
         return np.add.reduceat(rows, starts[:-1]) if units.size else rows
 
     def _unit_rows(self, rows: Variable) -> Variable:

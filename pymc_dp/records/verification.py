@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pytensor
-import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import checks, graph
+from pymc_dp.records.batches import compiled_rows
 
 # Below this many records an axis may have length n by coincidence: which one holds the records is tried out.
 AMBIGUOUS_BELOW = 200
@@ -17,9 +17,7 @@ COMPARED = 64
 POINTS = 3
 
 
-def _compiled(inputs: Sequence[Variable], rows: Variable) -> Callable[..., np.ndarray]:
-    function = pytensor.function(inputs, rows, mode=checks.CHECK_MODE, on_unused_input="ignore")
-
+def _quiet(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     def quiet(*values: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             return function(*values)
@@ -42,7 +40,12 @@ def record_roots(
     if n_rows >= AMBIGUOUS_BELOW and len(set(leaves)) == len(leaves):
         return dict(candidates)
     stand_ins = {leaf: leaf.type() for leaf in dict.fromkeys(leaves)}
-    function = _compiled([theta, *stand_ins.values()], graph.rows(clone_replace(list(terms), stand_ins)))
+    rows = graph.rows(clone_replace(list(terms), stand_ins))
+    function = _quiet(
+        pytensor.function(
+            [theta, *stand_ins.values()], rows, mode=checks.CHECK_MODE, on_unused_input="ignore"
+        )
+    )
     values = {leaf: graph.leaf_value(leaf) for leaf in stand_ins}
     rng = np.random.default_rng(0)
     point = start + rng.normal(scale=0.5, size=start.size)
@@ -77,22 +80,27 @@ def separable(
     rng = np.random.default_rng(0)
     size = min(n_rows // 2, COMPARED)
     try:
-        function = _rows_of_few(terms, theta, n_rows, roots)
+        function = _quiet(compiled_rows(theta, terms, roots, n_rows, mode=checks.CHECK_MODE))
     except Exception:
         raise checks.refuse_coupled("its graph cannot be rebuilt for a few records") from None
-    here = np.arange(size)
-    exchanged = np.concatenate([[size], here[1:]])
     any_finite = False
     for _ in range(POINTS):
         point = start + rng.normal(scale=0.5, size=start.size)
         records = rng.choice(n_rows, size=size + 1, replace=False)
-        values = [np.take(graph.leaf_value(root), records, axis=axis) for root, axis in roots.items()]
+        few, exchanged = (
+            [np.take(graph.leaf_value(root), which, axis=axis) for root, axis in roots.items()]
+            for which in (records[:-1], np.concatenate([records[-1:], records[1:-1]]))
+        )
         full = full_rows(point)[records[:-1]]
         try:
-            part = function(point, here, *values)
-            changed = [function(point, exchanged, *values)]
-            changed += [
-                function(point, here, *_extreme(values, roots.values(), sign)) for sign in (1.0, -1.0)
+            part = function(point, *few)
+            changed = [
+                function(point, *values)
+                for values in (
+                    exchanged,
+                    _extreme(few, roots.values(), 1.0),
+                    _extreme(few, roots.values(), -1.0),
+                )
             ]
         except Exception:
             raise checks.refuse_coupled("it cannot be evaluated for a few records") from None
@@ -102,20 +110,6 @@ def separable(
         any_finite |= bool(np.any(np.isfinite(full)))
     if not any_finite:
         raise checks.refuse_nowhere_finite()
-
-
-def _rows_of_few(
-    terms: Sequence[Variable], theta: Variable, n_rows: int, roots: Mapping[Variable, int]
-) -> Callable[..., np.ndarray]:
-    """Compile rows of (theta, index, *roots); a few rows stand in for the data, it never sees the rest."""
-    index = pt.lvector("index")
-    stand_ins = {
-        root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
-        for root, axis in roots.items()
-    }
-    taken = {root: graph.take(stand_ins[root], axis, index) for root, axis in roots.items()}
-    few = graph.replace_records(terms, taken, n_rows, index.shape[0])
-    return _compiled([theta, index, *stand_ins.values()], graph.rows(few))
 
 
 def _extreme(values: Sequence[np.ndarray], axes: Iterable[int], sign: float) -> list[np.ndarray]:
