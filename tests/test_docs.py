@@ -44,7 +44,7 @@ def broken_links(page, text):
 def missing_files(text):
     """Files and tests named in backticks that do not exist."""
     for path, _, test in re.findall(
-        r"`((?:pymc_dp|tests|docs|benchmarks|notebooks)/[\w/.]*)(::(\w+))?`", text
+        r"`((?:pymc_dp|tests|docs|benchmarks|notebooks|examples)/[\w/.]*)(::(\w+))?`", text
     ):
         file = ROOT / path
         if not file.exists() or (test and f"def {test}(" not in file.read_text()):
