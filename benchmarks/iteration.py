@@ -9,11 +9,11 @@ ratio.
 
 import argparse
 import logging
-import resource
 import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 
 import numba
 import numpy as np
@@ -161,10 +161,10 @@ def full_batch() -> None:
         values = [point[v.name] for v in model.value_vars]
         old, new = step.records.full_batch.rows(theta), np.empty(n)
         total = loop(theta + 0.01, old, GRID / 0.01, new)
-        assert abs(total - step.records.full_batch(theta + 0.01, old, 0.01).total) < 1e-5 * GRID
-        ours, hand, pymc = medians(
-            [Chain(step, point), lambda: loop(theta + 0.01, old, GRID / 0.01, new), lambda: own(*values)]
-        )
+        if abs(total - step.records.full_batch(theta + 0.01, old, 0.01).total) > 1e-5 * GRID:
+            raise RuntimeError("the hand-written loop computes something else")
+        by_hand = partial(loop, theta + 0.01, old, GRID / 0.01, new)
+        ours, hand, pymc = medians([Chain(step, point), by_hand, partial(own, *values)])
         name = f"{family} n={n:.0e} d={d}"
         print(f"{name:28}{ours:9.3f}{hand:9.3f}{pymc:9.3f}{ours / hand:11.2f}{ours / pymc:11.2f}", flush=True)
 
@@ -269,44 +269,50 @@ def construction(n: int = 100_000, runs: int = 5) -> None:
 _PEAK = """
 import sys
 sys.path.insert(0, {folder!r})
-from iteration import peak
-peak({n}, {ours})
+from iteration import peaks
+peaks({n})
 """
 
 
-def peak(n: int, ours: bool) -> None:
-    """Print this process's peak memory after a few iterations, in bytes."""
+def _status(name: str) -> int:
+    with open("/proc/self/status") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith(name))
+
+
+def _reset_peak() -> None:
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def peaks(n: int) -> None:
+    """Print resident memory with the model made, and the peaks of construction and of sampling, in bytes."""
     model, _ = regression("logistic", n, 10)
-    if ours:
-        chain = Chain(started(model), model.initial_point(0))
-        for _ in range(20):
-            chain()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    made = _status("VmRSS:")
+    _reset_peak()
+    chain = Chain(started(model), model.initial_point(0))
+    construction_peak = _status("VmHWM:")
+    _reset_peak()
+    for _ in range(20):
+        chain()
+    print(made, construction_peak, _status("VmHWM:"))
 
 
 def memory() -> None:
-    """Peak memory in n-vectors of float64 beyond the model's own data.
+    """Peak memory in n-vectors of float64 beyond the model and its data (Linux only).
 
-    From the growth between two sizes, so that the interpreter and the compiler do not count. Making the data
-    needs temporary vectors of its own, which are free again when the step is made: the model is 12 n-vectors
-    (x, y and the linear predictor).
+    From the growth between two sizes, so that the interpreter and the compiler do not count.
     """
     folder = __file__.rsplit("/", 1)[0]
-    small, large = 2_000_000, 6_000_000
-    grown = {}
-    for ours in (True, False):
-        sizes = []
-        for n in (small, large):
-            code = _PEAK.format(folder=folder, n=n, ours=ours)
-            out = subprocess.run(
-                [sys.executable, "-W", "ignore", "-c", code], capture_output=True, check=True
-            )
-            sizes.append(float(out.stdout.split()[-1]))
-        grown[ours] = (sizes[1] - sizes[0]) / (large - small) / 8
+    small, large = 1_000_000, 4_000_000
+    sizes = []
+    for n in (small, large):
+        code = _PEAK.format(folder=folder, n=n)
+        out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, check=True)
+        sizes.append(np.array(out.stdout.split()[-3:], dtype=float))
+    made, construction_peak, sampling_peak = (sizes[1] - sizes[0]) / (large - small) / 8
     print(
-        f"peak memory: {grown[True]:.1f} n-vectors with the step, {grown[False]:.1f} for making the model "
-        "alone "
-        f"(11 of data); beyond the data {grown[True] - 11:.1f}"
+        f"memory in n-vectors, n={small:.0e} to {large:.0e} d=10: model {made:.1f}; beyond it, peak of sampling "
+        f"{sampling_peak - made:.1f}, of construction {construction_peak - made:.1f}"
     )
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -155,6 +157,20 @@ def rows(terms: Sequence[Variable]) -> Variable:
     summed = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
     simple = simplify(summed)
     return pt.add(*simple) if len(simple) > 1 else simple[0]
+
+
+def opaque_data(output: Variable, n: int) -> Variable:
+    """Put arrays with an axis of length `n` behind shared variables, so that the compiler cannot look inside.
+
+    PyTensor's rewrites inspect the values of constants (are they all one? NaN?), with temporary copies of
+    the data; what is compiled should not depend on private values. Nothing is copied here.
+    """
+    hidden = {
+        leaf: pytensor.shared(leaf_value(leaf), borrow=True, shape=leaf.type.shape)
+        for leaf in data_leaves([output])
+        if isinstance(leaf, Constant) and axes_of_length(leaf, n)
+    }
+    return clone_replace(output, hidden)
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:

@@ -109,7 +109,7 @@ class RecordModel:
         ]
         self.full_batch = FullBatch(
             self._theta,
-            self._unit_rows(graph.rows(self._terms)),
+            self._unit_rows(graph.opaque_data(graph.rows(self._terms), self.n_rows)),
             self._log_prior,
             self.n,
             self.compile_kwargs,
