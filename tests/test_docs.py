@@ -178,32 +178,49 @@ def test_table_of_effective_draws():
     assert BEST / 16 == pytest.approx(0.083, abs=5e-4) and BEST / 64 == pytest.approx(0.02, abs=1e-3)
 
 
-def effective_draws(iterations, mu, d, precision, chains=200):
+def radial(rng, chains, d):
+    move = rng.standard_normal((chains, d))
+    return move / np.linalg.norm(move, axis=1, keepdims=True)
+
+
+def axial(rng, chains, d):
+    move = np.zeros((chains, d))
+    move[np.arange(chains), rng.integers(d, size=chains)] = rng.uniform(0.8, 1.2, chains) * rng.choice(
+        [-1.0, 1.0], chains
+    )
+    return move
+
+
+def effective_draws(iterations, mu, d, precision, chains=200, direction=radial):
     """Variance of a draw over that of a run's mean: the penalty chain on an isotropic normal posterior."""
     rng = np.random.default_rng(1)
     noise = 2 * np.sqrt(iterations) / mu  # s for a move of length 1, with L = T = 1
     length = NOISE_STD_AT_TARGET / np.sqrt(precision + noise**2)
-    s = noise * length
     x = rng.standard_normal((chains, d)) / np.sqrt(precision)
     total = np.zeros_like(x)
     for _ in range(iterations):
-        move = rng.standard_normal((chains, d))
-        proposal = x + move * length / np.linalg.norm(move, axis=1, keepdims=True)
-        ratio = 0.5 * precision * np.sum(x**2 - proposal**2, axis=1) + s * rng.standard_normal(chains)
-        accepted = penalty(ratio, s**2, rng.standard_exponential(chains))
+        move = length * direction(rng, chains, d)
+        proposal = x + move
+        std = noise * np.linalg.norm(move, axis=1)
+        ratio = 0.5 * precision * np.sum(x**2 - proposal**2, axis=1) + std * rng.standard_normal(chains)
+        accepted = penalty(ratio, std**2, rng.standard_exponential(chains))
         x[accepted] = proposal[accepted]
         total += x
     return 1 / (precision * np.var(total / iterations))
 
 
-def test_effective_draws_of_a_run():
+@pytest.mark.parametrize("direction", [radial, axial])
+def test_effective_draws_of_a_run(direction):
     """Within 25% of the rule of thumb: seven standard errors, as 2,000 means give 3.2%."""
     mu, d, precision = 2.0, 10, 1000.0
     ceiling, k_star = BEST / 16 * mu**2 * precision / d, mu**2 * precision / 4
     for iterations in (1000, 4000):
         x = iterations / k_star
-        assert effective_draws(iterations, mu, d, precision) == pytest.approx(ceiling * x / (1 + x), rel=0.25)
-    assert effective_draws(1000, 2 * mu, d, precision) > 1.25 * ceiling / 2  # control: the budget matters
+        found = effective_draws(iterations, mu, d, precision, direction=direction)
+        assert found == pytest.approx(ceiling * x / (1 + x), rel=0.25)
+    assert (
+        effective_draws(1000, 2 * mu, d, precision, direction=direction) > 1.25 * ceiling / 2
+    )  # control: the budget matters
 
 
 def test_what_a_varying_length_costs():
