@@ -1,10 +1,13 @@
 """Which chains of a call have started: counted across processes, so that none runs outside the budget."""
 
+import hashlib
 import os
 import sqlite3
 import tempfile
 import weakref
 from contextlib import closing, suppress
+
+import numpy as np
 
 from pymc_dp.errors import BudgetError
 
@@ -95,6 +98,22 @@ class ChainSlots:
                 f"pass the same chains= to the step and to pm.sample."
             )
         return None
+
+
+def identity(rng: np.random.Generator) -> tuple[str, str]:
+    """Identify the call and the chain that a generator of PyMC's belongs to, for `ChainSlots.claim`.
+
+    The generators of one call's chains are spawned from one ancestor: same entropy, different spawn keys.
+
+    Raises
+    ------
+    BudgetError
+        The generator does not say where it comes from.
+    """
+    seed = getattr(rng.bit_generator, "seed_seq", None)
+    if seed is None:
+        raise BudgetError("The generator of this chain does not say which call it belongs to.")
+    return hashlib.sha256(repr(seed.entropy).encode()).hexdigest(), repr(tuple(seed.spawn_key))
 
 
 def _remove(path: str, process: int) -> None:

@@ -15,8 +15,8 @@ from pymc_dp.records.guard import guarded
 @numba.njit(cache=True)
 def _gather_rows(table, index):
     rows, columns = index.size, table.shape[1]
-    # Ask for both ends of every row first: these loads do not wait for each other, and a random row of a large
-    # table is not in the cache.
+    # Ask for both ends of every row first: these loads do not wait for each other, and a random row of a
+    # large table is not in the cache.
     touched = table[0, 0] * 0
     for k in range(rows):
         touched += table[index[k], 0] + table[index[k], columns - 1]

@@ -1,6 +1,5 @@
 """What every private step shares: the model as records, the budget of one call, the noise, the stats."""
 
-import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
@@ -14,16 +13,16 @@ from pymc.sampling.mcmc import _cpu_count
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
-from rich.progress import TextColumn
-from rich.table import Column
 
 from pymc_dp.clipping import Clip
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
 from pymc_dp.privacy import facts
-from pymc_dp.privacy.chains import ChainSlots
+from pymc_dp.privacy.chains import ChainSlots, identity
+from pymc_dp.privacy.clip_fraction import noisy_share
 from pymc_dp.privacy.plan import PrivacyPlan, check_relation, check_target, plan
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
+from pymc_dp.steps import progress
 from pymc_dp.versions import versions
 
 
@@ -169,7 +168,7 @@ class DPStep(BlockedStep):
         super().setup_chain(rng, tune, draws)
         self._forget_chain()
         self.records.check_data()
-        slot = self._slots.claim(*_identity(self.rng), tune, draws)
+        slot = self._slots.claim(*identity(self.rng), tune, draws)
         self.plan = self.cost(draws, tune)
         self._running_epsilon = self.plan.running_epsilon()
         self._facts = facts.encode(self.facts())
@@ -252,21 +251,11 @@ class DPStep(BlockedStep):
         return (self.records.unravel(self._theta) if accepted else point), [stats]
 
     def _released_clip_fraction(self) -> float:
-        """Noisy mean share of clipped ratios, at the chain's last iteration; NaN before.
-
-        **Privacy.** One record moves each iteration's share, and so their mean, by at most 1 / n. Gaussian
-        noise, charged in the plan. Rounded to a coarse grid, so that the last bits of a floating-point sum
-        are not released.
-        """
+        """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
         if self._paid_iteration != self._unpaid_from or not self.clip_fraction:
             return math.nan
-        n = self.records.n
-        share = self._clipped / (n * self._unpaid_from)
-        if not self.plan.is_private:
-            return share
-        std = self.plan.clip_fraction_noise_multiplier / n
-        grid = 2.0 ** math.floor(math.log2(std / 16))
-        return float(np.round((share + std * self._random.normal()) / grid) * grid)
+        noise_multiplier = self.plan.clip_fraction_noise_multiplier if self.plan.is_private else 0.0
+        return noisy_share(self._clipped, self.records.n, self._unpaid_from, noise_multiplier, self._random)
 
     @abstractmethod
     def _start(self) -> None:
@@ -330,24 +319,8 @@ class DPStep(BlockedStep):
                 f"chains={n_chains}. "
                 f"Pass the same number to both (pm.sample's default is max(2, cores))."
             )
-        columns = [
-            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Accepted", ratio=1)),
-            TextColumn("{task.fields[epsilon_spent]:0.3f}", table_column=Column("ε spent", ratio=1)),
-        ]
-        return columns, {"acceptance_rate": [0.0] * n_chains, "epsilon_spent": [0.0] * n_chains}
+        return progress.columns(n_chains)
 
     @staticmethod
     def _make_progressbar_update_functions():
-        def update(stats):
-            return {name: stats[name] for name in ("acceptance_rate", "epsilon_spent")}
-
-        return (update,)
-
-
-def _identity(rng: np.random.Generator) -> tuple[str, str]:
-    """Identify the call and the chain of a generator of PyMC's: the chains of a call have one ancestor."""
-    seed = getattr(rng.bit_generator, "seed_seq", None)
-    if seed is None:
-        raise BudgetError("The generator of this chain does not say which call it belongs to.")
-    digest = hashlib.sha256(repr(seed.entropy).encode()).hexdigest()
-    return digest, repr(tuple(seed.spawn_key))
+        return progress.updates()

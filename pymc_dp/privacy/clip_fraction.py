@@ -1,0 +1,43 @@
+"""The one number about clipping that a chain releases."""
+
+import math
+
+import numpy as np
+
+from pymc_dp.privacy.randomness import PrivacyRandom
+
+
+def noisy_share(
+    clipped: float, n: int, iterations: int, noise_multiplier: float, random: PrivacyRandom
+) -> float:
+    """Mean share of clipped ratios over a chain, with Gaussian noise.
+
+    Parameters
+    ----------
+    clipped : float
+        Number of clipped ratios, summed over the chain's iterations.
+    n : int
+        Number of records (public).
+    iterations : int
+        Iterations of the chain, tuning included.
+    noise_multiplier : float
+        Standard deviation of the noise over the sensitivity 1 / n; 0 for none.
+    random : PrivacyRandom
+
+    Returns
+    -------
+    float
+        May lie slightly outside [0, 1].
+
+    Notes
+    -----
+    **Privacy.** Given the chain's trajectory, one record moves each iteration's share, and so their mean, by at
+    most 1 / n: one Gaussian release. Rounded to a grid of a sixteenth to a thirty-second of the noise, so that the
+    last bits of a floating-point sum are not released.
+    """
+    share = clipped / (n * iterations)
+    if noise_multiplier == 0:
+        return share
+    std = noise_multiplier / n
+    grid = 2.0 ** math.floor(math.log2(std / 16))
+    return float(np.round((share + std * random.normal()) / grid) * grid)
