@@ -1,1 +1,36 @@
-"""Privacy accounting, randomness and budgets; imports neither pymc nor pytensor."""
+"""Privacy accounting: events say what happened, accountants what it costs. No PyMC, no PyTensor."""
+
+from pymc_dp.privacy.calibration import (
+    calibrate,
+    iterations_allowed,
+    running_epsilon,
+    smallest_noise_multiplier,
+)
+from pymc_dp.privacy.composition import AccountantComparison, Guarantee, compare_accountants, compose
+from pymc_dp.privacy.events import (
+    BarkerMinibatchDpEvent,
+    BoundedRangeDecisionDpEvent,
+    EventSet,
+    FixedScalePenaltyDecisionDpEvent,
+    PenaltyDecisionDpEvent,
+    PoissonMixtureDpEvent,
+    subsampled_penalty,
+)
+
+__all__ = [
+    "AccountantComparison",
+    "BarkerMinibatchDpEvent",
+    "BoundedRangeDecisionDpEvent",
+    "EventSet",
+    "FixedScalePenaltyDecisionDpEvent",
+    "Guarantee",
+    "PenaltyDecisionDpEvent",
+    "PoissonMixtureDpEvent",
+    "calibrate",
+    "compare_accountants",
+    "compose",
+    "iterations_allowed",
+    "running_epsilon",
+    "smallest_noise_multiplier",
+    "subsampled_penalty",
+]

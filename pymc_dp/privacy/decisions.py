@@ -1,15 +1,16 @@
 """Renyi divergence of accept decisions: what one bit costs, instead of the noisy log-ratio behind it.
 
-An accept decision is ``V <= u`` for a noisy threshold V and a point u that moves by at most a known shift between
-neighbouring data sets. The functions here bound ``sup_u D_alpha`` between the two bits, in both directions. The bounds are
-proved in docs/proofs/decision_accounting: closed form for bounded-range decisions, branch and bound with a
-curvature certificate for the two penalty decisions.
+An accept decision is ``V <= u`` for a noisy threshold V and a point u that moves by at most a known shift
+between neighbouring data sets. The functions here bound ``sup_u D_alpha`` between the two bits, in both
+directions. The bounds are proved in docs/proofs/decision_accounting: closed form for bounded-range
+decisions, branch and bound with a curvature certificate for the two penalty decisions.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -23,7 +24,7 @@ _SLICE = 0.25  # the curvature bound treats shifts in pieces of this many noise 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
-# ---- bounded range -------------------------------------------------------------------------------------------------
+# ---- bounded range -----------------------------------------------------------------------------------------
 
 
 def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
@@ -43,16 +44,18 @@ def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
 
     Notes
     -----
-    **Privacy.** Likelihood ratios of an eta-bounded-range mechanism lie in an interval ``[e^(x - eta), e^x]``; the worst
-    mechanism puts all mass on its ends, and the worst x is a root in closed form (Dong, Durfee & Rogers 2020 for the
-    mechanism; docs/proofs/decision_accounting, Proposition 1). Never more than ``alpha eta^2 / 8``.
+    **Privacy.** Likelihood ratios of an eta-bounded-range mechanism lie in an interval
+    ``[e^(x - eta), e^x]``; the worst mechanism puts all mass on its ends, and the worst x is a root in
+    closed form (Dong, Durfee & Rogers 2020 for the mechanism; docs/proofs/decision_accounting, Proposition
+    1). Never more than ``alpha eta^2 / 8``.
     """
     alpha = np.asarray(orders, dtype=float)
     if eta == 0:
         return np.zeros(alpha.shape)
     if not np.isfinite(eta):
         return np.full(alpha.shape, np.inf)
-    # e^x = (alpha - 1) A / (alpha B), A = 1 - e^(-alpha eta), B = e^-eta - e^(-alpha eta); F = e^((alpha-1) x) A / (alpha (1 - e^-eta)).
+    # e^x = (alpha - 1) A / (alpha B), A = 1 - e^(-alpha eta), B = e^-eta - e^(-alpha eta); F = e^((alpha-1)
+    # x) A / (alpha (1 - e^-eta)).
     log_a = np.log(-np.expm1(-alpha * eta))
     log_b = -eta + np.log(-np.expm1(-(alpha - 1) * eta))
     x = np.log1p(-1 / alpha) + log_a - log_b
@@ -63,7 +66,31 @@ def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
     return np.minimum(np.minimum(exact, alpha * eta * eta / 8 * (1 + _ROUNDING)), eta)
 
 
-# ---- penalty: thresholds with log-concave noise --------------------------------------------------------------------
+# ---- penalty: thresholds with log-concave noise ------------------------------------------------------------
+
+
+class Threshold(Protocol):
+    """A random threshold V with a log-concave density g; psi is ``-(log g)'``."""
+
+    @property
+    def scale(self) -> float:
+        """Length over which the density changes."""
+
+    @property
+    def curvature(self) -> float:
+        """Upper bound of psi'."""
+
+    def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of P(V <= u) and P(V > u)."""
+
+    def hazards(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``g(u)`` over P(V <= u), non-increasing, and over P(V > u), non-decreasing."""
+
+    def score(self, u: np.ndarray) -> np.ndarray:
+        """Psi, non-decreasing."""
+
+    def score_slopes(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Upper bounds of psi' and of the absolute value of psi'' on [low, high]."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +98,7 @@ class GaussianThreshold:
     """Standard normal threshold: the penalty decision when its uniform is published as well."""
 
     scale: float = 1.0
-    curvature: float = 1.0  # upper bound of psi'
-    symmetric: bool = True
+    curvature: float = 1.0
 
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms of P(V <= u) and P(V > u)."""
@@ -95,11 +121,11 @@ class GaussianThreshold:
 class PenaltyThreshold:
     """Threshold of the penalty test with noise of standard deviation s: ``V = ln U + s^2 / 2 + s N(0, 1)``.
 
-    ``P(V <= u) = a(u)`` is the acceptance probability at log-ratio u; its density is ``e^u Phi(-(u + s^2 / 2) / s)``.
+    ``P(V <= u) = a(u)`` is the acceptance probability at log-ratio u; its density is
+    ``e^u Phi(-(u + s^2 / 2) / s)``.
     """
 
     noise_std: float
-    symmetric: bool = False
 
     @property
     def scale(self) -> float:
@@ -124,7 +150,8 @@ class PenaltyThreshold:
         x = (u - 0.5 * s * s) / s
         log_normal, log_tail = log_ndtr(x), self.log_density(u)
         log_accept = np.logaddexp(log_normal, log_tail)
-        # 1 - a = phi(x) (M(x) - M(x + s)) with the Mills ratio M (x >= 0); its definition is well conditioned for x < 0.
+        # 1 - a = phi(x) (M(x) - M(x + s)) with the Mills ratio M (x >= 0); its definition is well
+        # conditioned for x < 0.
         y = np.maximum(x, 0.0) / math.sqrt(2)
         with np.errstate(divide="ignore"):
             right = np.log(0.5 * (erfcx(y) - erfcx(y + s / math.sqrt(2)))) - y * y
@@ -145,7 +172,8 @@ class PenaltyThreshold:
         """Upper bounds of psi' and of the absolute value of psi'' on [low, high]."""
         x_low, x_high = self._mills(low), self._mills(high)
         m_low, m_high = _hazard(x_low), _hazard(x_high)
-        # m' = m (m - x) is increasing and below 1; 0 <= m'' <= m' (m - x), with m - x decreasing (Sampford 1953).
+        # m' = m (m - x) is increasing and below 1; 0 <= m'' <= m' (m - x), with m - x decreasing (Sampford
+        # 1953).
         slope = np.minimum(m_high * (m_high - x_high), 1.0)
         return slope / self.noise_std**2, slope * (m_low - x_low) / self.noise_std**3
 
@@ -154,7 +182,7 @@ class PenaltyThreshold:
 class _Flipped:
     """The threshold -V: swaps the two directions of the divergence."""
 
-    of: PenaltyThreshold
+    of: Threshold
 
     @property
     def scale(self) -> float:
@@ -193,19 +221,21 @@ def penalty_rdp(noise_multiplier: float, orders: Sequence[float], noise_std: flo
     orders : sequence of float, shape (m,)
         Renyi orders, > 1.
     noise_std : float
-        Standard deviation s of the noise of the (tempered) log-ratio, in nats, when it is known before the run and
-        the same in every iteration (fixed-radius proposals); inf bounds every s.
+        Standard deviation s of the noise of the (tempered) log-ratio, in nats, when it is known before the
+        run and the same in every iteration (fixed-radius proposals); inf bounds every s.
 
     Returns
     -------
     ndarray, shape (m,)
-        Upper bound, within 2e-4 relative, of the supremum over the log-ratio of the divergence, both directions.
+        Upper bound, within 2e-4 relative, of the supremum over the log-ratio of the divergence, both
+        directions.
 
     Notes
     -----
-    **Privacy.** The decision is a function of the noisy log-ratio and of a uniform, so that it never costs more than the
-    Gaussian release, ``alpha / (2 nm^2)``: that is the largest value returned. Released: the decision (for
-    ``noise_std=inf`` also the uniform), not the noisy log-ratio. Proof: docs/proofs/decision_accounting, Theorems 2 and 3.
+    **Privacy.** The decision is a function of the noisy log-ratio and of a uniform, so that it never costs
+    more than the Gaussian release, ``alpha / (2 nm^2)``: that is the largest value returned. Released: the
+    decision (for ``noise_std=inf`` also the uniform), not the noisy log-ratio. Proof:
+    docs/proofs/decision_accounting, Theorems 2 and 3.
     """
     return np.array(
         [_penalty_rdp(float(noise_multiplier), float(alpha), float(noise_std)) for alpha in orders]
@@ -219,18 +249,20 @@ def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> flo
     if alpha < 1.02 or alpha / noise_multiplier > 8 or gaussian > 30 or noise_multiplier > 1e8:
         return gaussian
     if math.isinf(noise_std):
-        thresholds, shift = [GaussianThreshold()], 1 / noise_multiplier
+        thresholds: list[Threshold] = [GaussianThreshold()]
+        shift = 1 / noise_multiplier
     else:
         if not 0.05 <= noise_std <= 100:
             return _penalty_rdp(noise_multiplier, alpha, math.inf)
         one = PenaltyThreshold(noise_std)
         thresholds, shift = [one, _Flipped(one)], noise_std / noise_multiplier
-        gaussian = _penalty_rdp(noise_multiplier, alpha, math.inf)
-    bound = max(_certified_maximum(threshold, shift, alpha) for threshold in thresholds)
+    bound = 0.0
+    for threshold in thresholds:
+        bound = _certified_maximum(threshold, shift, alpha, bound)
     return min(math.log1p(bound) / (alpha - 1), gaussian)
 
 
-def _excess(threshold, u: np.ndarray, shift: float, alpha: float) -> np.ndarray:
+def _excess(threshold: Threshold, u: np.ndarray, shift: float, alpha: float) -> np.ndarray:
     """``exp((alpha - 1) D) - 1`` between the bits at u and at u + shift, without cancellation."""
     log_q1, log_q0 = threshold.log_probabilities(u + shift)
     if shift <= 0.5 * threshold.scale:
@@ -254,16 +286,15 @@ def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
     """``e^x - 1 - x``."""
     small = np.abs(x) < 0.1
     y = np.where(small, x, 0.0)
-    series = (
-        y
-        * y
-        / 2
-        * (1 + y / 3 * (1 + y / 4 * (1 + y / 5 * (1 + y / 6 * (1 + y / 7 * (1 + y / 8 * (1 + y / 9)))))))
-    )
-    return np.where(small, series, np.expm1(x) - x)
+    series = 1 + y / 9
+    for n in range(8, 2, -1):
+        series = 1 + y / n * series
+    return np.where(small, y * y / 2 * series, np.expm1(x) - x)
 
 
-def _curvature(threshold, low: np.ndarray, high: np.ndarray, shift: float, alpha: float) -> np.ndarray:
+def _curvature(
+    threshold: Threshold, low: np.ndarray, high: np.ndarray, shift: float, alpha: float
+) -> np.ndarray:
     """Upper bound of minus the second derivative of ``log _excess`` on the cells [low, high] (Lemma 5)."""
     pieces = max(1, math.ceil(shift / (_SLICE * threshold.scale)))
     worst = np.zeros(low.shape)
@@ -292,14 +323,15 @@ def _curvature(threshold, low: np.ndarray, high: np.ndarray, shift: float, alpha
     return worst
 
 
-def _tails(threshold, low: float, high: float, shift: float, alpha: float) -> tuple[float, float]:
+def _tails(threshold: Threshold, low: float, high: float, shift: float, alpha: float) -> tuple[float, float]:
     """Upper bounds of `_excess` below `low` and above `high` (Lemma 6)."""
     ends = np.array([low + shift, high, high + shift])
-    log1, log0 = threshold.log_probabilities(ends)
+    _, log0 = threshold.log_probabilities(ends)
     with np.errstate(over="ignore"):
         below = float(np.expm1(-alpha * log0[0]))
         if isinstance(threshold, _Flipped):
-            # Reject probabilities a' >= e^-shift a at the far end of -V: the ratio of the bits is at most e^shift.
+            # Reject probabilities a' >= e^-shift a at the far end of -V: the ratio of the bits is at most
+            # e^shift.
             above = float(np.exp(log0[1] + alpha * shift))
         elif threshold.hazards(ends[1:2])[1][0] < (alpha - 1) * shift * threshold.curvature:
             above = math.inf
@@ -308,12 +340,12 @@ def _tails(threshold, low: float, high: float, shift: float, alpha: float) -> tu
     return below, above
 
 
-def _certified_maximum(threshold, shift: float, alpha: float) -> float:
-    """Upper bound of ``sup_u _excess``: branch and bound."""
+def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: float) -> float:
+    """Upper bound of ``sup_u _excess``, or `least` if that is larger: branch and bound."""
     low, high = -4.0 * threshold.scale, 4.0 * threshold.scale
     scale = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
     points = np.linspace(low - shift, high, 33)
-    best = float(np.max(_excess(threshold, points, shift, alpha)))
+    best = max(float(np.max(_excess(threshold, points, shift, alpha))), least)
     while _tails(threshold, low, high, shift, alpha)[0] > best:
         low -= 2 * scale
     while _tails(threshold, low, high, shift, alpha)[1] > best:
@@ -332,6 +364,7 @@ def _certified_maximum(threshold, shift: float, alpha: float) -> float:
             bound = np.maximum(f_left, f_right) * np.exp(
                 _curvature(threshold, left, right, shift, alpha) * width**2 / 8
             )
+        bound *= 1 + _ROUNDING
         done = bound <= allowed
         settled = max(settled, float(np.max(bound[done], initial=0.0)))
         left, right, f_left, f_right = (values[~done] for values in (left, right, f_left, f_right))
@@ -341,4 +374,4 @@ def _certified_maximum(threshold, shift: float, alpha: float) -> float:
         f_middle = _excess(threshold, middle, shift, alpha) if middle.size else middle
         left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
         f_left, f_right = np.concatenate([f_left, f_middle]), np.concatenate([f_middle, f_right])
-    return max(settled, best) * (1 + _ROUNDING)
+    return max(settled, best * (1 + _ROUNDING))

@@ -1,19 +1,20 @@
 """What happened: events, validated, with the neighbouring relation they are stated for, and their JSON form.
 
 `dp_accounting` events are used where one is exact: `GaussianDpEvent` (sums of clipped ratios or gradients),
-`PoissonSampledDpEvent` and `SampledWithoutReplacementDpEvent` of a Gaussian (DPSGHMC; the subsampled penalty),
-`ComposedDpEvent`, `SelfComposedDpEvent`, `NoOpDpEvent`, `NonPrivateDpEvent`. The classes here are for the rest.
+`PoissonSampledDpEvent` and `SampledWithoutReplacementDpEvent` of a Gaussian (DPSGHMC; the subsampled
+penalty), `ComposedDpEvent`, `SelfComposedDpEvent`, `NoOpDpEvent`, `NonPrivateDpEvent`. The classes here are
+for the rest.
 
 Policy: the meaning of a class and of its fields never changes; a different mechanism is a new class.
 
-One convention for all: a noise multiplier is the noise standard deviation over the sensitivity *under the neighbouring
-relation of the set*: 2 * clip_bound under "substitute", clip_bound under "add_remove".
+One convention for all: a noise multiplier is the noise standard deviation over the sensitivity *under the
+neighbouring relation of the set*: 2 * clip_bound under "substitute", clip_bound under "add_remove".
 """
 
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attr
@@ -60,11 +61,13 @@ class BoundedRangeDecisionDpEvent(base.DpEvent):
     Parameters
     ----------
     eta : float
-        In nats, >= 0. Barker's test on the full batch: tempering times sensitivity. Fast MH with Barker's test: see its proof.
+        In nats, >= 0. Barker's test on the full batch: tempering times sensitivity. Fast MH with Barker's
+        test: see its proof.
 
     Notes
     -----
-    **Privacy.** Released: the decision. eta-DP, eta^2 / 8-zCDP; docs/proofs/decision_accounting, Proposition 1.
+    **Privacy.** Released: the decision. eta-DP, eta^2 / 8-zCDP; docs/proofs/decision_accounting, Proposition
+    1.
     """
 
     eta: float = attr.ib(validator=_non_negative)
@@ -72,7 +75,7 @@ class BoundedRangeDecisionDpEvent(base.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PenaltyDecisionDpEvent(base.DpEvent):
-    """An accept decision of the penalty test, full batch; the noisy log-ratio itself is neither stored nor sent.
+    """An accept decision of the full-batch penalty test; the noisy log-ratio is not released.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ class PenaltyDecisionDpEvent(base.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FixedScalePenaltyDecisionDpEvent(base.DpEvent):
-    """A penalty accept decision whose noise scale was fixed before the run (fixed-radius proposals, no adaptation).
+    """A penalty accept decision with a noise scale fixed before the run (fixed-radius proposals).
 
     Parameters
     ----------
@@ -128,8 +131,8 @@ class PoissonMixtureDpEvent(base.DpEvent):
 
     Notes
     -----
-    **Privacy.** A record with ratio w adds K t, K ~ Poisson(rate + (B - w) / 2), t = log1p(w / (rate + (B - w) / 2)).
-    Released: at most the noisy sum. docs/proofs/decision_accounting, Theorem 7.
+    **Privacy.** A record with ratio w adds K t, K ~ Poisson(rate + (B - w) / 2), t = log1p(w / (rate + (B -
+    w) / 2)). Released: at most the noisy sum. docs/proofs/decision_accounting, Theorem 7.
     """
 
     rate: float = attr.ib(validator=_positive)
@@ -144,7 +147,8 @@ class BarkerMinibatchDpEvent(base.DpEvent):
     Parameters
     ----------
     batch_size, dataset_size : int
-        The batch is drawn without replacement; ratios clipped to ``sqrt(batch_size) / (T dataset_size)``; noise variance 2.
+        The batch is drawn without replacement; ratios clipped to ``sqrt(batch_size) / (T dataset_size)``;
+        noise variance 2.
 
     Notes
     -----
@@ -159,7 +163,8 @@ class BarkerMinibatchDpEvent(base.DpEvent):
             raise ValueError("BarkerMinibatchDpEvent.batch_size is larger than dataset_size.")
         if self.batch_size <= 10:
             raise ValueError(
-                "BarkerMinibatchDpEvent.batch_size must be above 10: Theorem 8 needs an order 2 <= alpha < batch_size / 5."
+                "BarkerMinibatchDpEvent.batch_size must be above 10: "
+                "Theorem 8 needs an order 2 <= alpha < batch_size / 5."
             )
 
 
@@ -284,7 +289,8 @@ class EventSet:
             raise ValueError("neighboring_relation is missing: 'substitute' or 'add_remove'.")
         if len(relations) > 1:
             raise ValueError(
-                f"events of different neighbouring relations ({', '.join(sorted(relations))}) cannot be composed."
+                f"events of different neighbouring relations ({', '.join(sorted(relations))}) "
+                "cannot be composed."
             )
         (relation,) = relations
         check_relation(relation)
@@ -378,8 +384,3 @@ def _decode(values: Any) -> base.DpEvent:
         if key != "class"
     }
     return cls(**decoded)
-
-
-def leaves(events: Iterable[base.DpEvent], neighboring_relation: str) -> Mapping[base.DpEvent, int]:
-    """Distinct leaf events and their counts; see `EventSet`."""
-    return EventSet(events, neighboring_relation).counts

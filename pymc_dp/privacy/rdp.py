@@ -13,7 +13,8 @@ from pymc_dp.privacy import events as ev
 from pymc_dp.privacy.decisions import bounded_range_rdp, penalty_rdp
 from pymc_dp.privacy.poisson_mixture import poisson_mixture_rdp
 
-#: Orders tried: any order gives a valid bound, so the grid (6 per cent steps in alpha - 1) costs at most 0.1 per cent.
+#: Orders tried: any order gives a valid bound, so the grid (6 per cent steps in alpha - 1) costs at most 0.1
+# per cent.
 ORDERS = np.unique(
     np.concatenate([1 + np.geomspace(0.02, 10, 108), np.arange(2, 65), np.round(np.geomspace(64, 1e7, 206))])
 )
@@ -34,25 +35,62 @@ def epsilon_at(order: float, divergence: float, delta: float) -> float:
     return divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
-def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
-    """Smallest of ``objective(order, curve(order))`` over a coarse, then a fine part of `ORDERS`.
+def smallest(curve: Curve, objective: Callable[[float, float], float], proxy: Curve | None = None) -> float:
+    """Smallest of ``objective(order, curve(order))`` over parts of `ORDERS`.
 
     Every order gives a valid bound: a search that misses the best one is loose, never wrong.
+
+    Parameters
+    ----------
+    curve : callable
+        Renyi divergence at an order.
+    objective : callable
+        What to minimize, of the order and the divergence.
+    proxy : callable, optional
+        A curve of about the same shape that is cheap: the search starts at its best order.
+
+    Returns
+    -------
+    float
     """
-    values: dict[int, float] = {}
+    if proxy is None and curve(2.0) < math.inf:
+        slope = curve(2.0) / 2
+        proxy = lambda order: slope * order  # noqa: E731
+    if proxy is not None:
+        start = _best_index(proxy, objective, range(0, ORDERS.size, _STRIDE), {})
+        seen: dict[int, float] = {}
+        best = seen[_best_index(curve, objective, range(start % 6, ORDERS.size, 6), seen, start)]
+        if best < math.inf:
+            return best
+    seen = {}
+    return seen[_best_index(curve, objective, range(0, ORDERS.size, _STRIDE), seen)]
 
+
+def _best_index(
+    curve: Curve,
+    objective: Callable[[float, float], float],
+    grid: range,
+    seen: dict[int, float],
+    start: int | None = None,
+) -> int:
     def value(index: int) -> float:
-        if index not in values:
-            divergence = curve(float(ORDERS[index]))
-            values[index] = objective(float(ORDERS[index]), divergence) if divergence < math.inf else math.inf
-        return values[index]
+        if index not in seen:
+            order = float(ORDERS[index])
+            divergence = curve(order)
+            seen[index] = objective(order, divergence) if divergence < math.inf else math.inf
+        return seen[index]
 
-    step = _STRIDE
-    best = min(range(0, ORDERS.size, step), key=value)
-    while step > 1:
-        step = max(1, step // 3)
-        best = min(range(max(0, best - 3 * step), min(ORDERS.size, best + 3 * step + 1), step), key=value)
-    return value(best)
+    step = grid.step
+    best = min(grid, key=value) if start is None else start
+    while step >= 1:
+        while True:  # downhill, the objective having one valley up to the spacing of the grid
+            neighbours = [i for i in (best - step, best, best + step) if 0 <= i < ORDERS.size]
+            better = min(neighbours, key=value)
+            if value(better) >= value(best):
+                break
+            best = better
+        step = step // 2 if step > 1 else 0
+    return best
 
 
 def event_rdp(event: dp_event.DpEvent, order: float, neighboring_relation: str, decisions: bool) -> float:
@@ -81,8 +119,10 @@ def event_rdp(event: dp_event.DpEvent, order: float, neighboring_relation: str, 
             return float(penalty_rdp(event.noise_multiplier, [order], event.noise_std)[0])
         case ev.PenaltyDecisionDpEvent() | ev.FixedScalePenaltyDecisionDpEvent():
             return gaussian_rdp(event.noise_multiplier, order)
-        case ev.BoundedRangeDecisionDpEvent():
+        case ev.BoundedRangeDecisionDpEvent() if decisions:
             return float(bounded_range_rdp(event.eta, [order])[0])
+        case ev.BoundedRangeDecisionDpEvent():
+            return order * event.eta**2 / 8
         case ev.PoissonMixtureDpEvent():
             return poisson_mixture_rdp(
                 event.rate,
@@ -132,7 +172,7 @@ def subsampled_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> 
 
 
 def barker_minibatch_log_divergence(batch_size: int, order: np.ndarray) -> np.ndarray:
-    """Renyi divergence of minibatch Barker without amplification (Räisä 2021, Theorem 8, epsilon'); inf from b / 5 on."""
+    """Minibatch Barker without amplification (Räisä 2021, Theorem 8, epsilon'); inf from b / 5 on."""
     room = np.maximum(batch_size - 5.0 * order, 0.0)
     with np.errstate(divide="ignore"):
         value = 2.5 / batch_size + np.log(2 * batch_size / room) / (2 * (order - 1)) + 2 * order / room
@@ -162,7 +202,7 @@ def _interpolated(q: float, order: float, inner: Callable[[np.ndarray], np.ndarr
 
 
 def _amplified_cgf(q: float, order: int, inner: Callable[[np.ndarray], np.ndarray]) -> float:
-    """``(a - 1) D_a`` after sampling without replacement (Wang, Balle & Kasiviswanathan 2019, Theorem 9), integer order."""
+    """``(a - 1) D_a`` after sampling (Wang, Balle & Kasiviswanathan 2019, Theorem 9), integer order."""
     j = np.arange(2, order + 1, dtype=float)
     divergence = np.asarray(inner(j), dtype=float)
     if not np.all(np.isfinite(divergence)):
@@ -181,9 +221,10 @@ def _log_expm1(x: float) -> float:
 
 
 def total_curve(counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str, decisions: bool) -> Curve:
-    """Sum of the events' curves, one order at a time (adaptive composition at each order; Mironov 2017, Proposition 1).
+    """Sum of the events' curves at an order (adaptive composition; Mironov 2017, Proposition 1).
 
-    The order is fixed by the search before the sum is used, and the parameters of the events are fixed in advance.
+    The order is fixed by the search before the sum is used, and the parameters of the events are fixed in
+    advance.
     """
 
     @cache
