@@ -180,7 +180,7 @@ def main() -> None:
     table = compare(private, exact)
     report = dp.privacy_report(private)
     print(f"\nPrivate posterior ({private_seconds:.0f} s) beside NUTS ({seconds - private_seconds:.0f} s):\n")
-    print(table.round({"ESS": 0}).round(3).to_string(), "\n")
+    print(table.round({"R-hat": 2, "ESS": 0}).round(4).to_string(), "\n")
     print(report)
     if options.plot:
         plot(private, exact, options.epsilon, options.plot)
