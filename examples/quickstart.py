@@ -158,7 +158,7 @@ def plot(private: DataTree, exact: DataTree, epsilon: float, path: str) -> None:
         axis.set(title=effect, yticks=[])
         axis.locator_params(axis="x", nbins=5)
         axis.spines[["left", "right", "top"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize="small")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=120)
 
 
