@@ -1,8 +1,8 @@
 """Whether one more request fits a budget when requests are chosen after seeing earlier results.
 
-Composing the list of what was requested and comparing it with (epsilon, delta) is valid for a list that was fixed in
-advance. For requests that depend on earlier results it is not, in general (Regehr et al. 2026). Two rules are, and are
-additive; both are proved or cited in docs/ledger, "Requests that depend on results".
+Composing the list of what was requested and comparing it with (epsilon, delta) is valid for a list that was
+fixed in advance. For requests that depend on earlier results it is not, in general (Regehr et al. 2026). Two
+rules are, and are additive; both are proved or cited in docs/ledger, "Requests that depend on results".
 """
 
 import math
@@ -25,7 +25,8 @@ from pymc_dp.privacy.poisson_mixture import largest_multiplicity
 from pymc_dp.privacy.rdp import ORDERS, epsilon_at, event_rdp
 
 ACCOUNTING = ("renyi", "gaussian")
-# Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi accountant).
+# Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi
+# accountant).
 _EXCLUDED_SHARE = 1e-3
 _UP = 1 + 1e-9
 
@@ -56,16 +57,17 @@ class PrivacyFilter:
         Budget, finite.
     neighboring_relation : {"substitute", "add_remove"}
     accounting : {"renyi", "gaussian"}
-        "renyi" takes every event that has a Renyi bound, and loses 10-15% of a Gaussian budget's iterations; "gaussian" is
-        exact, takes Gaussian releases, and charges penalty decisions like them.
+        "renyi" takes every event that has a Renyi bound, and allows 10-15% fewer Gaussian releases than
+        "gaussian", which is exact, takes Gaussian releases only, and charges penalty decisions like them.
     order : float, optional
         Renyi order, fixed before anything is requested. Default: the one that is best for Gaussian releases.
 
     Notes
     -----
-    **Privacy.** At a fixed order, Renyi divergences of adaptively chosen mechanisms add up as long as their sum is bounded
-    in advance (Feldman & Zrnic 2021, Theorem 3.1); so do mu^2 in Gaussian differential privacy (Smith & Thakurta 2022). A
-    first request is chosen before any result: any accountant may price it, and what is accepted only so leaves nothing.
+    **Privacy.** At a fixed order, Renyi divergences of adaptively chosen mechanisms add up as long as their
+    sum is bounded in advance (Feldman & Zrnic 2021); so do mu^2 in Gaussian differential privacy
+    (Smith & Thakurta 2022). A first request is chosen before any result: any accountant may price it, and
+    what is accepted only so leaves nothing.
     """
 
     epsilon: float

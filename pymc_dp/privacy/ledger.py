@@ -33,22 +33,25 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {FORMAT};
 CREATE TABLE budget (
     uid TEXT NOT NULL, created TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-    neighboring_relation TEXT NOT NULL, accounting TEXT NOT NULL, renyi_order TEXT NOT NULL, digest TEXT NOT NULL
+    neighboring_relation TEXT NOT NULL, accounting TEXT NOT NULL, renyi_order TEXT NOT NULL,
+    digest TEXT NOT NULL
 );
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT, created TEXT NOT NULL, label TEXT NOT NULL, key TEXT UNIQUE,
     events TEXT NOT NULL, digest TEXT NOT NULL, confirmed TEXT
 );
-CREATE TRIGGER budget_is_final BEFORE UPDATE ON budget BEGIN SELECT RAISE(ABORT, 'a budget never changes'); END;
+CREATE TRIGGER budget_is_final BEFORE UPDATE ON budget
+BEGIN SELECT RAISE(ABORT, 'a budget never changes'); END;
 CREATE TRIGGER budget_stays BEFORE DELETE ON budget BEGIN SELECT RAISE(ABORT, 'a budget never changes'); END;
-CREATE TRIGGER entry_stays BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
+CREATE TRIGGER entry_stays BEFORE DELETE ON entry
+BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
 CREATE TRIGGER entry_is_final BEFORE UPDATE OF id, created, label, key, events, digest ON entry
 BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
 """
 
 
 class LedgerError(PrivacyError):
-    """The ledger file is missing, damaged, foreign, from a newer version, or for another budget: nothing may run."""
+    """The ledger file is missing, damaged, foreign, of a newer version, or for another budget: nothing runs."""
 
 
 class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it
@@ -74,15 +77,16 @@ class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for i
         self.spent, self.requested, self.remaining = spent, requested, remaining
         self.epsilon, self.delta, self.hint = epsilon, delta, hint
         fit = (
-            f"What still fits: a run of at most epsilon = {_round_down(remaining)} by itself. Take fewer iterations, "
-            "more noise, or a smaller epsilon for this run."
+            f"What still fits: a run of at most epsilon = {_round_down(remaining)} by itself. "
+            "Take fewer iterations, more noise, or a smaller epsilon for this run."
             if remaining > 0
             else "Nothing fits any more."
         )
         super().__init__(
-            f"This request does not fit the ledger's budget of epsilon = {epsilon:g} at delta = {delta:g}: spent "
-            f"{round_up(spent)}, requested {round_up(requested)}, remaining {_round_down(remaining)} (each the epsilon of "
-            f"a list by itself; together they are composed, not added). {fit}{' ' if hint else ''}{hint}"
+            f"This request does not fit the ledger's budget of epsilon = {epsilon:g} at delta = {delta:g}: "
+            f"spent {round_up(spent)}, requested {round_up(requested)}, remaining {_round_down(remaining)} "
+            "(each by itself; costs are composed, not added). "
+            f"{fit}{' ' if hint else ''}{hint}"
         )
 
     def __reduce__(self):
@@ -128,10 +132,11 @@ class Ledger:
     Parameters
     ----------
     path : str or Path
-        Created if it does not exist (then `epsilon` and `delta` are needed), readable by its owner only. On a local disk:
-        network file systems do not lock reliably.
+        Created if it does not exist (then `epsilon` and `delta` are needed), readable by its owner only. On a
+        local disk: network file systems do not lock reliably.
     epsilon, delta : float, optional
-        Budget of everything ever done with these data. Of an existing file: omitted, or equal to what it says.
+        Budget of everything ever done with these data. Of an existing file: omitted, or equal to what it
+        says.
     neighboring_relation : {"substitute", "add_remove"}, optional
         As above; default for a new file "substitute".
     accounting : {"renyi", "gaussian"}, optional
@@ -146,15 +151,16 @@ class Ledger:
     Raises
     ------
     LedgerError
-        The file is missing (and no budget was given), damaged, not a ledger, from a newer version, or for another budget.
+        The file is missing (and no budget was given), damaged, not a ledger, from a newer version, or for
+        another budget.
     ValueError
         An argument is out of range.
 
     Notes
     -----
-    **Privacy.** Everything accepted is together (epsilon, delta)-DP, also when requests depend on earlier results
-    (docs/ledger). A request is charged before its work begins and never given back. The file holds events, labels and
-    times; no data and no seed.
+    **Privacy.** Everything accepted is together (epsilon, delta)-DP, also when requests depend on earlier
+    results (docs/ledger). A request is charged before its work begins and never given back. The file holds
+    events, labels and times; no data and no seed.
     """
 
     def __init__(
@@ -207,8 +213,8 @@ class Ledger:
     def _agree(self, name: str, given: Any) -> None:
         if given is not None and given != getattr(self, name):
             raise LedgerError(
-                f"The ledger at {self.path} has {name} = {getattr(self, name)!r}, not {given!r}. A budget is fixed when "
-                "its ledger is made: leave the argument out, or give the same."
+                f"The ledger at {self.path} has {name} = {getattr(self, name)!r}, not {given!r}. A budget is "
+                "fixed when its ledger is made: leave the argument out, or give the same."
             )
 
     # reserving
@@ -223,7 +229,8 @@ class Ledger:
         label : str
             For people who read the ledger; at most 200 printable characters. Never put data in it.
         key : str, optional
-            Name of the call: the same key with the same events is charged once, in whatever process it is asked.
+            Name of the call: the same key with the same events is charged once, in whatever process it is
+            asked.
 
         Returns
         -------
@@ -243,7 +250,8 @@ class Ledger:
 
         Notes
         -----
-        **Privacy.** One exclusive transaction, on disk before this returns. Depends on events only, never on data.
+        **Privacy.** One exclusive transaction, on disk before this returns. Depends on events only, never on
+        data.
         """
         _check_text("label", label)
         if key is not None:
@@ -260,7 +268,7 @@ class Ledger:
             same = [entry for entry in entries if key is not None and entry.key == key]
             if same and same[0].events != requested:
                 raise BudgetError(
-                    f"The key {key!r} was used in this ledger for other events: take a new key for a new call."
+                    f"The key {key!r} was used in this ledger for other events: a new call needs a new key."
                 )
             if same:
                 return same[0].id
@@ -303,7 +311,7 @@ class Ledger:
             )
 
     def record(self, events: Any, label: str = "", key: str | None = None) -> int:
-        """`reserve` and `confirm`, for work done elsewhere: call it before the work's result is shown to anybody.
+        """`reserve` and `confirm`, for work done elsewhere: call it before anybody sees the work's result.
 
         Returns
         -------
@@ -422,7 +430,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        """A connection inside a transaction of this ledger; commits at the end, and rolls back on any error."""
+        """A connection inside a transaction of this ledger: committed at the end, rolled back on error."""
         try:
             with closing(_connect(self.path)) as db:
                 db.execute(f"BEGIN {kind}")
@@ -435,8 +443,8 @@ class Ledger:
                 db.execute("COMMIT")  # closing without it rolls back
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(
-                f"The ledger at {self.path} cannot be used ({error}). It is never repaired silently: find out what "
-                "happened to the file; a new ledger for the same data would forget what was released."
+                f"The ledger at {self.path} cannot be used ({error}). It is never repaired silently: find out "
+                "what happened to the file; a new ledger for the same data would forget what was released."
             ) from error
 
     # showing
@@ -450,8 +458,8 @@ class Ledger:
     def _summary(self, entries: Sequence[Entry]) -> list[str]:
         spent = round_up(self._composed(entries).epsilon(self.delta))
         return [
-            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) for everything "
-            f"together",
+            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) for "
+            "everything together",
             f"Spent: epsilon = {spent}, {len(entries)} entries composed",
             f"Remaining: a run of at most epsilon = {_round_down(self.remaining())} by itself",
         ]
@@ -485,7 +493,7 @@ _NOTHING: tuple[Cost, ...] = ()
 
 
 def _create(path: Path, budget: PrivacyFilter) -> None:
-    """Write a whole new ledger beside `path` and give it its name at once, unless somebody else was faster."""
+    """Write a whole new ledger beside `path` and give it its name at once, unless another one is there."""
     handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)  # mode 0600
     os.close(handle)
     try:
@@ -511,7 +519,7 @@ def _create(path: Path, budget: PrivacyFilter) -> None:
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     try:
-        # EXTRA also syncs the directory after the journal is removed; fullfsync reaches the platters on macOS.
+        # EXTRA also syncs the directory after the journal is removed; fullfsync is for macOS.
         for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
             db.execute(f"PRAGMA {setting}")
     except sqlite3.Error:
@@ -567,7 +575,7 @@ def _read_budget(db: sqlite3.Connection) -> tuple[str, PrivacyFilter]:
 
 def _digest(*values: Any) -> str:
     """Detects accidents; whoever can write the file can also forge it."""
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
 def _check_text(name: str, value: Any) -> None:
