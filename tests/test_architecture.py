@@ -25,6 +25,8 @@ ALLOWED = {
     "steps": {"records", "proposals", "clipping", "acceptance", "privacy", "versions"},
     "sampling": {"steps", "privacy"},
     "report": {"sampling", "privacy"},
+    "plots": {"report", "sampling", "privacy"},
+    "ledger": {"privacy"},
 }
 
 

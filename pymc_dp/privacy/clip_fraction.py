@@ -31,9 +31,9 @@ def noisy_share(
 
     Notes
     -----
-    **Privacy.** Given the chain's trajectory, one record moves each iteration's share, and so their mean, by at
-    most 1 / n: one Gaussian release. Rounded to a grid of a sixteenth to a thirty-second of the noise, so that the
-    last bits of a floating-point sum are not released.
+    **Privacy.** Given the chain's trajectory, one record moves each iteration's share, and so their mean, by
+    at most 1 / n: one Gaussian release. Rounded to a grid of a sixteenth to a thirty-second of the noise, so
+    that the last bits of a floating-point sum are not released.
     """
     share = clipped / (n * iterations)
     if noise_multiplier == 0:

@@ -114,22 +114,44 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
             )
 
 
-def private_leaves(outputs: Iterable[Variable], n: int, public: Collection[Variable]) -> list[Variable]:
-    """Data leaves in `outputs` that hold one entry a record."""
-    return [leaf for leaf in data_leaves(outputs) if leaf not in public and axes_of_length(leaf, n)]
+def private_leaves(
+    outputs: Iterable[Variable], sizes: Collection[int], public: Collection[Variable]
+) -> list[Variable]:
+    """Data leaves in `outputs` that hold one entry a row or a privacy unit."""
+    return [
+        leaf
+        for leaf in data_leaves(outputs)
+        if leaf not in public and any(axes_of_length(leaf, size) for size in sizes)
+    ]
+
+
+def no_unit_arrays(public: Iterable[Variable], units: int) -> None:
+    """Refuse a likelihood that reads an array with one entry a privacy unit instead of one a row."""
+    for leaf in public:
+        if axes_of_length(leaf, units):
+            name = repr(leaf.name) if leaf.name else "an array"
+            raise ModelRefusedError(
+                f"The likelihood reads {name} with {units} entries, one for each privacy unit.",
+                "it is private, and only arrays with one entry a row are followed through the graph: what "
+                "one unit "
+                "does to it could not be bounded.",
+                "give each row its unit's values (values[ids], outside the model); if it is not about the "
+                "units, give "
+                "it another length (drop a reference level, pad).",
+            )
 
 
 def nothing_else_reads_records(
     model: pm.Model,
     priors: dict[str, Variable],
-    n: int,
+    sizes: Collection[int],
     public: Collection[Variable],
     exclude: Collection[str],
 ) -> None:
     """Refuse priors, Potentials and Deterministics that reach private rows (LEAKS rows 3 and 7)."""
     potentials = {p.name for p in model.potentials}
     for name, term in priors.items():
-        if private_leaves([term], n, public):
+        if private_leaves([term], sizes, public):
             kind = "Potential" if name in potentials else "The prior of"
             raise ModelRefusedError(
                 f"{kind} {name!r} reads an array with one entry a record.",
@@ -145,7 +167,7 @@ def nothing_else_reads_records(
     for deterministic in model.deterministics:
         if deterministic.name in exclude:
             continue
-        if private_leaves([deterministic], n, public):
+        if private_leaves([deterministic], sizes, public):
             raise ModelRefusedError(
                 f"Deterministic {deterministic.name!r} reads an array with one entry a record.",
                 "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is "
@@ -158,9 +180,9 @@ def nothing_else_reads_records(
 
 
 def no_per_record_latents(
-    shapes: dict[str, tuple[int, ...]], sizes: Collection[int], moved_by: Callable[[str, int], np.ndarray]
+    shapes: dict[str, tuple[int, ...]], sizes: Collection[int], units_moved_by: Callable[[str, int], int]
 ) -> None:
-    """Refuse free variables that have an entry for each record.
+    """Refuse free variables that have an entry for each record, or for each privacy unit.
 
     Parameters
     ----------
@@ -168,20 +190,21 @@ def no_per_record_latents(
         Shape of each free variable in value space.
     sizes : collection of int
         Numbers of rows and of privacy units.
-    moved_by : callable
-        ``moved_by(name, entry)`` says which rows change when that entry of the flat variable does.
+    units_moved_by : callable
+        ``units_moved_by(name, entry)``: of how many units does that entry of the flat variable change the
+        log-likelihood?
     """
     for name, shape in shapes.items():
         if not any(size in sizes for size in shape):
             continue
         entries = int(np.prod(shape))
-        if all(np.count_nonzero(moved_by(name, entry)) == 1 for entry in {0, entries // 2, entries - 1}):
+        if all(units_moved_by(name, entry) == 1 for entry in {0, entries // 2, entries - 1}):
             raise ModelRefusedError(
                 f"Free variable {name!r} has one entry for each record.",
-                "its draws would describe single records, and their number is the number of records.",
+                "its draws would describe single records or persons, under coordinates that identify them.",
                 "integrate the per-record variable out of the likelihood (for a normal random effect: a "
-                "wider sigma), or "
-                "share it between records.",
+                "wider "
+                "sigma), or share it between records.",
             )
 
 

@@ -35,21 +35,34 @@ def _rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
     return node.clone_with_new_inputs(inputs, strict=False).outputs
 
 
-def flatten(outputs: Sequence[Variable]) -> list[Variable]:
+def flatten(outputs: Sequence[Variable], conditions: list[Variable] | None = None) -> list[Variable]:
     """Drop every `CheckAndRaise` and inline every `OpFromGraph`.
 
     A check's condition is an ``all()`` over rows: one bad record would change the value of all rows.
     Without it only that record's row becomes NaN. Valid values are the same. `OpFromGraph` hides
     shapes (and checks) in its inner graph.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+    conditions : list of Variable, optional
+        The conditions of the checks are appended to it: those that read no record are about the parameters
+        alone, and a point that fails them has no density.
+
+    Returns
+    -------
+    list of Variable
     """
+    conditions = [] if conditions is None else conditions
     memo: dict[Variable, Variable] = {}
     for node in toposort(outputs):
         inputs = [memo.get(i, i) for i in node.inputs]
         if isinstance(node.op, CheckAndRaise):
             memo[node.outputs[0]] = inputs[0]
+            conditions.extend(inputs[1:])
         elif isinstance(node.op, OpFromGraph) and not isinstance(node.op, SymbolicOp):
             inner = node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, inputs, strict=True)))
-            replaced = flatten(inner)
+            replaced = flatten(inner, conditions)
             memo.update(zip(node.outputs, replaced, strict=True))
         elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
             memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))

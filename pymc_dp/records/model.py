@@ -75,7 +75,8 @@ class RecordModel:
         self._start = self.ravel(start)
 
         names = [rv.name for rv in model.observed_RVs]
-        terms = graph.flatten(_log_terms(model, model.observed_RVs, "observed variable"))
+        conditions: list[Variable] = []
+        terms = graph.flatten(_log_terms(model, model.observed_RVs, "observed variable"), conditions)
         lengths = {}
         for rv, name, term in zip(model.observed_RVs, names, terms, strict=True):
             checks.deterministic_likelihood(name, term)
@@ -88,22 +89,26 @@ class RecordModel:
 
         self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
         self._terms: list[Variable] = self._on_vector(terms)
+        self._roots = verification.record_roots(self._terms, self._theta, self._start, self.n_rows)
+        sizes = {self.n_rows, self.n}
+        public = {leaf for leaf in graph.data_leaves(self._terms) if leaf not in self._roots}
+        if self.unit_of_row is not None:
+            checks.no_unit_arrays(public, self.n)
+        free = [*model.free_RVs, *model.potentials]
+        prior_terms = graph.flatten(_log_terms(model, free, "prior of"), conditions)
+        priors = {v.name: term for v, term in zip(free, prior_terms, strict=True)}
+        checks.nothing_else_reads_records(model, priors, sizes, public, exclude_deterministics)
+        # A check that reads no record is about the parameters: where it fails, the density is zero.
+        about_parameters = [
+            c for c in self._on_vector(conditions) if not checks.private_leaves([c], sizes, public)
+        ]
+        (log_prior,) = self._on_vector([pt.add(*[t.sum() for t in prior_terms], 0.0)])
+        self._log_prior = pt.switch(pt.all([pt.all(c) for c in about_parameters]), log_prior, -np.inf)
         self._snapshot = [
             (leaf, leaf.get_value(borrow=True))
-            for leaf in graph.data_leaves(terms)
-            if isinstance(leaf, SharedVariable)
+            for leaf in graph.data_leaves([*terms, *prior_terms, *model.deterministics])
+            if isinstance(leaf, SharedVariable) and isinstance(leaf.get_value(borrow=True), np.ndarray)
         ]
-        self._roots = verification.record_roots(self._terms, self._theta, self._start, self.n_rows)
-        public = {leaf for leaf in graph.data_leaves(self._terms) if leaf not in self._roots}
-        priors = dict(
-            zip(
-                [v.name for v in [*model.free_RVs, *model.potentials]],
-                _log_terms(model, [*model.free_RVs, *model.potentials], "prior of"),
-                strict=True,
-            )
-        )
-        checks.nothing_else_reads_records(model, priors, self.n_rows, public, exclude_deterministics)
-        self._log_prior = self._on_vector([pt.add(*[t.sum() for t in priors.values()], 0.0)])[0]
         self.released_variables = [rv.name for rv in model.free_RVs] + [
             d.name for d in model.deterministics if d.name not in exclude_deterministics
         ]
@@ -114,7 +119,7 @@ class RecordModel:
             self.n,
             self.compile_kwargs,
         )
-        checks.no_per_record_latents(self.shapes, {self.n_rows, self.n}, self._moved_by)
+        checks.no_per_record_latents(self.shapes, sizes, self._units_moved_by)
         verification.separable(
             self._terms, self._theta, self._start, self.n_rows, self._roots, self._row_values
         )
@@ -215,12 +220,13 @@ class RecordModel:
             [self._theta], graph.rows(self._terms), mode=checks.CHECK_MODE, on_unused_input="ignore"
         )
 
-    def _moved_by(self, name: str, entry: int) -> np.ndarray:
+    def _units_moved_by(self, name: str, entry: int) -> int:
+        """Count the privacy units whose log-likelihood changes when one entry of a free variable does."""
         point = self.unravel(self._start + 0.1)
         before = self._row_values(self.ravel(point))
         point[name].reshape(-1)[entry] += 0.5
-        after = self._row_values(self.ravel(point))
-        return checks.differ(before, after)
+        moved = np.flatnonzero(checks.differ(before, self._row_values(self.ravel(point))))
+        return moved.size if self.unit_of_row is None else np.unique(self.unit_of_row[moved]).size
 
 
 def _log_terms(model: pm.Model, variables: Sequence[Variable], kind: str) -> list[Variable]:

@@ -7,16 +7,10 @@ import numpy as np
 
 from pymc_dp.acceptance import penalty
 from pymc_dp.clipping import LipschitzClip, as_clip
-from pymc_dp.proposals import Proposal, as_proposal
+from pymc_dp.proposals import GaussianWalk, Proposal, as_proposal
 from pymc_dp.records.sums import GRID
 from pymc_dp.steps.base import DPStep
-
-# Acceptance that maximises the expected squared jump of a random walk whose log-ratio is Gaussian with
-# variance proportional to the squared step, whether that variance comes from the target (Roberts, Gelman &
-# Gilks 1997) or from the noise.
-TARGET_ACCEPT = 0.234
-# ... and the noise standard deviation at which two points of equal density give that acceptance.
-NOISE_STD_AT_TARGET = 2.38
+from pymc_dp.steps.tuning import adapted, optimal_walk
 
 
 class DPPenaltyMH(DPStep):
@@ -41,13 +35,15 @@ class DPPenaltyMH(DPStep):
         B, in nats: a record's ratio is clipped at B.
     chains : int, optional
         Chains of the call. Default: that of `pymc.sample`, max(2, min(4, processors)).
-    proposal : {"gaussian", "fixed_radius"} or Proposal
-        Random walk; objects of `pymc_dp.proposals` take a public scale or covariance.
+    proposal : {"fixed_radius", "gaussian"} or Proposal, optional
+        Random walk; objects of `pymc_dp.proposals` take a public scale or covariance. Default:
+        "fixed_radius", whose noise is the same at every iteration; "gaussian" in one dimension.
     step_size : float, optional
-        Initial multiple of the proposal's scale. Default: with `lipschitz` and privacy, the step at which the
-        noise alone gives the target acceptance; otherwise 0.1. Tuning adapts it.
-    target_accept : float
-        Acceptance rate that tuning aims at.
+        Initial multiple of the proposal's scale. Default: with `lipschitz` and privacy, the step that is best
+        when the noise limits it; otherwise 0.1. Tuning adapts it.
+    target_accept : float, optional
+        Acceptance rate that tuning aims at. Default: the best one for this proposal, .234 with a fixed
+        radius.
     tempering : float
         T in (0, 1]: the log-likelihood is multiplied by T.
     neighboring_relation : {"substitute", "add_remove"}
@@ -111,19 +107,24 @@ class DPPenaltyMH(DPStep):
         delta: float,
         lipschitz: float | None = None,
         clip_bound: float | None = None,
-        proposal: str | Proposal = "gaussian",
+        proposal: str | Proposal | None = None,
         step_size: float | None = None,
-        target_accept: float = TARGET_ACCEPT,
+        target_accept: float | None = None,
         **kwargs: Any,
     ):
-        self.proposal = as_proposal(proposal)
+        if proposal is not None:
+            as_proposal(proposal)
         if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
             raise ValueError(f"step_size must be positive and finite, got {step_size!r}.")
-        if not 0 < target_accept < 1:
+        if target_accept is not None and not 0 < target_accept < 1:
             raise ValueError(f"target_accept must lie in (0, 1), got {target_accept!r}.")
-        self.initial_step_size, self.target_accept = step_size, float(target_accept)
+        self.initial_step_size = step_size
         super().__init__(vars, epsilon=epsilon, delta=delta, clip=as_clip(lipschitz, clip_bound), **kwargs)
-        self.proposal.move(np.random.default_rng(0), self.records.d)  # refuses a scale of the wrong shape now
+        d = self.records.d
+        self.proposal = as_proposal(proposal or ("fixed_radius" if d > 1 else "gaussian"))
+        self.proposal.move(np.random.default_rng(0), d)  # refuses a scale of the wrong shape now
+        self._best_noise_std, best = optimal_walk(d, not isinstance(self.proposal, GaussianWalk))
+        self.target_accept = best if target_accept is None else float(target_accept)
 
     def _start(self) -> None:
         # Standard deviation of the noise on the sum of ratios, in units of the clip bound.
@@ -133,8 +134,9 @@ class DPPenaltyMH(DPStep):
 
     def _default_step_size(self) -> float:
         if isinstance(self.clip, LipschitzClip) and self._noise > 0:
-            length = NOISE_STD_AT_TARGET / (self.tempering * self._noise * self.clip.constant)
-            return min(length, NOISE_STD_AT_TARGET) / math.sqrt(self.records.d)
+            # Root mean square length of a move whose noise has that standard deviation.
+            length = self._best_noise_std / (self.tempering * self._noise * self.clip.constant)
+            return min(length, 1.0) / math.sqrt(self.records.d)
         return 0.1
 
     def _iterate(self, theta: np.ndarray) -> tuple[bool, float, float]:
@@ -152,9 +154,7 @@ class DPPenaltyMH(DPStep):
         return accepted, noise_std, bound
 
     def _adapt(self, accepted: bool) -> None:
-        # Robbins-Monro on the logarithm of the step (Garthwaite, Fan & Sisson 2016), from the decision alone.
-        gain = 1.0 / (self.target_accept * (1 - self.target_accept))
-        self.step_size *= math.exp(gain * (accepted - self.target_accept) / max(20.0, self.iteration))
+        self.step_size = adapted(self.step_size, accepted, self.target_accept, self.iteration)
 
     def _proposal_name(self) -> str:
         return type(self.proposal).__name__

@@ -6,7 +6,7 @@ import pytest
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records.model import RecordModel
-from tests.conftest import logistic_model, simple_data
+from tests.conftest import NUMBA, logistic_model, simple_data
 from tests.records.families import N, families
 
 FAMILIES = families()
@@ -111,3 +111,29 @@ def test_released_variables():
     with model:
         pm.Deterministic("total", model["beta"].sum())
     assert RecordModel(model).released_variables == ["beta", "total"]
+
+
+def test_set_data_of_something_only_a_deterministic_reads_is_noticed():
+    model = logistic_model()
+    with model:
+        new = pm.Data("new", np.ones((3, 2)))
+        pm.Deterministic("prediction", new @ model["beta"])
+    records = RecordModel(model)
+    records.check_data()
+    with model:
+        pm.set_data({"new": np.zeros((3, 2))})
+    with pytest.raises(PrivacyError, match="set_data"):
+        records.check_data()
+
+
+@pytest.mark.parametrize("mode", [{}, NUMBA], ids=["py", "numba"])
+def test_a_point_where_a_parameter_is_invalid_has_no_density(mode):
+    """Checks that read no record are kept: a negative sigma rejects, in the likelihood and in a prior."""
+    with pm.Model() as model:
+        s = pm.Normal("s", 1, 1, initval=1.0)
+        t = pm.Normal("t", 1, 1, initval=1.0)
+        m = pm.Normal("m", 0, t)
+        pm.Normal("y", m, s, observed=np.linspace(-1, 1, 30))
+    records = RecordModel(model, compile_kwargs=mode)
+    for point, finite in (([1, 1, 0], True), ([-1, 1, 0], False), ([1, -1, 0], False)):
+        assert np.isfinite(records.full_batch.at(np.array(point, dtype=float))[1]) == finite

@@ -197,3 +197,50 @@ def test_group_effects_are_not_records():
         z = pm.Normal("z", shape=8)
         pm.Normal("y", z[np.array([0, 0, 1, 1, 2, 2, 3, 3])] + z.sum(), 1, observed=y)
     assert RecordModel(model).n == 8
+
+
+IDS = np.repeat(np.arange(10), 4)
+PER_PERSON = RNG.normal(size=(10, 2))
+
+
+def person_array_in_likelihood():
+    b = pm.Normal("b", shape=2)
+    pm.Normal("y", ((PER_PERSON - PER_PERSON.mean(0)) @ b)[IDS], 1, observed=Y)
+
+
+def person_array_in_deterministic():
+    b = pm.Normal("b", shape=2)
+    pm.Deterministic("mu", PER_PERSON @ b)
+    pm.Normal("y", X[:, :2] @ b, 1, observed=Y)
+
+
+def person_array_in_prior():
+    m = pm.Normal("m", pm.Data("u", PER_PERSON[:, 0]).mean(), 1)
+    pm.Normal("y", m, 1, observed=Y)
+
+
+def person_effect():
+    pm.Normal("y", pm.Normal("effect", shape=10)[IDS], 1, observed=Y)
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (person_array_in_likelihood, "10 entries, one for each privacy unit"),
+        (person_array_in_deterministic, "Deterministic 'mu'"),
+        (person_array_in_prior, "prior of 'm'"),
+        (person_effect, "'effect'.*each record"),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_arrays_and_effects_of_persons_are_private_too(declare, message):
+    with pm.Model() as model:
+        declare()
+    with pytest.raises(ModelRefusedError, match=message):
+        RecordModel(model, privacy_unit=IDS)
+
+
+def test_the_same_person_covariates_by_row_are_accepted():
+    with pm.Model() as model:
+        pm.Normal("y", PER_PERSON[IDS] @ pm.Normal("b", shape=2), 1, observed=Y)
+    assert RecordModel(model, privacy_unit=IDS).n == 10
