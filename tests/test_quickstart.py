@@ -13,10 +13,10 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
 EPSILON = 2.0
-# In non-private posterior standard deviations. In 2,000 simulated repetitions of the script's run (the same chain on
-# the counts of equal flights) the private mean erred by 0.09 (rms; largest 0.37), and the sd ratio stayed within
-# 0.84 and 1.21 (log sd 0.05): 3, and a factor of 2, are more than 10 standard errors away, false alarms below
-# 1e-20. A chain that has not arrived misses by tens.
+# In non-private posterior standard deviations. In 2,000 simulated repetitions of the script's run (the same
+# chain on counts of equal flights) the private mean erred by 0.09 (rms; largest 0.37), the sd ratio stayed
+# within 0.84 and 1.21 (log sd 0.05): 3, and a factor of 2, are more than 10 standard errors away, so a false
+# alarm is rarer than 1e-20. A chain that has not arrived misses by tens.
 LARGEST_ERROR = 3.0
 
 
