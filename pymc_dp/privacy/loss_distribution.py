@@ -21,12 +21,13 @@ from pymc_dp.privacy.events import FixedScalePenaltyDecisionDpEvent, PenaltyDeci
 # Probability, over the whole composition, of what is cut off at the ends.
 _TAIL = 1e-15
 # Discretization adds at most this share of the variance of the loss.
-_VARIANCE_SHARE = 1e-4
+_VARIANCE_SHARE = 2e-4
 # Mechanisms whose loss differs by less than this ratio share the noise of the least noisy of them.
 _GROUP_RATIO = 1.012
 _UNGROUPED = 256
 _NEGLIGIBLE = 1e-30
-_LARGEST_GRID = 2**22
+_LARGEST_GRID = 2**18
+_LARGEST_MU = 20.0
 _EPS = np.finfo(float).eps
 
 
@@ -143,18 +144,20 @@ class _Composed:
         if self.lost >= delta:
             return math.inf
         # Suffix sums: delta(e) = A - e^e B on each interval between grid points.
-        a = np.cumsum(self.mass[::-1])[::-1]
-        with np.errstate(over="ignore"):
-            b = np.cumsum((self.mass * np.exp(-self.losses))[::-1])[::-1]
+        positive = self.losses > 0
+        losses, mass = self.losses[positive], self.mass[positive]
+        if losses.size == 0:
+            return 0.0
+        a = np.cumsum(mass[::-1])[::-1] + self.lost
+        b = np.cumsum((mass * np.exp(-losses))[::-1])[::-1]
         with np.errstate(over="ignore", invalid="ignore"):
-            at_points = np.where(b > 0, a - np.exp(self.losses) * b, 0.0)
-        index = int(np.argmax(at_points + self.lost <= delta))
-        if at_points[index] + self.lost > delta:
+            enough = np.where(b > 0, a - np.exp(losses) * b, self.lost) <= delta
+        if not enough.any():
             return math.inf
-        low = max(float(self.losses[index - 1]) if index else -math.inf, 0.0)
-        rest = a[index] + self.lost - delta
-        root = math.log(rest) - math.log(b[index]) if rest > 0 and 0 < b[index] < math.inf else low
-        return max(root * (1 + 1e-12), low, 0.0)
+        index = int(np.argmax(enough))
+        low = float(losses[index - 1]) if index else 0.0
+        root = math.log(a[index] - delta) - math.log(b[index]) if a[index] > delta and b[index] > 0 else low
+        return max(root * (1 + 1e-12), low)
 
 
 class LossDistribution:
@@ -176,15 +179,19 @@ class LossDistribution:
         self._directions: list[_Composed] = []
         if not mechanisms:
             return
+        if max(one.mu for one in mechanisms) > _LARGEST_MU:
+            raise OverflowError("a release has almost no noise")
         total = sum(mechanisms.values())
         variance = sum(count * one.spread**2 for one, count in mechanisms.items())
         step = math.sqrt(6 * _VARIANCE_SHARE * variance / total)
         step = min(step, 0.05 * math.sqrt(variance), 0.05)
-        pairs = [(_discretized(one, step, _TAIL / total), count) for one, count in mechanisms.items()]
-        symmetric = all(one.kind != "poisson add_remove" for one in mechanisms)
-        self._directions = [_compose([(pair[0], count) for pair, count in pairs], step)]
-        if not symmetric:
-            self._directions.append(_compose([(pair[1], count) for pair, count in pairs], step))
+        for _ in range(4):
+            try:
+                self._directions = _both_directions(mechanisms, step)
+                return
+            except OverflowError:
+                step *= 4  # coarser, still an upper bound
+        raise OverflowError("the losses spread too far for one grid")
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of epsilon at `delta`; inf for a delta that the arithmetic cannot resolve."""
@@ -198,12 +205,23 @@ class LossDistribution:
 _Mass = tuple[np.ndarray, float]
 
 
+def _both_directions(mechanisms: Mapping[SampledGaussian, int], step: float) -> list[_Composed]:
+    tail = _TAIL / sum(mechanisms.values())
+    pairs = [(_discretized(one, step, tail), count) for one, count in mechanisms.items()]
+    directions = [_compose([(pair[0], count) for pair, count in pairs], step)]
+    if any(one.kind == "poisson add_remove" for one in mechanisms):
+        directions.append(_compose([(pair[1], count) for pair, count in pairs], step))
+    return directions
+
+
 def _discretized(one: SampledGaussian, step: float, tail: float) -> tuple[_Mass, _Mass]:
     """Masses of the loss at -n..n times `step`, and at infinity, in both orders of the data sets."""
-    high = 1.0
+    high = one.spread
     while max(float(profile[0]) for profile in one.log_profiles(np.array([high]))) > math.log(tail):
         high *= 1.3
     points = math.ceil(high / step) + 1
+    if points > _LARGEST_GRID:
+        raise OverflowError("the losses spread too far for one grid")
     epsilon = step * np.arange(points + 1)
     present, absent = one.log_profiles(epsilon)
     up = _positive_part(np.exp(present), epsilon)
@@ -276,16 +294,20 @@ def _window(parts: list[tuple[_Mass, int]], step: float) -> tuple[float, float]:
         count * _dot(mass, loss**2) for ((mass, _), count), loss in zip(parts, losses, strict=True)
     )
     need = -math.log(_TAIL)
-    multiples = np.array([1, 2, 4, 6, 8, 12])
-    unit = math.sqrt(2 * need / variance) / 8
-    log_moments = np.zeros((2, multiples.size))
+    # Slopes fit for a sum that is nearly normal, and for rare large losses, whose tails are exponential.
+    slopes = np.unique(np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0]))[:, None] * (
+        0.25,
+        0.5,
+        1.0,
+        1.5,
+    )
+    slopes = slopes.ravel()
+    log_moments = np.zeros((2, slopes.size))
     with np.errstate(over="ignore", invalid="ignore"):
         for ((mass, _), count), loss in zip(parts, losses, strict=True):
             present = mass > 0
             for row, sign in enumerate((-1.0, 1.0)):
-                base = np.exp(sign * unit * loss[present])
-                two, four = base * base, (base * base) ** 2
-                powers = (base, two, four, four * two, four * four, four * four * four)
-                log_moments[row] += count * np.log([_dot(mass[present], power) for power in powers])
-    ends = (np.where(np.isnan(log_moments), np.inf, log_moments) + need) / (unit * multiples)
+                moments = [_dot(mass[present], np.exp(sign * t * loss[present])) for t in slopes]
+                log_moments[row] += count * np.log(moments)
+    ends = (np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes
     return -float(ends[0].min()), float(ends[1].min())

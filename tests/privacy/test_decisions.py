@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pymc_dp.privacy.decisions import bounded_range_rdp, penalty_rdp
 
 mp.mp.dps = 80
@@ -128,7 +129,7 @@ def test_knowing_the_scale_never_costs_more():
 
 
 def test_bounds_of_the_derivatives_hold():
-    """The curvature certificate: minus the second derivative of log(F - 1), by finite differences, in 80 digits."""
+    """The curvature certificate against second differences of log(F - 1), in 80 digits."""
     from pymc_dp.privacy import decisions as d
 
     rng = np.random.default_rng(0)

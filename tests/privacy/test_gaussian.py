@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pymc_dp.privacy import gaussian
 
 mp.mp.dps = 60
