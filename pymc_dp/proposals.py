@@ -79,6 +79,10 @@ class FixedRadius(_Scaled):
     **Privacy.** Reads no data; the moves use PyMC's generator.
     """
 
+    def length(self, d: int) -> float | None:
+        """Length of every move for step size 1, or None if it depends on the direction."""
+        return float(self._factor) * np.sqrt(d) if self._factor.ndim == 0 else None
+
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
         """Displacement, shape (d,), for step size 1."""
         if d < 2:

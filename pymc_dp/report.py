@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from xarray import DataTree
 
-from pymc_dp.privacy.plan import PrivacyPlan, round_up
-from pymc_dp.sampling import RELEASED_GROUPS, RELEASED_STATS, facts_of
+from pymc_dp.privacy.plan import PrivacyPlan
+from pymc_dp.privacy.values import round_up
+from pymc_dp.sampling import RELEASED_GROUPS, facts_of, released_stats
 
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 RELATIONS = {
@@ -57,7 +58,8 @@ class PrivacyReport:
             "rho": plan.rho,
             "epsilon_at_delta": plan.epsilon_at(plan.delta),
             "epsilon_of_delta": {f"{delta:g}": plan.epsilon_at(delta) for delta in self._deltas()},
-            "accountant": "exact Gaussian differential privacy",
+            "accountant": plan.guarantee.accountant if plan.is_private else "none",
+            "accountants": plan.guarantee.valid if plan.is_private else {},
             "clip_fractions": self.clip_fractions,
             "not_released": self.not_released,
             "assumptions": list(ASSUMPTIONS),
@@ -104,17 +106,20 @@ class PrivacyReport:
                 )
             )
         if facts["is_private"]:
+            accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
             curve = "; ".join(f"{round_up(plan.epsilon_at(d))} at {d:g}" for d in self._deltas())
             rows += [
                 ("mu (Gaussian DP)", f"{plan.mu:.5g}"),
                 ("rho (zCDP)", f"{plan.rho:.5g}"),
                 ("epsilon at delta", curve),
-                ("Accountant", "exact Gaussian differential privacy"),
+                ("Accountant", plan.guarantee.accountant),
+                ("All accountants", f"epsilon at {plan.delta:g}: {accountants}"),
             ]
+        ratios = "decisions and noisy log-ratios" if plan.release == "noisy_ratio" else "decisions"
         rows += [
             (
                 "Released",
-                f"draws of {', '.join(facts['released_variables'])}; decisions and data-free sampler stats",
+                f"draws of {', '.join(facts['released_variables'])}; {ratios}; data-free sampler stats",
             ),
             ("Assumed", " ".join(ASSUMPTIONS)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
@@ -185,7 +190,7 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
         variables = idata["posterior"].data_vars
         extra += [str(name) for name in variables if name not in known["released_variables"]]
     if "sample_stats" in idata.children:
-        unknown = set(idata["sample_stats"].data_vars) - RELEASED_STATS - {"privacy_facts"}
+        unknown = set(idata["sample_stats"].data_vars) - released_stats(known) - {"privacy_facts"}
         extra += sorted(str(name) for name in unknown)
     return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), extra)
 

@@ -10,7 +10,7 @@ from xarray import Dataset, DataTree
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy import facts
-from pymc_dp.steps.base import DPStep
+from pymc_dp.steps.base import NOISY_RATIO, DPStep
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
 # dropped.
@@ -114,10 +114,15 @@ def release(idata: DataTree) -> DataTree:
         if draws in idata.children:
             groups[draws] = _allowed(idata[draws].to_dataset(), known["released_variables"])
         if stats in idata.children:
-            groups[stats] = _allowed(idata[stats].to_dataset(), RELEASED_STATS)
+            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
     out = DataTree.from_dict(groups)
     out.attrs[facts.STAT] = json.dumps(known)
     return out
+
+
+def released_stats(known: dict[str, Any]) -> frozenset[str]:
+    """Names of the sampler stats that a run paid for."""
+    return RELEASED_STATS | ({NOISY_RATIO} if known["plan"]["release"] == "noisy_ratio" else set())
 
 
 def facts_of(idata: DataTree) -> dict[str, Any]:

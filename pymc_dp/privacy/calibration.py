@@ -10,7 +10,7 @@ from dp_accounting import dp_event
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.composition import check_delta, compose
 from pymc_dp.privacy.events import EventSet, FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
-from pymc_dp.privacy.plan import check_target
+from pymc_dp.privacy.values import check_target
 
 _TOLERANCE = 1e-5
 _ITERATIONS = 60

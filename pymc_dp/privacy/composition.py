@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_dp.privacy.accountants import ACCOUNTANTS, NotApplicableError, TradeOff, never_best
 from pymc_dp.privacy.events import EventSet, base
-from pymc_dp.privacy.plan import round_up
+from pymc_dp.privacy.values import round_up
 
 
 @dataclass(frozen=True)

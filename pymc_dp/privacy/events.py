@@ -21,7 +21,7 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as base
 
-from pymc_dp.privacy.plan import check_relation
+from pymc_dp.privacy.values import check_relation
 
 FORMAT = 1
 

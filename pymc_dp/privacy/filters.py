@@ -20,9 +20,9 @@ from pymc_dp.privacy.events import (
     PenaltyDecisionDpEvent,
     PoissonMixtureDpEvent,
 )
-from pymc_dp.privacy.plan import check_relation, check_target
 from pymc_dp.privacy.poisson_mixture import largest_multiplicity
 from pymc_dp.privacy.rdp import ORDERS, epsilon_at, event_rdp
+from pymc_dp.privacy.values import check_relation, check_target
 
 ACCOUNTING = ("renyi", "gaussian")
 # Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi
@@ -57,7 +57,7 @@ class PrivacyFilter:
         Budget, finite.
     neighboring_relation : {"substitute", "add_remove"}
     accounting : {"renyi", "gaussian"}
-        "renyi" takes every event that has a Renyi bound, and allows 10-15% fewer Gaussian releases than
+        "renyi" takes every event that has a Renyi bound, and allows 10-20% fewer Gaussian releases than
         "gaussian", which is exact, takes Gaussian releases only, and charges penalty decisions like them.
     order : float, optional
         Renyi order, fixed before anything is requested. Default: the one that is best for Gaussian releases.

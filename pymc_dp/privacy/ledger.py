@@ -20,7 +20,7 @@ from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.composition import Guarantee, compose
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.filters import Cost, PrivacyFilter
-from pymc_dp.privacy.plan import round_up
+from pymc_dp.privacy.values import round_up
 
 # "dpLe" in ASCII: tells a ledger from other SQLite files.
 APPLICATION_ID = 0x64704C65
@@ -51,7 +51,7 @@ BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
 
 
 class LedgerError(PrivacyError):
-    """The ledger file is missing, damaged, foreign, of a newer version, or for another budget: nothing runs."""
+    """The ledger file is missing, damaged, foreign, newer, or for another budget: nothing may run."""
 
 
 class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it
@@ -443,8 +443,8 @@ class Ledger:
                 db.execute("COMMIT")  # closing without it rolls back
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(
-                f"The ledger at {self.path} cannot be used ({error}). It is never repaired silently: find out "
-                "what happened to the file; a new ledger for the same data would forget what was released."
+                f"The ledger at {self.path} cannot be used ({error}). It is never repaired silently: find "
+                "out what happened to the file; a new ledger for the same data would forget what was released."
             ) from error
 
     # showing
@@ -458,9 +458,9 @@ class Ledger:
     def _summary(self, entries: Sequence[Entry]) -> list[str]:
         spent = round_up(self._composed(entries).epsilon(self.delta))
         return [
-            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) for "
-            "everything together",
-            f"Spent: epsilon = {spent}, {len(entries)} entries composed",
+            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) "
+            "for everything together",
+            f"Spent: epsilon = {spent} ({len(entries)} {'entry' if len(entries) == 1 else 'entries'}, composed)",
             f"Remaining: a run of at most epsilon = {_round_down(self.remaining())} by itself",
         ]
 
@@ -493,7 +493,7 @@ _NOTHING: tuple[Cost, ...] = ()
 
 
 def _create(path: Path, budget: PrivacyFilter) -> None:
-    """Write a whole new ledger beside `path` and give it its name at once, unless another one is there."""
+    """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
     handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)  # mode 0600
     os.close(handle)
     try:
@@ -522,7 +522,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         # EXTRA also syncs the directory after the journal is removed; fullfsync is for macOS.
         for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
             db.execute(f"PRAGMA {setting}")
-    except sqlite3.Error:
+    except BaseException:
         db.close()
         raise
     return db

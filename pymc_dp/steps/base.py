@@ -19,11 +19,15 @@ from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
 from pymc_dp.privacy import facts
 from pymc_dp.privacy.chains import ChainSlots, identity
 from pymc_dp.privacy.clip_fraction import noisy_share
-from pymc_dp.privacy.plan import PrivacyPlan, check_relation, check_target, plan
+from pymc_dp.privacy.plan import PrivacyPlan, check_call, plan
 from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.values import check_relation, check_target
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps import progress
 from pymc_dp.versions import versions
+
+# Sampler stat of runs that release, and charge for, their noisy log-ratios.
+NOISY_RATIO = "noisy_log_ratio"
 
 
 @dataclass_state
@@ -98,7 +102,7 @@ class DPStep(BlockedStep):
         self.neighboring_relation = neighboring_relation
         # The share's sensitivity is 1 / n: n must be public.
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
-        self.cost(draws=1)
+        check_call(1, 0, chains)
         self.clip, self.tempering = clip, float(tempering)
         self.debug_seed = debug_seed
         self.model = model
@@ -150,6 +154,7 @@ class DPStep(BlockedStep):
             chains=self.chains if chains is None else chains,
             neighboring_relation=self.neighboring_relation,
             clip_fraction=self.clip_fraction,
+            **self._release(),
         )
 
     @property
@@ -232,15 +237,14 @@ class DPStep(BlockedStep):
             )
         self._theta = theta
         self._paid_iteration += 1
-        accepted, noise_std, clip_bound = self._iterate(theta)
+        accepted, released = self._iterate(theta)
         self.accepted += accepted
         self.iteration += 1
         stats = {
             "accepted": accepted,
             "acceptance_rate": self.accepted / self.iteration,
             "step_size": self.step_size,
-            "noise_std": noise_std,
-            "clip_bound": clip_bound,
+            **released,
             "clip_fraction": self._released_clip_fraction(),
             "epsilon_spent": self._running_epsilon[self._paid_iteration - 1],
             "is_private": self.is_private,
@@ -257,18 +261,23 @@ class DPStep(BlockedStep):
         noise_multiplier = self.plan.clip_fraction_noise_multiplier if self.plan.is_private else 0.0
         return noisy_share(self._clipped, self.records.n, self._unpaid_from, noise_multiplier, self._random)
 
+    def _release(self) -> dict[str, Any]:
+        """What an iteration releases, as arguments of `plan`."""
+        return {}
+
     @abstractmethod
     def _start(self) -> None:
         """Per-chain set-up: the budget is paid, `self.plan` is known, no row has been read."""
 
     @abstractmethod
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, float, float]:
+    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
         """One iteration from `theta`: moves `self._theta`, `_rows`, `_log_prior` when it accepts.
 
         Returns
         -------
         accepted : bool
-        noise_std, clip_bound : float
+        stats : dict of str to float
+            `noise_std`, `clip_bound`, and what else the plan charges for.
         """
 
     @abstractmethod

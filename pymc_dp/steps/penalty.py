@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.acceptance import penalty
-from pymc_dp.clipping import LipschitzClip, as_clip
-from pymc_dp.proposals import GaussianWalk, Proposal, as_proposal
+from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.privacy.plan import RELEASES
+from pymc_dp.proposals import FixedRadius, GaussianWalk, Proposal, as_proposal
 from pymc_dp.records.sums import GRID
-from pymc_dp.steps.base import DPStep
+from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.tuning import adapted, optimal_walk
 
 
@@ -44,6 +45,12 @@ class DPPenaltyMH(DPStep):
     target_accept : float, optional
         Acceptance rate that tuning aims at. Default: the best one for this proposal, .234 with a fixed
         radius.
+    adapt_step_size : bool
+        Whether tuning adapts the step size. Without adaptation, moves of one length (``FixedRadius`` with a
+        scalar scale) have noise of one public size, and decisions are charged less.
+    release : {"decisions", "noisy_ratio"}
+        "noisy_ratio" stores each noisy log-ratio as a sampler stat, and charges for it: 1.3 to 1.5 times the
+        noise variance per iteration that decisions alone need.
     tempering : float
         T in (0, 1]: the log-likelihood is multiplied by T.
     neighboring_relation : {"substitute", "add_remove"}
@@ -110,6 +117,8 @@ class DPPenaltyMH(DPStep):
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
         target_accept: float | None = None,
+        adapt_step_size: bool = True,
+        release: str = "decisions",
         **kwargs: Any,
     ):
         if proposal is not None:
@@ -118,7 +127,12 @@ class DPPenaltyMH(DPStep):
             raise ValueError(f"step_size must be positive and finite, got {step_size!r}.")
         if target_accept is not None and not 0 < target_accept < 1:
             raise ValueError(f"target_accept must lie in (0, 1), got {target_accept!r}.")
-        self.initial_step_size = step_size
+        if release not in RELEASES:
+            raise ValueError(f"release must be one of {', '.join(RELEASES)}, got {release!r}.")
+        self.initial_step_size, self.adapt_step_size, self.release = step_size, adapt_step_size, release
+        if release == "noisy_ratio":
+            self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
+            self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
         super().__init__(vars, epsilon=epsilon, delta=delta, clip=as_clip(lipschitz, clip_bound), **kwargs)
         d = self.records.d
         self.proposal = as_proposal(proposal or ("fixed_radius" if d > 1 else "gaussian"))
@@ -126,35 +140,69 @@ class DPPenaltyMH(DPStep):
         self._best_noise_std, best = optimal_walk(d, not isinstance(self.proposal, GaussianWalk))
         self.target_accept = best if target_accept is None else float(target_accept)
 
+    @property
+    def _sensitivity(self) -> float:
+        """Most that one record moves the sum of ratios, in units of the clip bound."""
+        return 2.0 if self.neighboring_relation == "substitute" else 1.0
+
+    def _fixed_length(self) -> float | None:
+        """Length of every move per unit of step size, if that is one number throughout the run."""
+        scalar = isinstance(self.proposal, FixedRadius) and self.proposal.length(self.records.d)
+        return scalar or None if not self.adapt_step_size else None
+
+    def _release(self) -> dict[str, Any]:
+        # Noise of one public size costs less: a constant bound, or moves of one length that tuning does not
+        # change.
+        length = self._fixed_length()
+        if isinstance(self.clip, ConstantClip):
+            fixed = {"shift": self.tempering * self._sensitivity * self.clip.constant}
+        elif isinstance(self.clip, LipschitzClip) and length and self.initial_step_size:
+            bound = self.clip.constant * length * self.initial_step_size
+            fixed = {"shift": self.tempering * self._sensitivity * bound}
+        elif isinstance(self.clip, LipschitzClip) and length:
+            fixed = {"noise_std": self._best_noise_std}
+        else:
+            fixed = {}
+        return {"release": self.release, **fixed}
+
     def _start(self) -> None:
         # Standard deviation of the noise on the sum of ratios, in units of the clip bound.
-        sensitivity = 2.0 if self.neighboring_relation == "substitute" else 1.0
-        self._noise = self.plan.noise_multiplier * sensitivity
+        self._noise = self.plan.noise_multiplier * self._sensitivity
         self.step_size = self.initial_step_size or self._default_step_size()
+        length = self._fixed_length()
+        self._bound = (
+            self.clip.constant * length * self.step_size
+            if length and isinstance(self.clip, LipschitzClip)
+            else None
+        )
 
     def _default_step_size(self) -> float:
-        if isinstance(self.clip, LipschitzClip) and self._noise > 0:
-            # Root mean square length of a move whose noise has that standard deviation.
-            length = self._best_noise_std / (self.tempering * self._noise * self.clip.constant)
-            return min(length, 1.0) / math.sqrt(self.records.d)
-        return 0.1
+        if not isinstance(self.clip, LipschitzClip) or self._noise == 0:
+            return 0.1
+        # Root mean square length of a move whose noise has the best standard deviation.
+        length = self._best_noise_std / (self.tempering * self._noise * self.clip.constant)
+        fixed = self._fixed_length()
+        return length / fixed if fixed else min(length, 1.0) / math.sqrt(self.records.d)
 
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, float, float]:
+    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
         move = self.step_size * self.proposal.move(self.rng, self.records.d)
-        bound = self.clip.bound(move)
+        bound = self._bound or self.clip.bound(move)
         new = self.records.full_batch(theta + move, self._rows, bound)
         self._clipped += new.clipped
         # The noise is added to the exact sum, in units of the bound; scaling and rounding come after it.
         noisy_sum = new.total / GRID + self._noise * self._random.normal()
+        noisy_ratio = self.tempering * bound * noisy_sum
         noise_std = self.tempering * bound * self._noise
-        log_ratio = self.tempering * bound * noisy_sum + new.log_prior - self._log_prior
+        log_ratio = noisy_ratio + new.log_prior - self._log_prior
         accepted = penalty(log_ratio, noise_std**2, self._random.exponential())
         if accepted:
             self._theta, self._rows, self._log_prior = theta + move, new.rows, new.log_prior
-        return accepted, noise_std, bound
+        stats = {"noise_std": noise_std, "clip_bound": bound}
+        return accepted, stats if self.release == "decisions" else {**stats, NOISY_RATIO: noisy_ratio}
 
     def _adapt(self, accepted: bool) -> None:
-        self.step_size = adapted(self.step_size, accepted, self.target_accept, self.iteration)
+        if self.adapt_step_size:
+            self.step_size = adapted(self.step_size, accepted, self.target_accept, self.iteration)
 
     def _proposal_name(self) -> str:
         return type(self.proposal).__name__

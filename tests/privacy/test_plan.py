@@ -9,16 +9,28 @@ from hypothesis import strategies as st
 
 import pymc_dp as dp
 from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.plan import PrivacyPlan, round_up
+from pymc_dp.privacy.plan import PrivacyPlan
+from pymc_dp.privacy.values import round_up
 
 EPSILON = st.floats(1e-3, 100)
 DELTA = st.floats(-40, -0.5).map(lambda power: 10.0**power)
 
 
+CALL = (st.integers(1, 10**7), st.integers(0, 10**6), st.integers(1, 64), st.booleans())
+
+
 @settings(max_examples=200, deadline=None)
-@given(EPSILON, DELTA, st.integers(1, 10**7), st.integers(0, 10**6), st.integers(1, 64), st.booleans())
-def test_never_over_the_target(epsilon, delta, draws, tune, chains, clip_fraction):
-    plan = dp.calibrate(epsilon, delta, draws=draws, tune=tune, chains=chains, clip_fraction=clip_fraction)
+@given(EPSILON, DELTA, *CALL)
+def test_noisy_ratios_never_over_the_target(epsilon, delta, draws, tune, chains, clip_fraction):
+    plan = dp.calibrate(
+        epsilon,
+        delta,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        clip_fraction=clip_fraction,
+        release="noisy_ratio",
+    )
     assert plan.epsilon_at(delta) <= epsilon
     assert plan.epsilon_at(delta) >= epsilon * (1 - 1e-3), "most of the budget is used"
     squared = plan.iterations / plan.noise_multiplier**2 + chains / plan.clip_fraction_noise_multiplier**2
@@ -26,20 +38,53 @@ def test_never_over_the_target(epsilon, delta, draws, tune, chains, clip_fractio
     assert PrivacyPlan.from_dict(plan.to_dict()) == plan
 
 
-@settings(max_examples=50, deadline=None)
-@given(EPSILON, DELTA, st.integers(1, 2000), st.integers(1, 4))
-def test_running_epsilon(epsilon, delta, draws, chains):
-    plan = dp.calibrate(epsilon, delta, draws=draws, tune=100, chains=chains)
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(
+    EPSILON,
+    st.floats(-15, -0.5).map(lambda power: 10.0**power),
+    *CALL,
+    st.sampled_from([{}, {"shift": 0.02}, {"noise_std": 2.38}]),
+)
+def test_decisions_never_over_the_target(epsilon, delta, draws, tune, chains, clip_fraction, fixed):
+    call = {"draws": draws, "tune": tune, "chains": chains, "clip_fraction": clip_fraction}
+    plan = dp.calibrate(epsilon, delta, **call, **fixed)
+    assert plan.epsilon_at(delta) <= epsilon
+    assert (
+        plan.noise_multiplier <= dp.calibrate(epsilon, delta, **call, release="noisy_ratio").noise_multiplier
+    )
+    again = dp.privacy.compose(dp.privacy.EventSet.from_json(plan.events.to_json()))
+    assert again.epsilon(delta) == plan.epsilon_at(delta)
+    assert PrivacyPlan.from_dict(plan.to_dict()) == plan
+
+
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None)
+@given(EPSILON, DELTA, st.integers(1, 2000), st.integers(1, 4), st.sampled_from(["decisions", "noisy_ratio"]))
+def test_running_epsilon(epsilon, delta, draws, chains, release):
+    plan = dp.calibrate(epsilon, delta, draws=draws, tune=100, chains=chains, release=release)
     running = plan.running_epsilon()
     assert running.shape == (draws + 100,)
     assert np.all(np.diff(running) >= 0) and running[-1] == plan.epsilon_at(delta) <= epsilon
+    for t in {1, 10, 50, draws + 50}:
+        part = dp.privacy.compose(plan.iteration_event, plan.neighboring_relation)
+        part = dp.privacy.compose(part.events.repeated(t * chains))
+        assert part.epsilon(delta) <= running[t - 1] * (1 + 1e-9)
+        assert running[t - 1] <= max(1.03 * part.epsilon(delta), 1e-3)
 
 
-@pytest.mark.parametrize(("nm", "epsilon", "delta", "iterations"), [(100, 1, 1e-5, 718), (30, 4, 1e-6, 631)])
-def test_reference_iterations(nm, epsilon, delta, iterations):
-    """MATH section 1: iterations that exact Gaussian accounting allows."""
-    for k, fits in ((iterations, True), (iterations + 1, False)):
-        plan = dp.calibrate(epsilon, delta, draws=k, tune=0, chains=1, clip_fraction=False)
+@pytest.mark.parametrize(
+    ("nm", "epsilon", "delta", "exact", "decisions"), [(100, 1, 1e-5, 718, 950), (30, 4, 1e-6, 631, 870)]
+)
+def test_reference_iterations(nm, epsilon, delta, exact, decisions):
+    """MATH section 1: iterations that exact Gaussian and decision accounting allow."""
+    for k, release, fits in (
+        (exact, "noisy_ratio", True),
+        (exact + 1, "noisy_ratio", False),
+        (decisions, "decisions", True),
+        (int(1.1 * decisions), "decisions", False),
+    ):
+        plan = dp.calibrate(epsilon, delta, draws=k, tune=0, chains=1, clip_fraction=False, release=release)
         assert (plan.noise_multiplier <= nm) == fits
 
 
@@ -52,7 +97,7 @@ def test_no_privacy():
 
 def test_printed_plan():
     text = str(dp.calibrate(2.0, 1e-6, draws=100, tune=50, chains=3))
-    for part in ("(2, 1e-06)", "450 iterations", "one record replaced", "exact Gaussian"):
+    for part in ("(2, 1e-06)", "450 iterations", "one record replaced", "decision accounting"):
         assert part in text
 
 
@@ -64,6 +109,8 @@ def test_printed_plan():
         ({"tune": -1}, "tune"),
         ({"chains": True}, "chains"),
         ({"neighboring_relation": "both"}, "neighboring_relation"),
+        ({"release": "everything"}, "release"),
+        ({"shift": 1.0, "noise_std": 1.0}, "not both"),
     ],
 )
 def test_bad_arguments(kwargs, message):

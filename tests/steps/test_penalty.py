@@ -157,6 +157,7 @@ def test_infinite_epsilon_is_plain_metropolis_and_says_so(logistic):
         ({"neighboring_relation": "swap"}, "neighboring_relation must be one of"),
         ({"proposal": "levy"}, "unknown proposal 'levy'; known: fixed_radius, gaussian"),
         ({"proposal": 3}, "a proposal is one of"),
+        ({"release": "ratio"}, "release must be"),
         ({"step_size": 0}, "step_size must be positive"),
         ({"target_accept": 1}, "target_accept must lie"),
         ({"privacy_unit": [1, 2]}, "privacy_unit must have one id"),
@@ -199,3 +200,27 @@ def test_fixed_radius_needs_two_dimensions():
 
 def test_alias():
     assert dp.DPPenalty is dp.DPPenaltyMH
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "known"),
+    [
+        ({"lipschitz": None, "clip_bound": 0.01}, "shift"),
+        ({"lipschitz": None, "clip_bound": 0.01, "tempering": 0.5, "proposal": "gaussian"}, "shift"),
+        ({"adapt_step_size": False}, "noise_std"),
+        ({"adapt_step_size": False, "step_size": 0.01}, "shift"),
+        ({"adapt_step_size": False, "proposal": "gaussian"}, None),
+        ({}, None),
+    ],
+)
+def test_noise_of_one_public_size_is_charged_as_such(logistic, kwargs, known):
+    """The scale that the accountant is told is the scale of the noise that is added, at every iteration."""
+    step = started(logistic, tune=20, draws=20, **kwargs)
+    _, all_stats = run(step, logistic.initial_point(0), 40)
+    sizes = np.array([s["noise_std"] for s in all_stats])
+    if known is None:
+        assert step.plan.noise_std is None and np.ptp(sizes) > 0
+    else:
+        np.testing.assert_allclose(sizes, step.plan.noise_std, rtol=1e-9)
+        free = started(logistic, tune=20, draws=20).plan.noise_multiplier
+        assert step.plan.noise_multiplier < free
