@@ -444,7 +444,8 @@ class Ledger:
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerError(
                 f"The ledger at {self.path} cannot be used ({error}). It is never repaired silently: find "
-                "out what happened to the file; a new ledger for the same data would forget what was released."
+                "out what happened to the file. A new ledger for the same data would forget what was "
+                "released."
             ) from error
 
     # showing
@@ -457,10 +458,11 @@ class Ledger:
 
     def _summary(self, entries: Sequence[Entry]) -> list[str]:
         spent = round_up(self._composed(entries).epsilon(self.delta))
+        count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
         return [
             f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) "
             "for everything together",
-            f"Spent: epsilon = {spent} ({len(entries)} {'entry' if len(entries) == 1 else 'entries'}, composed)",
+            f"Spent: epsilon = {spent} ({count}, composed)",
             f"Remaining: a run of at most epsilon = {_round_down(self.remaining())} by itself",
         ]
 
