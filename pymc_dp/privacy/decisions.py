@@ -80,6 +80,10 @@ class Threshold(Protocol):
     def curvature(self) -> float:
         """Upper bound of psi'."""
 
+    @property
+    def centre(self) -> float:
+        """About the mean of V; where the search starts."""
+
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms of P(V <= u) and P(V > u)."""
 
@@ -99,6 +103,7 @@ class GaussianThreshold:
 
     scale: float = 1.0
     curvature: float = 1.0
+    centre: float = 0.0
 
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms of P(V <= u) and P(V > u)."""
@@ -136,6 +141,11 @@ class PenaltyThreshold:
     def curvature(self) -> float:
         """Upper bound of psi'."""
         return self.noise_std**-2
+
+    @property
+    def centre(self) -> float:
+        """About the mean of V; where the search starts."""
+        return 0.5 * self.noise_std**2
 
     def _mills(self, u: np.ndarray) -> np.ndarray:
         return (u + 0.5 * self.noise_std**2) / self.noise_std
@@ -191,6 +201,10 @@ class _Flipped:
     @property
     def curvature(self) -> float:
         return self.of.curvature
+
+    @property
+    def centre(self) -> float:
+        return -self.of.centre
 
     def log_probabilities(self, u):
         return self.of.log_probabilities(-u)[::-1]
@@ -252,7 +266,7 @@ def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> flo
         thresholds: list[Threshold] = [GaussianThreshold()]
         shift = 1 / noise_multiplier
     else:
-        if not 0.05 <= noise_std <= 100:
+        if not 0.05 <= noise_std <= 30:
             return _penalty_rdp(noise_multiplier, alpha, math.inf)
         one = PenaltyThreshold(noise_std)
         thresholds, shift = [one, _Flipped(one)], noise_std / noise_multiplier
@@ -342,14 +356,14 @@ def _tails(threshold: Threshold, low: float, high: float, shift: float, alpha: f
 
 def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: float) -> float:
     """Upper bound of ``sup_u _excess``, or `least` if that is larger: branch and bound."""
-    low, high = -4.0 * threshold.scale, 4.0 * threshold.scale
-    scale = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
-    points = np.linspace(low - shift, high, 33)
+    spread = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
+    low, high = threshold.centre - 4 * spread, threshold.centre + 4 * spread
+    points = np.linspace(low - shift, high, 65)
     best = max(float(np.max(_excess(threshold, points, shift, alpha))), least)
     while _tails(threshold, low, high, shift, alpha)[0] > best:
-        low -= 2 * scale
+        low -= 2 * spread
     while _tails(threshold, low, high, shift, alpha)[1] > best:
-        high += 2 * scale
+        high += 2 * spread
     edges = np.linspace(low, high, max(65, math.ceil((high - low) / (0.1 * threshold.scale))))
     left, right = edges[:-1], edges[1:]
     values = _excess(threshold, edges, shift, alpha)
