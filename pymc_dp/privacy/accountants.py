@@ -194,13 +194,13 @@ class _Pld:
         return self.distribution.delta(epsilon)
 
 
-def privacy_loss_distribution(events: EventSet) -> TradeOff:
+def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff:
     """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
     mechanisms = loss_distribution.sampled_gaussians(events.counts, events.neighboring_relation)
     if mechanisms is None:
         raise NotApplicableError("an event is not a Gaussian release, sampled or not")
     try:
-        return _Pld(loss_distribution.LossDistribution(mechanisms))
+        return _Pld(loss_distribution.LossDistribution(mechanisms, coarse))
     except OverflowError as error:
         raise NotApplicableError(str(error)) from error
 

@@ -8,6 +8,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.accountants import NotApplicableError, privacy_loss_distribution
 from pymc_dp.privacy.composition import check_delta, compose
 from pymc_dp.privacy.events import EventSet, FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.values import check_target
@@ -17,6 +18,7 @@ _ITERATIONS = 60
 _MOST_ITERATIONS = 10**9
 _GRID_RATIO = 1.02
 _SAMPLED_POINTS = 12
+_MANY = 8
 
 
 def calibrate(
@@ -61,11 +63,41 @@ def calibrate(
     if not 0 < low < high < math.inf:
         raise ValueError(f"0 < low < high is needed, got {low!r} and {high!r}.")
 
+    def cost(parameter: float) -> float:
+        return compose(make_events(parameter), neighboring_relation).epsilon(delta)
+
+    def quick(parameter: float) -> float:
+        events = EventSet(make_events(parameter), neighboring_relation)
+        try:
+            return privacy_loss_distribution(events, coarse=True).epsilon(delta)
+        except NotApplicableError:
+            return compose(events).epsilon(delta)
+
+    if not _many_sampled(EventSet(make_events(high), neighboring_relation)):
+        return _within(cost, epsilon, delta, low, high, tolerance)
+    # Composing many different sampled releases takes seconds: search with a coarser bound, then correct it.
+    first = _within(quick, epsilon, delta, low, high, tolerance)
+    spent = cost(first)
+    if 0 < spent < epsilon:
+        better = _within(quick, quick(first) * epsilon / spent * (1 - 1e-4), delta, low, high, tolerance)
+        if spent < cost(better) <= epsilon:
+            return better
+    return first
+
+
+def _many_sampled(events: EventSet) -> bool:
+    sampled = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
+    return sum(isinstance(event, sampled) for event in events.counts) > _MANY
+
+
+def _within(
+    cost: Callable[[float], float], epsilon: float, delta: float, low: float, high: float, tolerance: float
+) -> float:
     def excess(parameter: float) -> float:
-        cost = compose(make_events(parameter), neighboring_relation).epsilon(delta)
-        if cost <= epsilon:
-            return min(math.log(cost / epsilon), 0.0) if cost > 0 else -700.0
-        return max(math.log(min(cost, 1e300) / epsilon), 1e-300)
+        value = cost(parameter)
+        if value <= epsilon:
+            return min(math.log(value / epsilon), 0.0) if value > 0 else -700.0
+        return max(math.log(min(value, 1e300) / epsilon), 1e-300)
 
     at_low, at_high = excess(low), excess(high)
     if at_low > 0 and at_high > 0:

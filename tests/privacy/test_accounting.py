@@ -389,6 +389,15 @@ def test_calibration_is_never_over_budget(epsilon, delta, count, kind):
         assert spent >= 0.99 * epsilon or kind == "subsampled"
 
 
+@pytest.mark.slow
+def test_calibration_of_many_noise_scales_is_close_and_never_over_budget():
+    def events(x):
+        return [sampled(0.01, x * t ** (1 / 6), 10) for t in range(1, 31)]
+
+    x = privacy.calibrate(events, 0.5, 1e-5, neighboring_relation="add_remove", low=0.3, high=30.0)
+    assert 0.998 * 0.5 <= privacy.compose(events(x), "add_remove").epsilon(1e-5) <= 0.5
+
+
 def test_calibration_refuses_what_cannot_be():
     def events(x):
         return dp_event.GaussianDpEvent(x)
