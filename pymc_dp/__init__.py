@@ -2,6 +2,8 @@
 
 from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
+from pymc_dp.privacy.composition import compare_accountants
+from pymc_dp.privacy.ledger import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.privacy.plan import plan as calibrate
 from pymc_dp.report import PrivacyReport, privacy_report
@@ -14,12 +16,16 @@ __all__ = [
     "BudgetError",
     "DPPenalty",
     "DPPenaltyMH",
+    "Ledger",
+    "LedgerError",
     "ModelRefusedError",
     "NotPrivateWarning",
+    "PrivacyBudgetExceeded",
     "PrivacyError",
     "PrivacyPlan",
     "PrivacyReport",
     "calibrate",
+    "compare_accountants",
     "metrics",
     "models",
     "privacy",

@@ -5,7 +5,8 @@ import os
 import sqlite3
 import tempfile
 import weakref
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 
@@ -36,9 +37,14 @@ class ChainSlots:
         with closing(sqlite3.connect(self.path)) as db, db:
             db.execute(
                 "CREATE TABLE slot (number INTEGER PRIMARY KEY, call TEXT, chain TEXT, tune INTEGER, draws "
-                "INTEGER)"
+                "INTEGER, finished INTEGER DEFAULT 0)"
             )
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+
+    @property
+    def name(self) -> str:
+        """Name of the call that these chains belong to, unlike any other."""
+        return os.path.basename(self.path)
 
     def __getstate__(self):
         return {"chains": self.chains, "path": self.path}
@@ -63,6 +69,33 @@ class ChainSlots:
         BudgetError
             All slots are taken, the chain belongs to another call, or the file is gone.
         """
+        with self._transaction() as db:
+            taken = db.execute("SELECT call, chain, tune, draws FROM slot").fetchall()
+            refusal = self._refusal(taken, call, chain, tune, draws)
+            if refusal is not None:
+                raise BudgetError(f"{refusal} {_ADVICE}")
+            db.execute(
+                "INSERT INTO slot (number, call, chain, tune, draws) VALUES (?, ?, ?, ?, ?)",
+                (len(taken), call, chain, tune, draws),
+            )
+        return len(taken)
+
+    def finish(self, slot: int) -> bool:
+        """Note that a chain made its last iteration.
+
+        Returns
+        -------
+        bool
+            Whether it was the last chain of the call.
+        """
+        with self._transaction() as db:
+            db.execute("UPDATE slot SET finished = 1 WHERE number = ?", (slot,))
+            (finished,) = db.execute("SELECT COUNT(*) FROM slot WHERE finished").fetchone()
+        return finished == self.chains
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """One exclusive transaction; whatever goes wrong with the file refuses."""
         try:
             db = sqlite3.connect(f"file:{self.path}?mode=rw", uri=True, timeout=60, isolation_level=None)
         except sqlite3.Error as error:
@@ -72,20 +105,12 @@ class ChainSlots:
         with closing(db):
             try:
                 db.execute("BEGIN EXCLUSIVE")
-                taken = db.execute("SELECT call, chain, tune, draws FROM slot").fetchall()
-                refusal = self._refusal(taken, call, chain, tune, draws)
-                if refusal is None:
-                    db.execute(
-                        "INSERT INTO slot VALUES (?, ?, ?, ?, ?)", (len(taken), call, chain, tune, draws)
-                    )
+                yield db
                 db.execute("COMMIT")
             except sqlite3.Error as error:
                 raise BudgetError(
                     f"The file that counts this step's chains cannot be used. {_ADVICE}"
                 ) from error
-        if refusal is not None:
-            raise BudgetError(f"{refusal} {_ADVICE}")
-        return len(taken)
 
     def _refusal(self, taken: list[tuple], call: str, chain: str, tune: int, draws: int) -> str | None:
         if any(row[0] != call for row in taken) or any(row[1] == chain for row in taken):

@@ -3,11 +3,12 @@
 import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
+from dp_accounting.dp_event import NonPrivateDpEvent
 from pymc.blocking import PointType, StatsType
 from pymc.sampling.mcmc import _cpu_count
 from pymc.step_methods.compound import BlockedStep, StepMethodState
@@ -19,6 +20,8 @@ from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
 from pymc_dp.privacy import facts
 from pymc_dp.privacy.chains import ChainSlots, identity
 from pymc_dp.privacy.clip_fraction import noisy_share
+from pymc_dp.privacy.events import EventSet
+from pymc_dp.privacy.ledger import Ledger, PrivacyBudgetExceeded
 from pymc_dp.privacy.plan import PrivacyPlan, check_call, plan
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.privacy.values import check_relation, check_target
@@ -54,6 +57,7 @@ class DPStep(BlockedStep):
     mechanism = ""
     # State of one chain: its noise, the point it is at, and the private vector of log-likelihoods there.
     _random: Any
+    _reservation: Any
     _theta: Any
     _rows: Any
     default_tune_steps = 500
@@ -83,6 +87,7 @@ class DPStep(BlockedStep):
         privacy_unit: Any = None,
         exclude_deterministics: Collection[str] = (),
         clip_fraction: bool = True,
+        ledger: Ledger | None = None,
         debug_seed: int | None = None,
         model: pm.Model | None = None,
         rng: RandomGenerator = None,
@@ -104,7 +109,12 @@ class DPStep(BlockedStep):
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
         check_call(1, 0, chains)
         self.clip, self.tempering = clip, float(tempering)
-        self.debug_seed = debug_seed
+        self.debug_seed, self.ledger = debug_seed, ledger
+        if ledger is not None and ledger.neighboring_relation != neighboring_relation:
+            raise ValueError(
+                f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this step for "
+                f"{neighboring_relation!r}: costs under different relations cannot be composed."
+            )
         self.model = model
         self.vars = self._all_free_variables(vars, model)
         self.records = RecordModel(
@@ -173,14 +183,37 @@ class DPStep(BlockedStep):
         super().setup_chain(rng, tune, draws)
         self._forget_chain()
         self.records.check_data()
-        slot = self._slots.claim(*identity(self.rng), tune, draws)
+        self._slot = self._slots.claim(*identity(self.rng), tune, draws)
         self.plan = self.cost(draws, tune)
+        self._reservation = self._reserve()
         self._running_epsilon = self.plan.running_epsilon()
         self._facts = facts.encode(self.facts())
-        self._random = PrivacyRandom(self.debug_seed, stream=slot)
+        self._random = PrivacyRandom(self.debug_seed, stream=self._slot)
         self._unpaid_from = tune + draws
         self.tune = tune > 0
         self._start()
+
+    def _reserve(self) -> int | None:
+        """Charge the whole call to the ledger; all its chains share one entry."""
+        if self.ledger is None:
+            return None
+        plan = self.plan
+        events = (
+            plan.events if self.is_private else EventSet([NonPrivateDpEvent()], plan.neighboring_relation)
+        )
+        try:
+            return self.ledger.reserve(events, label=type(self).__name__, key=self._slots.name)
+        except PrivacyBudgetExceeded as error:
+            if not self.is_private:
+                raise
+            fits = self.ledger.largest(lambda draws: replace(plan, draws=draws).events, upper=plan.draws - 1)
+            advice = (
+                f"At this noise at most draws={fits} would fit."
+                if fits
+                else "At this noise no draw would fit."
+            )
+            exceeded = error.with_hint(advice)
+        raise exceeded
 
     def _forget_chain(self) -> None:
         """Drop everything that belongs to one chain; a step without `setup_chain` cannot run."""
@@ -252,6 +285,9 @@ class DPStep(BlockedStep):
         }
         if self.tune:
             self._adapt(accepted)
+        if self.ledger is not None and self._paid_iteration == self._unpaid_from:
+            if self._slots.finish(self._slot):
+                self.ledger.confirm(self._reservation)
         return (self.records.unravel(self._theta) if accepted else point), [stats]
 
     def _released_clip_fraction(self) -> float:

@@ -63,6 +63,9 @@ class DPPenaltyMH(DPStep):
     clip_fraction : bool
         Release, with noise and charged, each chain's mean share of clipped ratios at its last draw
         (`substitute` only).
+    ledger : Ledger, optional
+        Budget of the data set across calls, sessions and libraries; the whole call is charged before a row is
+        read.
     debug_seed : int, optional
         Reproducible noise, for debugging; marks every result as not private.
     model : pymc.Model, optional
