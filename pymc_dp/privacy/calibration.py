@@ -79,9 +79,11 @@ def calibrate(
     first = _within(quick, epsilon, delta, low, high, tolerance)
     spent = cost(first)
     if 0 < spent < epsilon:
-        better = _within(quick, quick(first) * epsilon / spent * (1 - 1e-4), delta, low, high, tolerance)
-        if spent < cost(better) <= epsilon:
-            return better
+        target = quick(first) * epsilon / spent
+        for margin in (5e-4, 3e-3):  # the ratio of the two bounds drifts a little
+            better = _within(quick, target * (1 - margin), delta, low, high, tolerance)
+            if spent < cost(better) <= epsilon:
+                return better
     return first
 
 
