@@ -20,6 +20,9 @@ import sys
 import time
 from pathlib import Path
 
+# Each chain has a process of its own: linear algebra threads would only get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import arviz as az
 import numpy as np
 import pandas as pd
