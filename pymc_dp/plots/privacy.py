@@ -1,0 +1,219 @@
+"""What was promised, and how a run spends it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_base import rcParams
+from arviz_base.validate import validate_dict_argument
+from arviz_plots import PlotCollection
+from arviz_plots import visuals as draw
+from arviz_plots.plots.utils import get_visual_kwargs
+from numpy.typing import ArrayLike
+
+from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.report import PrivacyReport, privacy_report
+
+_DELTAS = np.geomspace(1e-2, 1e-12, 41)
+
+_PROFILE_VISUALS = ("profile", "xlabel", "ylabel", "legend")
+_SPEND_VISUALS = ("spent", "target", "tuning", "title", "xlabel", "ylabel")
+
+
+def plot_privacy_profile(
+    obj: Any,
+    deltas: ArrayLike | None = None,
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: str | None = None,
+    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
+    **pc_kwargs: Any,
+) -> PlotCollection:
+    """Plot delta (on a logarithmic axis) against epsilon: the whole guarantee, one line an object.
+
+    Parameters
+    ----------
+    obj : object, or mapping of str to object
+        What has a guarantee: from `pymc_dp.privacy.compose`, a plan, a report, a ledger (what was spent), or
+        a result of private sampling. The keys of a mapping are the names in the legend.
+    deltas : array_like, shape (m,), optional
+        In (0, 1). Default: 41 values from 1e-2 to 1e-12.
+    plot_collection : PlotCollection, optional
+        Add to this one, made by an earlier call with the same names.
+    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
+        Default: ``rcParams["plot.backend"]``.
+    visuals : mapping of {str : mapping or bool}, optional
+        Arguments of each visual, or False to leave it out:
+
+        * profile -> passed to :func:`arviz_plots.visuals.line_xy`
+        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
+        * legend -> passed to :meth:`arviz_plots.PlotCollection.add_legend`; only with several objects
+
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    TypeError
+        An object has no guarantee.
+    ValueError
+        `deltas` is not in (0, 1), there is nothing to plot, or nothing finite.
+
+    Notes
+    -----
+    **Privacy.** Drawn from the public facts of a run; reads no data and no draws.
+    """
+    chosen = validate_dict_argument(visuals, valid_keys=_PROFILE_VISUALS)
+    objects = dict(obj) if isinstance(obj, Mapping) and not isinstance(obj, xr.DataTree) else {"": obj}
+    at = np.sort(np.atleast_1d(np.asarray(_DELTAS if deltas is None else deltas, dtype=float)))[::-1]
+    if not objects or at.ndim != 1 or at.size == 0 or not np.all((at > 0) & (at < 1)):
+        raise ValueError("there must be something to plot, and deltas must lie strictly between 0 and 1.")
+    epsilons = np.array([[_epsilon_of(one)(float(delta)) for delta in at] for one in objects.values()])
+    if not np.isfinite(epsilons).any():
+        raise ValueError("no epsilon is finite: there is no guarantee to plot.")
+    epsilons[~np.isfinite(epsilons)] = np.nan
+    profile = xr.Dataset(
+        {
+            "profile": (
+                ("plot_axis", "guarantee", "point"),
+                [epsilons, np.broadcast_to(np.log10(at), epsilons.shape)],
+            )
+        },
+        coords={"plot_axis": ["x", "y"], "guarantee": list(objects)},
+    )
+    if plot_collection is None:
+        plot_collection = _new_collection(
+            profile, backend, {"aes": {"color": ["guarantee"]}, "cols": [], **pc_kwargs}
+        )
+    _map(plot_collection, draw.line_xy, "profile", chosen, data=profile)
+    _map(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="ε", subset_info=True)
+    _map(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="log₁₀ δ", subset_info=True)
+    legend = get_visual_kwargs(chosen, "legend")
+    if legend is not False and len(objects) > 1:
+        plot_collection.add_legend("guarantee", **{"title": "", **legend})
+    return plot_collection
+
+
+def plot_privacy_spend(
+    idata: xr.DataTree,
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: str | None = None,
+    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
+    **pc_kwargs: Any,
+) -> PlotCollection:
+    """Plot epsilon, at the run's delta, against iteration, with the target as a line.
+
+    Parameters
+    ----------
+    idata : xarray.DataTree
+        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown if it
+        was kept (``discard_tuned_samples=False``); it is paid for in any case.
+    plot_collection : PlotCollection, optional
+        Add to this one.
+    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
+        Default: ``rcParams["plot.backend"]``.
+    visuals : mapping of {str : mapping or bool}, optional
+        Arguments of each visual, or False to leave it out:
+
+        * spent -> passed to :func:`arviz_plots.visuals.line_xy`
+        * target -> passed to :func:`arviz_plots.visuals.hline`
+        * tuning -> passed to :func:`arviz_plots.visuals.vline`: where warm-up ends
+        * title -> passed to :func:`arviz_plots.visuals.labelled_title`
+        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
+
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    PrivacyError
+        The result has no record of its privacy.
+    ValueError
+        It has no `epsilon_spent`, or none that is finite.
+
+    Notes
+    -----
+    **Privacy.** `epsilon_spent` is computed before the run and covers all chains at each iteration: one line.
+    """
+    chosen = validate_dict_argument(visuals, valid_keys=_SPEND_VISUALS)
+    plan = privacy_report(idata).plan
+    iterations, spent = _spent(idata, plan.tune)
+    if not np.isfinite(spent).any():
+        raise ValueError("this result has no finite epsilon_spent: there is nothing to plot.")
+    line = xr.Dataset(
+        {"spent": (("plot_axis", "iteration"), [iterations, spent])}, coords={"plot_axis": ["x", "y"]}
+    )
+    if plot_collection is None:
+        plot_collection = _new_collection(line, backend, {"cols": [], **pc_kwargs})
+    _map(plot_collection, draw.line_xy, "spent", chosen, data=line)
+    target = xr.Dataset({"spent": plan.epsilon})
+    _map(plot_collection, draw.hline, "target", chosen, data=target, color="C1", linestyle="C1")
+    title = f"target ε = {plan.epsilon:g} (dashed)"
+    if plan.tune > 0 and iterations[0] <= plan.tune:
+        border = xr.Dataset({"spent": plan.tune + 0.5})
+        _map(plot_collection, draw.vline, "tuning", chosen, data=border, color="gray", linestyle="C2")
+        title += ", end of tuning (dotted)"
+    _map(plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True)
+    _map(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="iteration", subset_info=True)
+    label = f"ε spent at δ = {plan.delta:g}"
+    _map(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text=label, subset_info=True)
+    return plot_collection
+
+
+def _epsilon_of(obj: Any) -> Callable[[float], float]:
+    if isinstance(obj, xr.DataTree):
+        obj = privacy_report(obj)
+    if isinstance(obj, PrivacyReport):
+        obj = obj.plan
+    if isinstance(obj, Ledger):
+        obj = obj.spent()
+    for name in ("epsilon_at", "epsilon"):
+        if callable(getattr(obj, name, None)):
+            return getattr(obj, name)
+    raise TypeError(f"{type(obj).__name__} has no guarantee to plot.")
+
+
+def _spent(idata: xr.DataTree, tune: int) -> tuple[np.ndarray, np.ndarray]:
+    """Iterations from 1, and epsilon after each."""
+    iterations, spent = [], []
+    for group, first in (("warmup_sample_stats", 1), ("sample_stats", tune + 1)):
+        if group in idata.children and "epsilon_spent" in idata[group].data_vars:
+            values = idata[group]["epsilon_spent"]
+            draws = values["draw"].to_numpy() if "draw" in values.coords else np.arange(values.sizes["draw"])
+            iterations.append(first + draws)
+            spent.append(values.max("chain").to_numpy())
+    if not spent:
+        raise ValueError("this result has no epsilon_spent in its sample_stats.")
+    return np.concatenate(iterations).astype(float), np.concatenate(spent)
+
+
+def _new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, Any]) -> PlotCollection:
+    backend = rcParams["plot.backend"] if backend is None else backend
+    if backend == "matplotlib":  # makes room for the legend, as ArviZ's styles do
+        pc_kwargs["figure_kwargs"] = {"layout": "constrained", **pc_kwargs.get("figure_kwargs", {})}
+    return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
+
+
+def _map(
+    collection: PlotCollection,
+    function: Callable[..., Any],
+    name: str,
+    visuals: Mapping[str, Any],
+    plain: bool = False,
+    **defaults: Any,
+) -> None:
+    """Map one visual with its defaults, unless it was switched off; `plain` ones ignore the aesthetics."""
+    given = get_visual_kwargs(visuals, name)
+    if given is not False:
+        ignore: Sequence[str] | set = collection.aes_set if plain else set()
+        collection.map(function, name, ignore_aes=ignore, **{**defaults, **given})
