@@ -143,6 +143,13 @@ def test_profiles_under_substitution_are_above_explicit_pairs(kind):
         assert kind != "poisson substitute" or np.all(bounds <= 3 * exact)
 
 
+def test_loss_distribution_refuses_a_delta_below_its_own_errors():
+    one = loss_distribution.SampledGaussian(0.01, 1.0, "poisson add_remove")
+    ours = loss_distribution.LossDistribution({one: 100})
+    assert ours.epsilon(1e-9) < ours.epsilon(1e-15) == math.inf
+    assert ours.delta(400.0) > 1e-15
+
+
 @pytest.mark.slow
 def test_many_different_noise_scales_within_one_per_cent():
     events = privacy.EventSet(lode(1.0, 0.15, 1.7, 1500, 10), "add_remove")

@@ -125,6 +125,8 @@ def test_subclasses_cannot_pass_for_an_event():
 
 def test_neighbouring_relations_do_not_mix():
     one, other = privacy.EventSet([GAUSSIAN], "substitute"), privacy.EventSet([GAUSSIAN], "add_remove")
+    with pytest.raises(ValueError, match="different neighbouring relations"):
+        one + other
     for build in (
         lambda: one + other,
         lambda: privacy.compose([one, other]),
