@@ -88,7 +88,7 @@ def test_scale_aware_penalty_bound_is_above_and_close_to_the_supremum(s, noise_m
 
 
 def test_gains_over_the_gaussian():
-    # MATH 6: s = .5: 3.6 (order 4), 2.8 (order 16); s = 1: 2.4, 2.0; s = 2: 1.85, 1.7; s = 4: 1.65, 1.57.
+    # s = .5: 3.6 (order 4), 2.8 (order 16); s = 1: 2.4, 2.0; s = 2: 1.85, 1.7; s = 4: 1.65, 1.57.
     for s, gains in [(0.5, (3.6, 2.8)), (1.0, (2.4, 2.0)), (2.0, (1.85, 1.7)), (4.0, (1.65, 1.57))]:
         measured = np.array([4.0, 16.0]) / (2 * 10.0**2) / penalty_rdp(10.0, [4.0, 16.0], s)
         np.testing.assert_allclose(measured, gains, rtol=0.025)
