@@ -3,12 +3,11 @@
 import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from dp_accounting.dp_event import NonPrivateDpEvent
 from pymc.blocking import PointType, StatsType
 from pymc.sampling.mcmc import _cpu_count
 from pymc.step_methods.compound import BlockedStep, StepMethodState
@@ -18,10 +17,9 @@ from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from
 from pymc_dp.clipping import Clip
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
 from pymc_dp.privacy import facts
-from pymc_dp.privacy.chains import ChainSlots, identity
+from pymc_dp.privacy.call import CallBudget
 from pymc_dp.privacy.clip_fraction import noisy_share
-from pymc_dp.privacy.events import EventSet
-from pymc_dp.privacy.ledger import Ledger, PrivacyBudgetExceeded
+from pymc_dp.privacy.ledger import Ledger
 from pymc_dp.privacy.plan import PrivacyPlan, check_call, plan
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.privacy.values import check_relation, check_target
@@ -55,9 +53,10 @@ class DPStep(BlockedStep):
 
     name = "dp_step"
     mechanism = ""
-    # State of one chain: its noise, the point it is at, and the private vector of log-likelihoods there.
+    # State of one chain: what it paid for, its noise, where it is, and the private vector of log-likelihoods
+    # there.
+    _chain: Any
     _random: Any
-    _reservation: Any
     _theta: Any
     _rows: Any
     default_tune_steps = 500
@@ -109,12 +108,8 @@ class DPStep(BlockedStep):
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
         check_call(1, 0, chains)
         self.clip, self.tempering = clip, float(tempering)
-        self.debug_seed, self.ledger = debug_seed, ledger
-        if ledger is not None and ledger.neighboring_relation != neighboring_relation:
-            raise ValueError(
-                f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this step for "
-                f"{neighboring_relation!r}: costs under different relations cannot be composed."
-            )
+        self.debug_seed = debug_seed
+        self._call = CallBudget(chains, neighboring_relation, ledger)
         self.model = model
         self.vars = self._all_free_variables(vars, model)
         self.records = RecordModel(
@@ -126,7 +121,6 @@ class DPStep(BlockedStep):
         self.exclude_deterministics = sorted(exclude_deterministics)
         self.rng = get_random_generator(rng)
         self.blocked, self.tune = True, True
-        self._slots = ChainSlots(chains)
         self._forget_chain()
 
     @staticmethod
@@ -183,44 +177,18 @@ class DPStep(BlockedStep):
         super().setup_chain(rng, tune, draws)
         self._forget_chain()
         self.records.check_data()
-        self._slot = self._slots.claim(*identity(self.rng), tune, draws)
         self.plan = self.cost(draws, tune)
-        self._reservation = self._reserve()
-        self._running_epsilon = self.plan.running_epsilon()
+        self._chain = self._call.open_chain(
+            self.rng, self.plan, is_private=self.is_private, label=type(self).__name__
+        )
         self._facts = facts.encode(self.facts())
-        self._random = PrivacyRandom(self.debug_seed, stream=self._slot)
-        self._unpaid_from = tune + draws
+        self._random = PrivacyRandom(self.debug_seed, stream=self._chain.slot)
         self.tune = tune > 0
         self._start()
 
-    def _reserve(self) -> int | None:
-        """Charge the whole call to the ledger; all its chains share one entry."""
-        if self.ledger is None:
-            return None
-        plan = self.plan
-        events = (
-            plan.events if self.is_private else EventSet([NonPrivateDpEvent()], plan.neighboring_relation)
-        )
-        try:
-            return self.ledger.reserve(events, label=type(self).__name__, key=self._slots.name)
-        except PrivacyBudgetExceeded as error:
-            if not self.is_private:
-                raise
-            fits = self.ledger.largest(lambda draws: replace(plan, draws=draws).events, upper=plan.draws - 1)
-            advice = (
-                f"At this noise at most draws={fits} would fit."
-                if fits
-                else "At this noise no draw would fit."
-            )
-            exceeded = error.with_hint(advice)
-        raise exceeded
-
     def _forget_chain(self) -> None:
         """Drop everything that belongs to one chain; a step without `setup_chain` cannot run."""
-        self._random = None
-        self._unpaid_from = 0
-        self._paid_iteration = 0
-        self._theta = self._rows = None
+        self._chain = self._random = self._theta = self._rows = None
         self._log_prior = math.nan
         self._clipped = 0.0
         self.iteration = 0
@@ -250,15 +218,11 @@ class DPStep(BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Make one paid-for iteration from `point`."""
-        if self._random is None:
+        if self._chain is None:
             raise BudgetError(
                 "A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain)."
             )
-        if self._paid_iteration >= self._unpaid_from:
-            raise BudgetError(
-                f"This chain has run the {self._unpaid_from} iterations its budget covers. Make a new step "
-                "for more."
-            )
+        epsilon_spent = self._chain.pay()
         theta = self.records.ravel(point)
         if self._theta is None:
             self._rows, self._log_prior = self.records.full_batch.at(theta)
@@ -269,7 +233,6 @@ class DPStep(BlockedStep):
                 "reads the exact likelihood. Pass the private step alone."
             )
         self._theta = theta
-        self._paid_iteration += 1
         accepted, released = self._iterate(theta)
         self.accepted += accepted
         self.iteration += 1
@@ -279,23 +242,24 @@ class DPStep(BlockedStep):
             "step_size": self.step_size,
             **released,
             "clip_fraction": self._released_clip_fraction(),
-            "epsilon_spent": self._running_epsilon[self._paid_iteration - 1],
+            "epsilon_spent": epsilon_spent,
             "is_private": self.is_private,
             facts.STAT: self._facts,
         }
         if self.tune:
             self._adapt(accepted)
-        if self.ledger is not None and self._paid_iteration == self._unpaid_from:
-            if self._slots.finish(self._slot):
-                self.ledger.confirm(self._reservation)
+        if self._chain.at_end:
+            self._chain.finish()
         return (self.records.unravel(self._theta) if accepted else point), [stats]
 
     def _released_clip_fraction(self) -> float:
         """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
-        if self._paid_iteration != self._unpaid_from or not self.clip_fraction:
+        if not (self._chain.at_end and self.clip_fraction):
             return math.nan
         noise_multiplier = self.plan.clip_fraction_noise_multiplier if self.plan.is_private else 0.0
-        return noisy_share(self._clipped, self.records.n, self._unpaid_from, noise_multiplier, self._random)
+        return noisy_share(
+            self._clipped, self.records.n, self._chain.iterations, noise_multiplier, self._random
+        )
 
     def _release(self) -> dict[str, Any]:
         """What an iteration releases, as arguments of `plan`."""
@@ -349,10 +313,7 @@ class DPStep(BlockedStep):
     def __getstate__(self):
         state = self.__dict__.copy()
         # A copy of a step has no paid chain, no noise stream, and no private vector.
-        for name in ("_random", "_rows", "_theta"):
-            state[name] = None
-        state["_unpaid_from"] = 0
-        return state
+        return state | dict.fromkeys(("_chain", "_random", "_rows", "_theta"))
 
     # progress bar
 

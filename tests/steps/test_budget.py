@@ -98,7 +98,7 @@ def test_an_interrupted_chain_stays_paid(logistic, quiet):
 
 def test_a_lost_file_refuses(logistic):
     step = make(logistic)
-    os.unlink(step._slots.path)
+    os.unlink(step._call.slots.path)
     with pytest.raises(dp.BudgetError, match="cannot be opened"):
         step.setup_chain(np.random.default_rng(0), 5, 5)
 

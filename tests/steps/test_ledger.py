@@ -89,7 +89,7 @@ while True:
         def note(trace, draw, step=step):
             # What has come out so far: a draw of a call that costs 0.05.
             with open({out!r}, "a") as file:
-                file.write(step._slots.name + chr(10))
+                file.write(step._call.slots.name + chr(10))
                 file.flush()
         pm.sample(30, tune=5, chains=1, cores=1, step=step, callback=note, progressbar=False, quiet=True,
                   compute_convergence_checks=False)
