@@ -2,11 +2,12 @@
 
 from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
+from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.composition import compare_accountants
 from pymc_dp.privacy.ledger import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.privacy.plan import plan as calibrate
-from pymc_dp.report import PrivacyReport, privacy_report
+from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
 from pymc_dp.sampling import NotPrivateWarning, release, sample
 from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
 
@@ -18,6 +19,7 @@ __all__ = [
     "DPPenaltyMH",
     "Ledger",
     "LedgerError",
+    "LedgerReport",
     "ModelRefusedError",
     "NotPrivateWarning",
     "PrivacyBudgetExceeded",
@@ -28,6 +30,8 @@ __all__ = [
     "compare_accountants",
     "metrics",
     "models",
+    "plot_privacy_profile",
+    "plot_privacy_spend",
     "privacy",
     "privacy_report",
     "proposals",

@@ -4,11 +4,13 @@ import html
 import json
 import textwrap
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from xarray import DataTree
 
+from pymc_dp.privacy.composition import compare_accountants
+from pymc_dp.privacy.ledger import Ledger
 from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.privacy.values import round_up
 from pymc_dp.sampling import RELEASED_GROUPS, facts_of, released_stats
@@ -157,22 +159,82 @@ class PrivacyReport:
         return json.dumps(self.to_dict())
 
 
+@dataclass(frozen=True)
+class LedgerReport:
+    """Report of everything that a ledger has recorded.
+
+    Attributes
+    ----------
+    ledger : Ledger
+    """
+
+    ledger: Ledger
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and strings (JSON-able)."""
+        ledger, spent = self.ledger, self.ledger.spent()
+        return {
+            "epsilon": ledger.epsilon,
+            "delta": ledger.delta,
+            "neighboring_relation": ledger.neighboring_relation,
+            "spent": spent.epsilon(ledger.delta),
+            "remaining": ledger.remaining(),
+            "accountant": spent.accountant,
+            "accountants": spent.valid,
+            "epsilon_of_delta": {f"{d:g}": spent.epsilon(d) for d in sorted({*DELTAS, ledger.delta})},
+            "entries": [
+                {
+                    "id": e.id,
+                    "created": e.created,
+                    "status": e.status,
+                    "label": e.label,
+                    "events": e.events.to_json(),
+                }
+                for e in ledger.entries()
+            ],
+        }
+
+    def __str__(self) -> str:
+        spent = self.ledger.spent()
+        curve = "; ".join(f"{round_up(spent.epsilon(d))} at {d:g}" for d in DELTAS)
+        compared = compare_accountants(spent, self.ledger.delta)
+        return (
+            f"{self.ledger}\n\nGuarantee: the budget, whatever was asked in the light of earlier results. "
+            f"Price of the list by itself, epsilon at delta: {curve}\n\n{compared}"
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        compared = compare_accountants(self.ledger.spent(), self.ledger.delta)
+        return f"{self.ledger._repr_html_()}{compared._repr_html_()}"
+
+
 def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:
     return textwrap.wrap(f"{key + ':':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
 
 
-def privacy_report(idata: DataTree) -> PrivacyReport:
-    """Describe the guarantee that a result carries.
+@overload
+def privacy_report(idata: DataTree) -> PrivacyReport: ...
+
+
+@overload
+def privacy_report(idata: Ledger) -> LedgerReport: ...
+
+
+def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
+    """Describe the guarantee that a result carries, or what a ledger has recorded.
 
     Parameters
     ----------
-    idata : xarray.DataTree
+    idata : xarray.DataTree or Ledger
         From `pymc.sample` with a private step, from `dp.sample` or `dp.release`, or read from a file of one
         of them.
 
     Returns
     -------
-    PrivacyReport
+    PrivacyReport or LedgerReport
 
     Raises
     ------
@@ -183,6 +245,8 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     -----
     **Privacy.** Reads released values and the run's public facts only.
     """
+    if isinstance(idata, Ledger):
+        return LedgerReport(idata)
     known = facts_of(idata)
     allowed = set(RELEASED_GROUPS) | set(RELEASED_GROUPS.values())
     extra = [str(name) for name in idata.children if name not in allowed]

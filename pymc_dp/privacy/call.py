@@ -61,7 +61,7 @@ class ChainBudget:
         return self._used == self.iterations
 
     def finish(self) -> None:
-        """Note that the chain made its last iteration; the last chain of a call confirms the ledger's entry."""
+        """Note that the chain made its last iteration; the last chain confirms the ledger's entry."""
         last_chain = self._call.slots.finish(self.slot)
         if last_chain and self._call.ledger is not None and self._reservation is not None:
             self._call.ledger.confirm(self._reservation)

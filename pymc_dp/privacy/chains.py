@@ -4,6 +4,7 @@ import hashlib
 import os
 import sqlite3
 import tempfile
+import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -23,6 +24,11 @@ class ChainSlots:
     chains : int
         Number of chains the budget covers.
 
+    Attributes
+    ----------
+    name : str
+        Unlike that of any other call; the key of the call's entry in a ledger.
+
     Notes
     -----
     **Privacy.** A chain takes its slot in one exclusive transaction before it reads a row, and nothing gives
@@ -32,6 +38,7 @@ class ChainSlots:
 
     def __init__(self, chains: int):
         self.chains = chains
+        self.name = uuid.uuid4().hex
         handle, self.path = tempfile.mkstemp(prefix="pymc_dp_", suffix=".sqlite")
         os.close(handle)
         with closing(sqlite3.connect(self.path)) as db, db:
@@ -41,13 +48,8 @@ class ChainSlots:
             )
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
 
-    @property
-    def name(self) -> str:
-        """Name of the call that these chains belong to, unlike any other."""
-        return os.path.basename(self.path)
-
     def __getstate__(self):
-        return {"chains": self.chains, "path": self.path}
+        return {"chains": self.chains, "name": self.name, "path": self.path}
 
     def claim(self, call: str, chain: str, tune: int, draws: int) -> int:
         """Take a slot for a chain.

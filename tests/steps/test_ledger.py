@@ -1,5 +1,6 @@
 """A step and a ledger: the whole call is charged before a row is read, once, and stays charged."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 import numpy as np
 import pymc as pm
 import pytest
+from dp_accounting import dp_event
 
 import pymc_dp as dp
 from tests.conftest import logistic_model
@@ -31,6 +33,18 @@ def test_a_call_is_one_entry_confirmed_at_its_end(logistic, quiet, ledger):
     (entry,) = ledger.entries()
     assert entry.status == "confirmed" and entry.label == "DPPenaltyMH"
     assert ledger.spent().epsilon(1e-6) == pytest.approx(2.0, rel=1e-4)
+
+
+def test_report_of_a_ledger(logistic, quiet, ledger):
+    ledger.record(dp_event.GaussianDpEvent(20.0), label="a histogram")
+    dp.sample(make(logistic, ledger, epsilon=1.0), draws=20, tune=10, cores=1, **quiet)
+    report = dp.privacy_report(ledger)
+    values = json.loads(json.dumps(report.to_dict()))
+    assert [e["label"] for e in values["entries"]] == ["a histogram", "DPPenaltyMH"]
+    assert 1.0 < values["spent"] <= values["epsilon"] and values["remaining"] > 0
+    assert values["accountants"][values["accountant"]] == pytest.approx(values["spent"])
+    for text in (str(report), report._repr_html_()):
+        assert "a histogram" in text and "exact Gaussian" in text and "decision" in text
 
 
 def test_over_budget_is_refused_before_a_read_with_advice(logistic, quiet, ledger, monkeypatch):
