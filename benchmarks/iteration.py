@@ -311,8 +311,8 @@ def memory() -> None:
         sizes.append(np.array(out.stdout.split()[-3:], dtype=float))
     made, construction_peak, sampling_peak = (sizes[1] - sizes[0]) / (large - small) / 8
     print(
-        f"memory in n-vectors, n={small:.0e} to {large:.0e} d=10: model {made:.1f}; beyond it, peak of sampling "
-        f"{sampling_peak - made:.1f}, of construction {construction_peak - made:.1f}"
+        f"memory in n-vectors, n={small:.0e} to {large:.0e} d=10: model {made:.1f}; beyond it, peak of "
+        f"sampling {sampling_peak - made:.1f}, of construction {construction_peak - made:.1f}"
     )
 
 
