@@ -265,3 +265,14 @@ def test_noisy_ratios_are_stored_only_when_they_are_paid_for(quiet, raw):
     leaky["sample_stats"]["noisy_log_ratio"] = leaky["sample_stats"]["step_size"]
     assert "noisy_log_ratio" not in dp.release(leaky).sample_stats
     assert "noisy_log_ratio" in dp.privacy_report(leaky).not_released
+
+
+def test_groups_added_later_are_dropped(raw):
+    """LEAKS row 16: predictions at private covariates contain them; log-likelihoods are exact statistics."""
+    idata = raw[0].copy()
+    for name in ("posterior_predictive", "log_likelihood", "predictions", "prior"):
+        idata[name] = xr.DataTree(raw[0]["observed_data"].to_dataset())
+    assert set(dp.release(idata).children) <= {
+        "posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats",
+    }  # fmt: skip
+    assert {"posterior_predictive", "log_likelihood"} <= set(dp.privacy_report(idata).not_released)
