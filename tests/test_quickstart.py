@@ -20,6 +20,12 @@ EPSILON = 2.0
 LARGEST_ERROR = 3.0
 
 
+@pytest.fixture(autouse=True)
+def newcomers_environment(monkeypatch):
+    """Compiled code in child processes: the suite's own setting (see conftest) is ten times slower here."""
+    monkeypatch.delenv("PYTENSOR_FLAGS", raising=False)
+
+
 def check_table(table: dict[str, dict[str, float]]) -> None:
     """The private posterior is near the non-private one."""
     assert set(table["private mean"]) == {"intercept", "hour", "holidays"}
