@@ -112,9 +112,9 @@ def release(idata: DataTree) -> DataTree:
     groups: dict[str, Dataset] = {}
     for draws, stats in RELEASED_GROUPS.items():
         if draws in idata.children:
-            groups[draws] = _allowed(idata[draws].to_dataset(), known["released_variables"])
+            groups[draws] = _allowed(idata[draws].to_dataset(), known["released_variables"], known)
         if stats in idata.children:
-            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
+            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known), known)
     out = DataTree.from_dict(groups)
     out.attrs[facts.STAT] = json.dumps(known)
     return out
@@ -144,9 +144,11 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
     )
 
 
-def _allowed(dataset: Dataset, names: Any) -> Dataset:
+def _allowed(dataset: Dataset, names: Any, known: dict[str, Any]) -> Dataset:
     kept = dataset[[name for name in dataset.data_vars if name in names]]
-    kept = kept.drop_vars([name for name in kept.coords if name not in kept.dims])
+    kept = kept.drop_vars(
+        [name for name in kept.coords if name not in kept.dims or name in known["withheld_dims"]]
+    )
     kept.attrs = {name: dataset.attrs[name] for name in RELEASED_ATTRS if name in dataset.attrs}
     for variable in kept.variables.values():
         variable.attrs = {}

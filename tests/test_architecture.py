@@ -72,7 +72,7 @@ def test_habits(path):
 
 @pytest.mark.slow
 def test_refusals_work_without_assertions():
-    """LEAKS row 14: nothing that protects depends on `assert`."""
+    """Nothing that protects depends on `assert`."""
     code = """
 import numpy as np, pymc as pm, pymc_dp as dp
 y = np.random.default_rng(0).normal(size=40)

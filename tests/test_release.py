@@ -1,4 +1,4 @@
-"""LEAKS rows 2, 3, 4, 5, 10 and 16: what a result contains, and what of it may be published."""
+"""What a result contains, and what of it may be published."""
 
 import io
 import json
@@ -268,7 +268,7 @@ def test_noisy_ratios_are_stored_only_when_they_are_paid_for(quiet, raw):
 
 
 def test_groups_added_later_are_dropped(raw):
-    """LEAKS row 16: predictions at private covariates contain them; log-likelihoods are exact statistics."""
+    """Predictions at private covariates contain them; log-likelihoods are exact statistics."""
     idata = raw[0].copy()
     for name in ("posterior_predictive", "log_likelihood", "predictions", "prior"):
         idata[name] = xr.DataTree(raw[0]["observed_data"].to_dataset())

@@ -39,5 +39,12 @@ def noisy_share(
     if noise_multiplier == 0:
         return share
     std = noise_multiplier / n
+    return rounded(share + std * random.normal(), std)
+
+
+def rounded(value: float, std: float) -> float:
+    """Round to a grid of 1/16 to 1/32 of the noise: the last bits are not released (Mironov 2012)."""
+    if not (std > 0 and math.isfinite(value)):
+        return value
     grid = 2.0 ** math.floor(math.log2(std / 16))
-    return float(np.round((share + std * random.normal()) / grid) * grid)
+    return float(np.round(value / grid) * grid)

@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.graph import axes_of_length, data_leaves
+from pymc_dp.records.graph import axes_of_length, data_leaves, leaf_value
 
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
@@ -115,14 +115,41 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
 
 
 def private_leaves(
-    outputs: Iterable[Variable], sizes: Collection[int], public: Collection[Variable]
+    outputs: Iterable[Variable],
+    sizes: Collection[int],
+    roots: Collection[Variable],
+    public: Collection[Variable],
 ) -> list[Variable]:
-    """Data leaves in `outputs` that hold one entry a row or a privacy unit."""
-    return [
-        leaf
-        for leaf in data_leaves(outputs)
-        if leaf not in public and any(axes_of_length(leaf, size) for size in sizes)
-    ]
+    """Data leaves in `outputs` that may hold records.
+
+    One entry a row or a privacy unit, at least as many entries as there are rows (the records may be among
+    them), or memory in common with the records.
+    """
+    rows = [leaf_value(root) for root in roots]
+
+    def private(leaf: Variable) -> bool:
+        value = np.asarray(leaf_value(leaf))
+        return (
+            any(length in sizes or length >= max(sizes) for length in value.shape)
+            or (value.ndim > 0 and value.size >= max(sizes))
+            or (value.ndim > 0 and any(np.may_share_memory(value, row) for row in rows))
+        )
+
+    return [leaf for leaf in data_leaves(outputs) if leaf not in public and private(leaf)]
+
+
+def only_records_and_small_tables(others: Iterable[Variable], n_rows: int) -> None:
+    """Refuse a likelihood that takes its records out of a longer array inside the graph."""
+    for leaf in others:
+        if any(length > n_rows for length in np.shape(leaf_value(leaf))):
+            name = repr(leaf.name) if leaf.name else "an array"
+            raise ModelRefusedError(
+                f"The likelihood reads {name}, which is longer than the {n_rows} records.",
+                "records may be among its entries (rows selected inside the graph), where what one of them "
+                "does "
+                "cannot be followed, and whatever else reads the array would store it exactly.",
+                "select the rows outside the model; give the model one entry a record.",
+            )
 
 
 def no_unit_arrays(public: Iterable[Variable], units: int) -> None:
@@ -145,13 +172,14 @@ def nothing_else_reads_records(
     model: pm.Model,
     priors: dict[str, Variable],
     sizes: Collection[int],
+    roots: Collection[Variable],
     public: Collection[Variable],
     exclude: Collection[str],
 ) -> None:
-    """Refuse priors, Potentials and Deterministics that reach private rows (LEAKS rows 3 and 7)."""
+    """Refuse priors, Potentials and Deterministics that reach private rows."""
     potentials = {p.name for p in model.potentials}
     for name, term in priors.items():
-        if private_leaves([term], sizes, public):
+        if private_leaves([term], sizes, roots, public):
             kind = "Potential" if name in potentials else "The prior of"
             raise ModelRefusedError(
                 f"{kind} {name!r} reads an array with one entry a record.",
@@ -167,7 +195,7 @@ def nothing_else_reads_records(
     for deterministic in model.deterministics:
         if deterministic.name in exclude:
             continue
-        if private_leaves([deterministic], sizes, public):
+        if private_leaves([deterministic], sizes, roots, public):
             raise ModelRefusedError(
                 f"Deterministic {deterministic.name!r} reads an array with one entry a record.",
                 "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is "

@@ -45,6 +45,8 @@ class RecordModel:
         Number of unconstrained parameters.
     value_vars : list of Variable
         PyMC's value variables, in the order of the flat vector.
+    withheld_dims : list of str
+        Dimensions as long as there are records or units: their coordinates may identify persons.
     released_variables : list of str
         Names that a release may contain: free variables and Deterministics that read no record.
 
@@ -94,13 +96,16 @@ class RecordModel:
         public = {leaf for leaf in graph.data_leaves(self._terms) if leaf not in self._roots}
         if self.unit_of_row is not None:
             checks.no_unit_arrays(public, self.n)
+        checks.only_records_and_small_tables(public, self.n_rows)
         free = [*model.free_RVs, *model.potentials]
         prior_terms = graph.flatten(_log_terms(model, free, "prior of"), conditions)
         priors = {v.name: term for v, term in zip(free, prior_terms, strict=True)}
-        checks.nothing_else_reads_records(model, priors, sizes, public, exclude_deterministics)
+        checks.nothing_else_reads_records(model, priors, sizes, self._roots, public, exclude_deterministics)
         # A check that reads no record is about the parameters: where it fails, the density is zero.
         about_parameters = [
-            c for c in self._on_vector(conditions) if not checks.private_leaves([c], sizes, public)
+            c
+            for c in self._on_vector(conditions)
+            if not checks.private_leaves([c], sizes, self._roots, public)
         ]
         (log_prior,) = self._on_vector([pt.add(*[t.sum() for t in prior_terms], 0.0)])
         self._log_prior = pt.switch(pt.all([pt.all(c) for c in about_parameters]), log_prior, -np.inf)
@@ -112,6 +117,8 @@ class RecordModel:
         self.released_variables = [rv.name for rv in model.free_RVs] + [
             d.name for d in model.deterministics if d.name not in exclude_deterministics
         ]
+        dims = {name: int(size.eval(mode=checks.CHECK_MODE)) for name, size in model.dim_lengths.items()}
+        self.withheld_dims = sorted(name for name, length in dims.items() if length in sizes)
         self.full_batch = FullBatch(
             self._theta,
             self._unit_rows(graph.opaque_data(graph.rows(self._terms), self.n_rows)),

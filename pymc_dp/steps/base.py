@@ -210,6 +210,7 @@ class DPStep(BlockedStep):
             "tempering": self.tempering,
             "proposal": self._proposal_name(),
             "released_variables": records.released_variables,
+            "withheld_dims": records.withheld_dims,
             "excluded_deterministics": self.exclude_deterministics,
             "versions": versions(),
         }

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_dp.acceptance import penalty
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.plan import RELEASES
 from pymc_dp.proposals import FixedRadius, GaussianWalk, Proposal, as_proposal
 from pymc_dp.records.sums import GRID
@@ -85,11 +86,12 @@ class DPPenaltyMH(DPStep):
 
     Notes
     -----
-    **Privacy.** Event: one Gaussian release an iteration of the sum of clipped ratios, noise multiplier
-    ``nm``, sensitivity 2B (substitute) or B (add/remove), B public at each iteration. Exact Gaussian
-    accounting over all iterations of all chains, tuning included (MATH 1.1; Räisä Theorem 7). Released: the
-    draws, the decisions, data-free stats, the noisy clip fraction. Assumed: priors, bounds, initial values
-    and proposals are chosen without the private data. Proof: docs/proofs/penalty.
+    **Privacy.** Event: at each iteration one accept decision, behind one Gaussian release of the sum of
+    clipped ratios with noise multiplier ``nm`` and sensitivity 2B (substitute) or B (add/remove), B public.
+    Charged by decision accounting (docs/proofs/decision_accounting), or as Gaussians with
+    ``release="noisy_ratio"`` (Räisä 2021, Theorem 7), over all iterations of all chains, tuning included.
+    Released: the draws, the decisions, data-free stats, the noisy clip fraction. Assumed: priors, bounds,
+    initial values and proposals are chosen without the private data. Proof: docs/proofs/penalty.
 
     Examples
     --------
@@ -201,7 +203,9 @@ class DPPenaltyMH(DPStep):
         if accepted:
             self._theta, self._rows, self._log_prior = theta + move, new.rows, new.log_prior
         stats = {"noise_std": noise_std, "clip_bound": bound}
-        return accepted, stats if self.release == "decisions" else {**stats, NOISY_RATIO: noisy_ratio}
+        if self.release == "noisy_ratio":
+            stats[NOISY_RATIO] = rounded(noisy_ratio, noise_std)
+        return accepted, stats
 
     def _adapt(self, accepted: bool) -> None:
         if self.adapt_step_size:

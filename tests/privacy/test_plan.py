@@ -77,7 +77,7 @@ def test_running_epsilon(epsilon, delta, draws, chains, release):
     ("nm", "epsilon", "delta", "exact", "decisions"), [(100, 1, 1e-5, 718, 950), (30, 4, 1e-6, 631, 870)]
 )
 def test_reference_iterations(nm, epsilon, delta, exact, decisions):
-    """MATH section 1: iterations that exact Gaussian and decision accounting allow."""
+    """Iterations that exact Gaussian and decision accounting allow."""
     for k, release, fits in (
         (exact, "noisy_ratio", True),
         (exact + 1, "noisy_ratio", False),

@@ -1,4 +1,4 @@
-"""LEAKS rows 1-3, 6, 7: what a model must not contain; errors name it, the reason and the fix."""
+"""What a model must not contain; errors name it, the reason and the fix."""
 
 import numpy as np
 import pymc as pm
@@ -244,3 +244,47 @@ def test_the_same_person_covariates_by_row_are_accepted():
     with pm.Model() as model:
         pm.Normal("y", PER_PERSON[IDS] @ pm.Normal("b", shape=2), 1, observed=Y)
     assert RecordModel(model, privacy_unit=IDS).n == 10
+
+
+LONG = RNG.normal(size=(N + 15, 2))
+
+
+def rows_of_a_longer_table():
+    b = pm.Normal("b", shape=2)
+    pm.Deterministic("prediction", pm.math.dot(LONG, b))
+    pm.Normal("y", LONG[:N] @ b, 1, observed=Y)
+
+
+def rows_selected_in_the_graph():
+    table = pm.Data("table", LONG)
+    pm.Normal("y", table[np.arange(N)] @ pm.Normal("b", shape=2), 1, observed=Y)
+
+
+def some_rows_in_a_deterministic():
+    b = pm.Normal("b", shape=3)
+    pm.Deterministic("first", pm.math.dot(X[:5], b))
+    pm.Normal("y", X @ b, 1, observed=Y)
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (rows_of_a_longer_table, "Deterministic 'prediction'"),
+        (rows_selected_in_the_graph, "'table'.*longer than the 40 records"),
+        (some_rows_in_a_deterministic, "Deterministic 'first'"),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_records_inside_other_arrays_are_found(declare, message):
+    with pm.Model() as model:
+        declare()
+    with pytest.raises(ModelRefusedError, match=message):
+        RecordModel(model)
+
+
+def test_a_small_public_table_may_be_read():
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=3)
+        pm.Deterministic("prediction", np.eye(3) @ b)
+        pm.Normal("y", X @ b, 1, observed=Y)
+    assert "prediction" in RecordModel(model).released_variables

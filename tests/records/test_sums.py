@@ -1,4 +1,4 @@
-"""LEAKS row 13: no record moves a sum by more than the stated sensitivity, whatever it holds."""
+"""No record moves a sum by more than the stated sensitivity, whatever it holds."""
 
 import numpy as np
 import pymc as pm

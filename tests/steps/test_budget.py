@@ -1,4 +1,4 @@
-"""LEAKS rows 8 and 9: what a call may run is counted before a row is read, across processes."""
+"""What a call may run is counted before a row is read, across processes."""
 
 import multiprocessing
 import os

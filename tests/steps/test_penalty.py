@@ -29,6 +29,7 @@ def run(step, point, iterations):
     return np.array(points), stats_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{}, {"neighboring_relation": "add_remove"}, {"tempering": 0.3}])
 def test_noise_has_the_stated_law(logistic, monkeypatch, kwargs):
     """Kolmogorov-Smirnov at a false-alarm rate of 1e-6; controls with the noise 10% off fail."""
@@ -59,7 +60,7 @@ def test_noise_has_the_stated_law(logistic, monkeypatch, kwargs):
 
 
 def test_poison_only_changes_decisions(logistic):
-    """A chain on data with a NaN and an infinite record runs like any other (LEAKS row 5)."""
+    """A chain on data with a NaN and an infinite record runs like any other."""
     x = logistic_x()
     x[3], x[4] = np.nan, np.inf
     points, all_stats = run(started(logistic_model(x=x)), logistic.initial_point(0), 100)
