@@ -109,10 +109,11 @@ class PrivacyReport:
             )
         if facts["is_private"]:
             accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
+            behind = ", of the noisy ratios behind the decisions" if plan.release == "decisions" else ""
             curve = "; ".join(f"{round_up(plan.epsilon_at(d))} at {d:g}" for d in self._deltas())
             rows += [
-                ("mu (Gaussian DP)", f"{plan.mu:.5g}"),
-                ("rho (zCDP)", f"{plan.rho:.5g}"),
+                ("mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"),
+                ("rho (zCDP)", f"{plan.rho:.5g}{behind}"),
                 ("epsilon at delta", curve),
                 ("Accountant", plan.guarantee.accountant),
                 ("All accountants", f"epsilon at {plan.delta:g}: {accountants}"),

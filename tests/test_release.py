@@ -276,3 +276,19 @@ def test_groups_added_later_are_dropped(raw):
         "posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats",
     }  # fmt: skip
     assert {"posterior_predictive", "log_likelihood"} <= set(dp.privacy_report(idata).not_released)
+
+
+def test_names_of_persons_are_not_released(quiet):
+    """An effect over persons that is not one person's alone is sampled; the names stay here."""
+    ids = np.repeat(np.arange(12), 5)
+    _, y = simple_data()
+    with pm.Model(coords={"person": [f"patient{i}" for i in range(12)]}) as model:
+        effect = pm.ZeroSumNormal("effect", 1, dims="person")
+        pm.Bernoulli("y", logit_p=effect[ids], observed=y)
+        step = dp.DPPenaltyMH(privacy_unit=ids, **ARGS)
+        idata = pm.sample(20, tune=5, chains=2, cores=1, step=step, **quiet)
+    assert "patient3" in idata.posterior["person"].values, "control: PyMC stores them"
+    released = dp.release(idata)
+    assert released.posterior["effect"].sizes["person"] == 12
+    assert "person" not in released.posterior.coords
+    assert model is step.model
