@@ -6,7 +6,7 @@ from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.composition import compare_accountants
 from pymc_dp.privacy.ledger import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.plan import PrivacyPlan
-from pymc_dp.privacy.plan import plan as calibrate
+from pymc_dp.privacy.pricing import calibrate
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
 from pymc_dp.sampling import NotPrivateWarning, release, sample
 from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH

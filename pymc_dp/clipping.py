@@ -62,6 +62,11 @@ class ConstantClip:
         return f"{self.constant:g} nats"
 
 
+def clipped(ratios: np.ndarray, bound: float) -> np.ndarray:
+    """Log-likelihood ratios clipped to [-bound, bound]: an odd function; NaN gives 0."""
+    return np.clip(np.nan_to_num(ratios, nan=0.0, posinf=bound, neginf=-bound), -bound, bound)
+
+
 def _positive(name: str, value: float) -> None:
     if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive, finite number, got {value!r}.")

@@ -11,7 +11,7 @@ from xarray import DataTree
 
 from pymc_dp.privacy.composition import compare_accountants
 from pymc_dp.privacy.ledger import Ledger
-from pymc_dp.privacy.plan import PrivacyPlan
+from pymc_dp.privacy.plan import RELEASES, PrivacyPlan
 from pymc_dp.privacy.values import round_up
 from pymc_dp.sampling import RELEASED_GROUPS, facts_of, released_stats
 
@@ -92,7 +92,7 @@ class PrivacyReport:
                 f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = "
                 f"{plan.iterations}, all paid for",
             ),
-            ("Noise multiplier", f"{plan.noise_multiplier:.5g} for each iteration"),
+            ("Settings", plan.settings()),
             (
                 "Clipping",
                 f"each {unit.split(' (')[0]}'s log-likelihood ratio at {facts['clip']}; tempering "
@@ -111,18 +111,19 @@ class PrivacyReport:
             accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
             behind = ", of the noisy ratios behind the decisions" if plan.release == "decisions" else ""
             curve = "; ".join(f"{round_up(plan.epsilon_at(d))} at {d:g}" for d in self._deltas())
+            for name, value in (("mu (Gaussian DP)", plan.mu), ("rho (zCDP)", plan.rho)):
+                if not np.isnan(value):
+                    rows.append((name, f"{value:.5g}{behind}"))
             rows += [
-                ("mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"),
-                ("rho (zCDP)", f"{plan.rho:.5g}{behind}"),
                 ("epsilon at delta", curve),
                 ("Accountant", plan.guarantee.accountant),
                 ("All accountants", f"epsilon at {plan.delta:g}: {accountants}"),
             ]
-        ratios = "decisions and noisy log-ratios" if plan.release == "noisy_ratio" else "decisions"
         rows += [
             (
                 "Released",
-                f"draws of {', '.join(facts['released_variables'])}; {ratios}; data-free sampler stats",
+                f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
+                "data-free sampler stats",
             ),
             ("Assumed", " ".join(ASSUMPTIONS)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),

@@ -12,7 +12,8 @@ from scipy.special import expit, log_expit
 from pymc_dp.acceptance import largest_acceptance, penalty
 from pymc_dp.clipping import LipschitzClip
 from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.plan import CLIP_FRACTION_SHARE, plan
+from pymc_dp.privacy.pricing import CLIP_FRACTION_SHARE
+from pymc_dp.privacy.pricing import calibrate as plan
 from pymc_dp.proposals import FixedRadius
 from pymc_dp.steps.tuning import optimal_walk
 

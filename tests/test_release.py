@@ -102,7 +102,7 @@ def test_report_of_every_form_of_the_result(raw, released, tmp_path):
             "Guarantee",
             "substitute",
             "30 tuning + 120 sampling",
-            "Noise multiplier",
+            "noise multiplier",
             "mu",
             "pymc-dp",
         ):
@@ -127,7 +127,7 @@ def test_epsilon_spent_ends_at_the_report_and_never_above_the_target(raw, releas
     assert np.all(spent[:, -1] == plan.epsilon_at(1e-6)) and plan.epsilon_at(1e-6) <= 2.0
     # An upper bound on the cost of that many iterations of every chain.
     for t in (1, 7, 60, 149):
-        part = dp.privacy.compose(plan.iteration_event, "substitute").events.repeated(2 * t)
+        part = dp.privacy.compose(plan.iteration[0], "substitute").events.repeated(2 * t)
         part = dp.privacy.compose(part).epsilon(1e-6)
         assert part <= spent[0, t - 1] <= 1.03 * part
 

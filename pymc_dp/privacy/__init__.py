@@ -3,7 +3,6 @@
 from pymc_dp.privacy.calibration import (
     calibrate,
     iterations_allowed,
-    running_epsilon,
     smallest_noise_multiplier,
 )
 from pymc_dp.privacy.composition import AccountantComparison, Guarantee, compare_accountants, compose
@@ -16,6 +15,7 @@ from pymc_dp.privacy.events import (
     PoissonMixtureDpEvent,
     subsampled_penalty,
 )
+from pymc_dp.privacy.running import running_epsilon
 
 __all__ = [
     "AccountantComparison",

@@ -63,7 +63,7 @@ class GaussianTradeOff:
         return float(gaussian.delta(self.mu, epsilon))
 
 
-def exact_gaussian(events: EventSet) -> TradeOff:
+def exact_gaussian(events: EventSet) -> GaussianTradeOff:
     """Gaussian releases, and decisions charged as the Gaussians behind them: ``mu^2 = sum 1 / nm^2``."""
     return GaussianTradeOff(math.sqrt(2 * _total_rho(events, bounded_range=False)) * _UP)
 
@@ -92,7 +92,7 @@ class ConcentratedTradeOff:
         return min(math.exp(-((epsilon - self.rho) ** 2) / (4 * self.rho)) * _UP, 1.0)
 
 
-def zero_concentrated(events: EventSet) -> TradeOff:
+def zero_concentrated(events: EventSet) -> ConcentratedTradeOff:
     """Sum of rho: ``1 / (2 nm^2)`` a Gaussian, ``eta^2 / 8`` a bounded-range one (Räisä 2021, Theorem 6)."""
     return ConcentratedTradeOff(_total_rho(events, bounded_range=True))
 
@@ -152,12 +152,16 @@ def _renyi(events: EventSet, curve: rdp.Curve, proxy: rdp.Curve | None) -> Trade
         raise NotApplicableError(
             f"no finite Renyi divergence under {events.neighboring_relation!r} for: {kinds}"
         )
-    excluded = sum(
+    return _Renyi(curve, proxy, renyi_excluded(events))
+
+
+def renyi_excluded(events: EventSet) -> float:
+    """Probability outside which the Renyi bounds hold: capped multiplicities of Poisson mixtures."""
+    return sum(
         count * largest_multiplicity(event.rate, event.clip_bound)[1]
         for event, count in events.counts.items()
         if isinstance(event, PoissonMixtureDpEvent)
     )
-    return _Renyi(curve, proxy, excluded)
 
 
 def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEvent, int]:

@@ -1,4 +1,4 @@
-"""From a budget to a parameter: noise, iterations; and epsilon along a run."""
+"""From a budget to a parameter: noise, iterations."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,15 +9,13 @@ from dp_accounting import dp_event
 
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.accountants import NotApplicableError, privacy_loss_distribution
-from pymc_dp.privacy.composition import check_delta, compose
+from pymc_dp.privacy.composition import compose
 from pymc_dp.privacy.events import EventSet, FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.values import check_target
 
 _TOLERANCE = 1e-5
 _ITERATIONS = 60
 _MOST_ITERATIONS = 10**9
-_GRID_RATIO = 1.02
-_SAMPLED_POINTS = 12
 _MANY = 8
 
 
@@ -244,52 +242,3 @@ def smallest_noise_multiplier(
     while low > 1e-3 * exact and compose(events(low)).epsilon(delta) <= epsilon:
         low /= 1.5
     return calibrate(events, epsilon, delta, low=low, high=min(1.5 * low, exact))
-
-
-def running_epsilon(
-    event: dp_event.DpEvent | EventSet,
-    iterations: int,
-    delta: float,
-    *,
-    neighboring_relation: str | None = None,
-    chains: int = 1,
-    once: Sequence[dp_event.DpEvent] = (),
-) -> np.ndarray:
-    """Epsilon after each iteration, computed before the run.
-
-    Parameters
-    ----------
-    event : DpEvent or EventSet
-        What one iteration of one chain does.
-    iterations : int
-        Of each chain.
-    delta : float
-    neighboring_relation : {"substitute", "add_remove"}, optional
-        As in `pymc_dp.privacy.compose`.
-    chains : int
-        All of them are charged at each iteration.
-    once : sequence of DpEvent
-        Charged from the first iteration on.
-
-    Returns
-    -------
-    ndarray, shape (iterations,)
-        Upper bounds, non-decreasing; the last is the epsilon of the run. Evaluated on a grid and rounded up:
-        within one per cent of what `compose` gives, except for sampled events, where composition is slow and
-        the grid coarse.
-    """
-    check_delta(delta)
-    one = EventSet(event, neighboring_relation)
-    extra = EventSet(list(once), one.neighboring_relation)
-    sampled = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
-    if any(isinstance(leaf, sampled) for leaf in one.counts):
-        points = np.geomspace(1, iterations, min(iterations, _SAMPLED_POINTS))
-    else:
-        points = np.geomspace(
-            1, iterations, max(2, math.ceil(math.log(max(iterations, 2)) / math.log(_GRID_RATIO)))
-        )
-    grid = np.unique(np.append(np.ceil(points).astype(np.int64), iterations))
-    grid = grid[grid <= iterations]
-    values = [compose(one.repeated(int(t) * chains) + extra).epsilon(delta) for t in grid]
-    at_grid = np.minimum(np.maximum.accumulate(values), values[-1])
-    return at_grid[np.searchsorted(grid, np.arange(1, iterations + 1), side="left")]

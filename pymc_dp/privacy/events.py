@@ -303,6 +303,9 @@ class EventSet:
         object.__setattr__(self, "counts", dict(counts))
         object.__setattr__(self, "neighboring_relation", relation)
 
+    def __hash__(self) -> int:
+        return hash((frozenset(self.counts.items()), self.neighboring_relation))
+
     def __add__(self, other: "EventSet") -> "EventSet":
         return EventSet([self, other])
 

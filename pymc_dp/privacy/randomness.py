@@ -56,6 +56,36 @@ class PrivacyRandom:
         self._same_process()
         return self.generator.standard_exponential()
 
+    def uniform(self, size: int) -> np.ndarray:
+        """Uniform draws in [0, 1), shape (size,)."""
+        self._same_process()
+        return self.generator.random(size)
+
+    def normals(self, size: Any) -> np.ndarray:
+        """Standard normal draws of a shape."""
+        self._same_process()
+        return self.generator.standard_normal(size)
+
+    def poisson(self, mean: float) -> int:
+        """One Poisson draw."""
+        self._same_process()
+        return int(self.generator.poisson(mean))
+
+    def binomial(self, n: int, probability: float) -> int:
+        """One binomial draw."""
+        self._same_process()
+        return int(self.generator.binomial(n, probability))
+
+    def integers(self, n: int, size: int) -> np.ndarray:
+        """Independent uniform positions 0..n-1 with repeats, shape (size,)."""
+        self._same_process()
+        return self.generator.integers(n, size=size)
+
+    def without_replacement(self, n: int, size: int) -> np.ndarray:
+        """Uniform set of `size` different positions 0..n-1, in no particular order, shape (size,)."""
+        self._same_process()
+        return self.generator.choice(n, size, replace=False, shuffle=False)
+
     @property
     def state(self) -> dict[str, Any]:
         """State of the stream; only debug runs store it."""

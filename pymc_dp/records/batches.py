@@ -68,8 +68,16 @@ class Batches:
 
     def __call__(self, theta: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Log-likelihood, shape (b,), of the rows at the valid positions `index`, shape (b,), int64."""
-        parts = [gather(graph.leaf_value(root), index, axis) for root, axis in self._roots.items()]
-        return guarded(self._function, theta, *parts)
+        return guarded(self._function, theta, *self._gather(index))
+
+    def ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Log-likelihood at `new` minus that at `theta`, shape (b,), of the rows at `index`."""
+        parts = self._gather(index)
+        with np.errstate(invalid="ignore"):
+            return guarded(self._function, new, *parts) - guarded(self._function, theta, *parts)
+
+    def _gather(self, index: np.ndarray) -> list[np.ndarray]:
+        return [gather(graph.leaf_value(root), index, axis) for root, axis in self._roots.items()]
 
 
 def compiled_rows(

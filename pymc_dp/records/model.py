@@ -198,17 +198,52 @@ class RecordModel:
         IndexError
             A position outside 0..n-1 (compiled code would not notice).
         """
+        return self._on_units(lambda rows: self._batches(theta, rows), units)
+
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Log-likelihood ratios of some privacy units, at a cost that does not depend on n.
+
+        Parameters
+        ----------
+        theta, new : ndarray, shape (d,)
+        units : ndarray of int, shape (b,)
+            Positions in 0..n-1; repeats are allowed.
+
+        Returns
+        -------
+        ndarray, shape (b,)
+            Log-likelihood at `new` minus that at `theta`; not clipped, may hold NaN and infinities.
+
+        Raises
+        ------
+        IndexError
+            A position outside 0..n-1.
+        """
+        return self._on_units(lambda rows: self._batches.ratios(theta, new, rows), units)
+
+    def _on_units(self, of_rows: Callable[[np.ndarray], np.ndarray], units: np.ndarray) -> np.ndarray:
+        """Sums over the rows of each unit."""
         units = np.asarray(units, dtype=np.int64)
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
         if self.unit_of_row is None:
-            return self._batches(theta, units)
+            return of_rows(units)
         order, first = self._rows_of_unit
         lengths = first[units + 1] - first[units]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        rows = self._batches(theta, order[np.repeat(first[units], lengths) + within])
+        rows = of_rows(order[np.repeat(first[units], lengths) + within])
         return np.add.reduceat(rows, starts[:-1]) if units.size else rows
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log-prior at `theta`, Jacobians included; reads no record."""
+        return float(self._log_prior_function(theta))
+
+    @cached_property
+    def _log_prior_function(self) -> Callable[[np.ndarray], np.ndarray]:
+        return pytensor.function(
+            [self._theta], self._log_prior, on_unused_input="ignore", trust_input=True, **self.compile_kwargs
+        )
 
     def _unit_rows(self, rows: Variable) -> Variable:
         if self.unit_of_row is None:

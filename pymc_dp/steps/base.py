@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pymc as pm
@@ -14,21 +14,32 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
 
-from pymc_dp.clipping import Clip
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
 from pymc_dp.privacy import facts
 from pymc_dp.privacy.call import CallBudget
 from pymc_dp.privacy.clip_fraction import noisy_share
 from pymc_dp.privacy.ledger import Ledger
-from pymc_dp.privacy.plan import PrivacyPlan, check_call, plan
+from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.values import check_relation, check_target
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps import progress
 from pymc_dp.versions import versions
 
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
 NOISY_RATIO = "noisy_log_ratio"
+
+
+class Moves(Protocol):
+    """How a step proposes."""
+
+    step_size: float
+
+    @property
+    def name(self) -> str:
+        """For the report."""
+
+    def learn(self, accepted: bool, iteration: int) -> None:
+        """Adapt to a decision, during tuning; `iteration` counts from 1."""
 
 
 @dataclass_state
@@ -47,12 +58,13 @@ class DPStepState(StepMethodState):
 class DPStep(BlockedStep):
     """Base class of the private steps.
 
-    A subclass sets `mechanism`, and implements `_start` (per-chain set-up) and `_iterate` (one iteration).
-    See the subclasses for the parameters.
+    A subclass sets `mechanism`, and implements `_price` (what a call releases and costs), `_start` (per-chain
+    set-up) and `_iterate` (one iteration). See the subclasses for the parameters.
     """
 
     name = "dp_step"
     mechanism = ""
+    moves: Moves
     # State of one chain: what it paid for, its noise, where it is, and the private vector of log-likelihoods
     # there.
     _chain: Any
@@ -79,7 +91,6 @@ class DPStep(BlockedStep):
         *,
         epsilon: float,
         delta: float,
-        clip: Clip,
         chains: int | None = None,
         tempering: float = 1.0,
         neighboring_relation: str = "substitute",
@@ -95,19 +106,17 @@ class DPStep(BlockedStep):
         blocked: bool = True,
     ):
         model = pm.modelcontext(model)
-        check_target(epsilon, delta)
-        check_relation(neighboring_relation)
-        if not (0 < tempering <= 1):
-            raise ValueError(f"tempering must lie in (0, 1], got {tempering!r}.")
         if chains is None:
             chains = max(2, min(4, _cpu_count()))
+        Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
+        if not (0 < tempering <= 1):
+            raise ValueError(f"tempering must lie in (0, 1], got {tempering!r}.")
         self.chains = chains
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighboring_relation = neighboring_relation
         # The share's sensitivity is 1 / n: n must be public.
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
-        check_call(1, 0, chains)
-        self.clip, self.tempering = clip, float(tempering)
+        self.tempering = float(tempering)
         self.debug_seed = debug_seed
         self._call = CallBudget(chains, neighboring_relation, ledger)
         self.model = model
@@ -148,17 +157,22 @@ class DPStep(BlockedStep):
         Returns
         -------
         PrivacyPlan
-            Print it, or read `noise_multiplier`, `mu`, `epsilon_at(delta)`.
+            Print it, or read `parameters`, `events`, `epsilon_at(delta)`.
+
+        Raises
+        ------
+        BudgetError
+            No setting of this step is within the budget.
         """
-        return plan(
-            self.epsilon,
-            self.delta,
-            draws=draws,
-            tune=self.default_tune_steps if tune is None else tune,
-            chains=self.chains if chains is None else chains,
-            neighboring_relation=self.neighboring_relation,
-            clip_fraction=self.clip_fraction,
-            **self._release(),
+        return self._price(
+            Call(
+                self.epsilon,
+                self.delta,
+                self.neighboring_relation,
+                self.chains if chains is None else chains,
+                self.default_tune_steps if tune is None else tune,
+                draws,
+            )
         )
 
     @property
@@ -193,7 +207,6 @@ class DPStep(BlockedStep):
         self._clipped = 0.0
         self.iteration = 0
         self.accepted = 0
-        self.step_size = math.nan
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
@@ -206,9 +219,9 @@ class DPStep(BlockedStep):
             "debug_seed_used": self.debug_seed is not None,
             "n": records.n if self.neighboring_relation == "substitute" else None,
             "unit": "row" if records.unit_of_row is None else "id",
-            "clip": str(self.clip),
+            "clip": self._clip_name(),
             "tempering": self.tempering,
-            "proposal": self._proposal_name(),
+            "proposal": self.moves.name,
             "released_variables": records.released_variables,
             "withheld_dims": records.withheld_dims,
             "excluded_deterministics": self.exclude_deterministics,
@@ -226,7 +239,7 @@ class DPStep(BlockedStep):
         epsilon_spent = self._chain.pay()
         theta = self.records.ravel(point)
         if self._theta is None:
-            self._rows, self._log_prior = self.records.full_batch.at(theta)
+            self._arrive(theta)
         elif not np.array_equal(theta, self._theta):
             raise PrivacyError(
                 "Something other than this step moved the parameters: another step that samples the same "
@@ -248,7 +261,7 @@ class DPStep(BlockedStep):
             facts.STAT: self._facts,
         }
         if self.tune:
-            self._adapt(accepted)
+            self.moves.learn(accepted, self.iteration)
         if self._chain.at_end:
             self._chain.finish()
         return (self.records.unravel(self._theta) if accepted else point), [stats]
@@ -262,9 +275,18 @@ class DPStep(BlockedStep):
             self._clipped, self.records.n, self._chain.iterations, noise_multiplier, self._random
         )
 
-    def _release(self) -> dict[str, Any]:
-        """What an iteration releases, as arguments of `plan`."""
-        return {}
+    @property
+    def _sensitivity(self) -> float:
+        """Most that one record moves a sum over records, in units of the clip bound."""
+        return 2.0 if self.neighboring_relation == "substitute" else 1.0
+
+    @abstractmethod
+    def _price(self, call: Call) -> PrivacyPlan:
+        """What a call releases, and the settings at which it costs at most the budget. Reads no data."""
+
+    def _arrive(self, theta: np.ndarray) -> None:
+        """Before a chain's first iteration, at its starting point."""
+        self._rows, self._log_prior = self.records.full_batch.at(theta)
 
     @abstractmethod
     def _start(self) -> None:
@@ -282,14 +304,19 @@ class DPStep(BlockedStep):
         """
 
     @abstractmethod
-    def _adapt(self, accepted: bool) -> None:
-        """Learn from a decision, during tuning."""
-
-    @abstractmethod
-    def _proposal_name(self) -> str:
-        """Name of the proposal for the report."""
+    def _clip_name(self) -> str:
+        """Bound on a record's part, for the report."""
 
     # state and pickling
+
+    @property
+    def step_size(self) -> float:
+        """Current step size of the moves."""
+        return self.moves.step_size
+
+    @step_size.setter
+    def step_size(self, value: float) -> None:
+        self.moves.step_size = value
 
     @property
     def debug_stream(self) -> dict[str, Any] | None:

@@ -7,12 +7,14 @@ import numpy as np
 
 from pymc_dp.acceptance import penalty
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.privacy import pricing
 from pymc_dp.privacy.clip_fraction import rounded
-from pymc_dp.privacy.plan import RELEASES
-from pymc_dp.proposals import FixedRadius, GaussianWalk, Proposal, as_proposal
+from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.proposals import Proposal
 from pymc_dp.records.sums import GRID
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
-from pymc_dp.steps.tuning import adapted, optimal_walk
+from pymc_dp.steps.tuning import optimal_walk
+from pymc_dp.steps.walk import RandomWalk, check_walk
 
 
 class DPPenaltyMH(DPStep):
@@ -109,6 +111,7 @@ class DPPenaltyMH(DPStep):
     """
 
     name = "dp_penalty"
+    moves: RandomWalk
     mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 
     def __init__(
@@ -126,55 +129,40 @@ class DPPenaltyMH(DPStep):
         release: str = "decisions",
         **kwargs: Any,
     ):
-        if proposal is not None:
-            as_proposal(proposal)
-        if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
-            raise ValueError(f"step_size must be positive and finite, got {step_size!r}.")
-        if target_accept is not None and not 0 < target_accept < 1:
-            raise ValueError(f"target_accept must lie in (0, 1), got {target_accept!r}.")
-        if release not in RELEASES:
-            raise ValueError(f"release must be one of {', '.join(RELEASES)}, got {release!r}.")
-        self.initial_step_size, self.adapt_step_size, self.release = step_size, adapt_step_size, release
+        check_walk(proposal, step_size, target_accept)
+        if release not in ("decisions", "noisy_ratio"):
+            raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
+        self.clip, self.release = as_clip(lipschitz, clip_bound), release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
-        super().__init__(vars, epsilon=epsilon, delta=delta, clip=as_clip(lipschitz, clip_bound), **kwargs)
+        super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         d = self.records.d
-        self.proposal = as_proposal(proposal or ("fixed_radius" if d > 1 else "gaussian"))
-        self.proposal.move(np.random.default_rng(0), d)  # refuses a scale of the wrong shape now
-        self._best_noise_std, best = optimal_walk(d, not isinstance(self.proposal, GaussianWalk))
-        self.target_accept = best if target_accept is None else float(target_accept)
+        self.moves = RandomWalk(
+            proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
+        )
+        self._best_noise_std, best = optimal_walk(d, not self.moves.gaussian)
+        self.moves.target_accept = self.moves.target_accept or best
 
-    @property
-    def _sensitivity(self) -> float:
-        """Most that one record moves the sum of ratios, in units of the clip bound."""
-        return 2.0 if self.neighboring_relation == "substitute" else 1.0
-
-    def _fixed_length(self) -> float | None:
-        """Length of every move per unit of step size, if that is one number throughout the run."""
-        scalar = isinstance(self.proposal, FixedRadius) and self.proposal.length(self.records.d)
-        return scalar or None if not self.adapt_step_size else None
-
-    def _release(self) -> dict[str, Any]:
+    def _price(self, call: Call) -> PrivacyPlan:
         # Noise of one public size costs less: a constant bound, or moves of one length that tuning does not
         # change.
-        length = self._fixed_length()
+        length, step_size = self.moves.fixed_length(), self.moves.initial
         if isinstance(self.clip, ConstantClip):
             fixed = {"shift": self.tempering * self._sensitivity * self.clip.constant}
-        elif isinstance(self.clip, LipschitzClip) and length and self.initial_step_size:
-            bound = self.clip.constant * length * self.initial_step_size
-            fixed = {"shift": self.tempering * self._sensitivity * bound}
+        elif isinstance(self.clip, LipschitzClip) and length and step_size:
+            fixed = {"shift": self.tempering * self._sensitivity * self.clip.constant * length * step_size}
         elif isinstance(self.clip, LipschitzClip) and length:
             fixed = {"noise_std": self._best_noise_std}
         else:
             fixed = {}
-        return {"release": self.release, **fixed}
+        return pricing.penalty(call, clip_fraction=self.clip_fraction, release=self.release, **fixed)
 
     def _start(self) -> None:
         # Standard deviation of the noise on the sum of ratios, in units of the clip bound.
         self._noise = self.plan.noise_multiplier * self._sensitivity
-        self.step_size = self.initial_step_size or self._default_step_size()
-        length = self._fixed_length()
+        self.step_size = self.moves.initial or self._default_step_size()
+        length = self.moves.fixed_length()
         self._bound = (
             self.clip.constant * length * self.step_size
             if length and isinstance(self.clip, LipschitzClip)
@@ -186,11 +174,11 @@ class DPPenaltyMH(DPStep):
             return 0.1
         # Root mean square length of a move whose noise has the best standard deviation.
         length = self._best_noise_std / (self.tempering * self._noise * self.clip.constant)
-        fixed = self._fixed_length()
+        fixed = self.moves.fixed_length()
         return length / fixed if fixed else min(length, 1.0) / math.sqrt(self.records.d)
 
     def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
-        move = self.step_size * self.proposal.move(self.rng, self.records.d)
+        move = self.moves.move(self.rng)
         bound = self._bound or self.clip.bound(move)
         new = self.records.full_batch(theta + move, self._rows, bound)
         self._clipped += new.clipped
@@ -207,12 +195,8 @@ class DPPenaltyMH(DPStep):
             stats[NOISY_RATIO] = rounded(noisy_ratio, noise_std)
         return accepted, stats
 
-    def _adapt(self, accepted: bool) -> None:
-        if self.adapt_step_size:
-            self.step_size = adapted(self.step_size, accepted, self.target_accept, self.iteration)
-
-    def _proposal_name(self) -> str:
-        return type(self.proposal).__name__
+    def _clip_name(self) -> str:
+        return str(self.clip)
 
 
 DPPenalty = DPPenaltyMH

@@ -67,7 +67,7 @@ def test_running_epsilon(epsilon, delta, draws, chains, release):
     assert running.shape == (draws + 100,)
     assert np.all(np.diff(running) >= 0) and running[-1] == plan.epsilon_at(delta) <= epsilon
     for t in {1, 10, 50, draws + 50}:
-        part = dp.privacy.compose(plan.iteration_event, plan.neighboring_relation)
+        part = dp.privacy.compose(plan.iteration[0], plan.neighboring_relation)
         part = dp.privacy.compose(part.events.repeated(t * chains))
         assert part.epsilon(delta) <= running[t - 1] * (1 + 1e-9)
         assert running[t - 1] <= max(1.03 * part.epsilon(delta), 1e-3)

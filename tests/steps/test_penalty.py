@@ -112,7 +112,7 @@ def test_tuning_uses_decisions_alone(logistic):
         step.step_size, step.iteration = 0.1, 0
         for accepted in decisions:
             step.iteration += 1
-            step._adapt(bool(accepted))
+            step.moves.learn(bool(accepted), step.iteration)
         sizes.append(step.step_size)
     assert sizes[0] == sizes[1] > 0.1  # accepted more often than the target: longer steps
 
