@@ -16,9 +16,9 @@ from pymc_dp.privacy.events import (
     EventSet,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
-    subsampled_penalty,
 )
 from pymc_dp.privacy.plan import Call, PrivacyPlan, not_private
+from pymc_dp.privacy.subsets import Subsets
 from pymc_dp.privacy.values import round_up
 
 # Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
@@ -182,19 +182,19 @@ def bounded_range(call: Call, *, clip_fraction: bool = False, once: EventSet | N
 
 @lru_cache(maxsize=256)
 def penalty_on_batches(
-    call: Call, batch_size: int, dataset_size: int, *, once: EventSet | None = None
+    call: Call, batches: Subsets, *, release: str = "decisions", once: EventSet | None = None
 ) -> PrivacyPlan:
     """Noise of the subsampled penalty (Räisä 2021, Theorem 9), in parameter "noise_multiplier".
 
-    The noise multiplier is the noise's standard deviation over the sensitivity c of Lemma 1.
+    The noise multiplier is the noise's standard deviation over the sensitivity of the corrected ratio.
     """
     if math.isinf(call.epsilon):
-        return not_private(call, "decisions", noise_multiplier=0.0)
+        return not_private(call, release, noise_multiplier=0.0)
     budget = Budget(call, once=once)
 
     def at(noise_multiplier: float) -> PrivacyPlan:
-        event = subsampled_penalty(noise_multiplier**2, batch_size, dataset_size)
-        return budget.plan(event, noise_multiplier=noise_multiplier)
+        event = batches.gaussian_event(noise_multiplier)
+        return budget.plan(event, release, noise_multiplier=noise_multiplier)
 
     high = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # a Gaussian without sampling
     while not budget.fits(at(high)):

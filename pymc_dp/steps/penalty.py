@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp import batch_ratio
 from pymc_dp.acceptance import penalty
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.subsets import Subsets
 from pymc_dp.proposals import Proposal
 from pymc_dp.records.sums import GRID
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
@@ -18,12 +20,12 @@ from pymc_dp.steps.walk import RandomWalk, check_walk
 
 
 class DPPenaltyMH(DPStep):
-    """Differentially private random-walk Metropolis-Hastings with the penalty test, full batch.
+    """Differentially private random-walk Metropolis-Hastings with the penalty test.
 
     Each iteration computes every record's log-likelihood ratio between the proposal and the current point,
     clips it, adds Gaussian noise of standard deviation ``s`` to the tempered sum, and accepts with the
     penalty test ``ln u < noisy log-ratio - s**2 / 2``. The noise is corrected for: the chain's stationary
-    distribution is the exact (tempered) posterior when no ratio is clipped.
+    distribution is the exact (tempered) posterior when no ratio is clipped. On batches it is approximate.
 
     Parameters
     ----------
@@ -37,6 +39,10 @@ class DPPenaltyMH(DPStep):
         `lipschitz` and `clip_bound` is given.
     clip_bound : float, optional
         B, in nats: a record's ratio is clipped at B.
+    batch_size : int, optional
+        b: each iteration reads b records drawn without replacement, and the test is corrected for the
+        estimated variance of their sum (Räisä 2021, section 4.1). Approximate by the central limit theorem,
+        and of use with a small `tempering` only: the noise grows like n T / b. Default: all records.
     chains : int, optional
         Chains of the call. Default: that of `pymc.sample`, max(2, min(4, processors)).
     proposal : {"fixed_radius", "gaussian"} or Proposal, optional
@@ -65,7 +71,7 @@ class DPPenaltyMH(DPStep):
         Deterministics that read private rows: they are accepted in the model and never released.
     clip_fraction : bool
         Release, with noise and charged, each chain's mean share of clipped ratios at its last draw
-        (`substitute` only).
+        (`substitute` and full batch only).
     ledger : Ledger, optional
         Budget of the data set across calls, sessions and libraries; the whole call is charged before a row is
         read.
@@ -92,6 +98,8 @@ class DPPenaltyMH(DPStep):
     clipped ratios with noise multiplier ``nm`` and sensitivity 2B (substitute) or B (add/remove), B public.
     Charged by decision accounting (docs/proofs/decision_accounting), or as Gaussians with
     ``release="noisy_ratio"`` (Räisä 2021, Theorem 7), over all iterations of all chains, tuning included.
+    With `batch_size`: a Gaussian release on a batch without replacement (Räisä 2021, Theorem 9; the
+    sensitivity is that of docs/proofs/penalty, section 6).
     Released: the draws, the decisions, data-free stats, the noisy clip fraction. Assumed: priors, bounds,
     initial values and proposals are chosen without the private data. Proof: docs/proofs/penalty.
 
@@ -112,6 +120,7 @@ class DPPenaltyMH(DPStep):
 
     name = "dp_penalty"
     moves: RandomWalk
+    batches: Any
     mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 
     def __init__(
@@ -122,6 +131,7 @@ class DPPenaltyMH(DPStep):
         delta: float,
         lipschitz: float | None = None,
         clip_bound: float | None = None,
+        batch_size: int | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
         target_accept: float | None = None,
@@ -136,7 +146,12 @@ class DPPenaltyMH(DPStep):
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
+        if batch_size is not None:
+            kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+        self.batches = None if batch_size is None else Subsets(self.records.n, batch_size)
+        if self.batches and self.neighboring_relation != "substitute":
+            raise ValueError("batch_size= is for neighboring_relation='substitute' only: n must be public.")
         d = self.records.d
         self.moves = RandomWalk(
             proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
@@ -145,6 +160,8 @@ class DPPenaltyMH(DPStep):
         self.moves.target_accept = self.moves.target_accept or best
 
     def _price(self, call: Call) -> PrivacyPlan:
+        if self.batches:
+            return pricing.penalty_on_batches(call, self.batches, release=self.release)
         # Noise of one public size costs less: a constant bound, or moves of one length that tuning does not
         # change.
         length, step_size = self.moves.fixed_length(), self.moves.initial
@@ -159,7 +176,7 @@ class DPPenaltyMH(DPStep):
         return pricing.penalty(call, clip_fraction=self.clip_fraction, release=self.release, **fixed)
 
     def _start(self) -> None:
-        # Standard deviation of the noise on the sum of ratios, in units of the clip bound.
+        # Standard deviation of the noise on the full batch's sum of ratios, in units of the clip bound.
         self._noise = self.plan.noise_multiplier * self._sensitivity
         self.step_size = self.moves.initial or self._default_step_size()
         length = self.moves.fixed_length()
@@ -173,27 +190,53 @@ class DPPenaltyMH(DPStep):
         if not isinstance(self.clip, LipschitzClip) or self._noise == 0:
             return 0.1
         # Root mean square length of a move whose noise has the best standard deviation.
-        length = self._best_noise_std / (self.tempering * self._noise * self.clip.constant)
+        if self.batches:
+            sizes = (self.batches.batch_size, self.records.n, self.tempering)
+            bound = batch_ratio.bound_of_noise(self._best_noise_std, self.plan.noise_multiplier, *sizes)
+        else:
+            bound = self._best_noise_std / (self.tempering * self._noise)
+        length = bound / self.clip.constant
         fixed = self.moves.fixed_length()
         return length / fixed if fixed else min(length, 1.0) / math.sqrt(self.records.d)
+
+    def _arrive(self, theta: np.ndarray) -> None:
+        if self.batches:
+            self._log_prior = self.records.log_prior(theta)
+        else:
+            super()._arrive(theta)
 
     def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
         move = self.moves.move(self.rng)
         bound = self._bound or self.clip.bound(move)
-        new = self.records.full_batch(theta + move, self._rows, bound)
-        self._clipped += new.clipped
-        # The noise is added to the exact sum, in units of the bound; scaling and rounding come after it.
-        noisy_sum = new.total / GRID + self._noise * self._random.normal()
-        noisy_ratio = self.tempering * bound * noisy_sum
-        noise_std = self.tempering * bound * self._noise
-        log_ratio = noisy_ratio + new.log_prior - self._log_prior
+        new = theta + move
+        compare = self._on_all if self.batches is None else self._on_batch
+        rows, log_prior, noisy_ratio, noise_std = compare(theta, new, bound)
+        log_ratio = noisy_ratio + log_prior - self._log_prior
         accepted = penalty(log_ratio, noise_std**2, self._random.exponential())
         if accepted:
-            self._theta, self._rows, self._log_prior = theta + move, new.rows, new.log_prior
+            self._theta, self._rows, self._log_prior = new, rows, log_prior
         stats = {"noise_std": noise_std, "clip_bound": bound}
         if self.release == "noisy_ratio":
             stats[NOISY_RATIO] = rounded(noisy_ratio, noise_std)
         return accepted, stats
+
+    def _on_all(self, theta: np.ndarray, new: np.ndarray, bound: float) -> tuple[Any, float, float, float]:
+        """Rows and log-prior at `new`, noisy log-ratio, standard deviation of its noise."""
+        ratios = self.records.full_batch(new, self._rows, bound)
+        self._clipped += ratios.clipped
+        # The noise is added to the exact sum, in units of the bound; scaling and rounding come after it.
+        noisy_sum = ratios.total / GRID + self._noise * self._random.normal()
+        scale = self.tempering * bound
+        return ratios.rows, ratios.log_prior, scale * noisy_sum, scale * self._noise
+
+    def _on_batch(self, theta: np.ndarray, new: np.ndarray, bound: float) -> tuple[Any, float, float, float]:
+        """The same on a new batch; no rows are kept."""
+        batch = self.batches.draw(self._random)
+        sizes = (self.records.n, self.tempering)
+        value = batch_ratio.corrected_ratio(self.records.ratios(theta, new, batch), bound, *sizes)
+        noise = self.plan.noise_multiplier * batch_ratio.sensitivity(bound, batch.size, *sizes)
+        noisy = bound * (value + noise * self._random.normal())
+        return None, self.records.log_prior(new), noisy, bound * noise
 
     def _clip_name(self) -> str:
         return str(self.clip)

@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
+from pymc_dp import batch_ratio
 from pymc_dp.records.sums import GRID
 from pymc_dp.steps import penalty as penalty_module
 from tests.conftest import logistic_model
@@ -225,3 +226,48 @@ def test_noise_of_one_public_size_is_charged_as_such(logistic, kwargs, known):
         np.testing.assert_allclose(sizes, step.plan.noise_std, rtol=1e-9)
         free = started(logistic, tune=20, draws=20).plan.noise_multiplier
         assert step.plan.noise_multiplier < free
+
+
+def test_on_batches_the_noise_is_what_was_priced(logistic, monkeypatch):
+    """One new batch an iteration, noise of nm times the sensitivity there, and the test corrects for it."""
+    step = started(logistic, batch_size=20, tempering=0.1, draws=2000)
+    seen, batches = [], []
+    ratios = step.records.ratios
+
+    def recording(theta, new, units):
+        batches.append(tuple(sorted(units)))
+        return ratios(theta, new, units)
+
+    def judge(ratio, variance, exponential):
+        seen.append((ratio, variance))
+        return False
+
+    monkeypatch.setattr(step.records, "ratios", recording)
+    monkeypatch.setattr(penalty_module, "penalty", judge)
+    monkeypatch.setattr(step.records, "full_batch", None)  # never read
+    _, all_stats = run(step, logistic.initial_point(0), 2000)
+    assert len(set(batches)) > 1900 and all(len(set(b)) == 20 for b in batches)
+    bound, noise_std = all_stats[0]["clip_bound"], all_stats[0]["noise_std"]
+    sensitivity = bound * batch_ratio.sensitivity(bound, 20, 60, 0.1)
+    assert noise_std == pytest.approx(step.plan.noise_multiplier * sensitivity, rel=1e-12)
+    assert all(variance == pytest.approx(noise_std**2, rel=1e-9) for _, variance in seen)
+    # The noise dominates the ratios here: standard deviation within 1e-6 quantiles of chi-square.
+    spread = np.std([ratio for ratio, _ in seen]) / noise_std
+    low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], 1999) / 1999)
+    assert low < spread < 1.02 * high
+    assert "clip_fraction" in all_stats[-1] and np.isnan(all_stats[-1]["clip_fraction"])
+    assert step.plan.epsilon_at(1e-6) <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"batch_size": 61}, "larger than the number of records"),
+        ({"batch_size": 2.5}, "batch_size must be"),
+        ({"batch_size": 20, "neighboring_relation": "add_remove"}, "substitute"),
+    ],
+)
+def test_bad_batches(logistic, kwargs, message):
+    with logistic, pytest.raises(ValueError, match=message):
+        dp.DPPenaltyMH(**{**ARGS, **kwargs})

@@ -1,0 +1,57 @@
+"""Batches without replacement: one object draws the batch and states what was sampled."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from dp_accounting import dp_event
+
+from pymc_dp.privacy.events import BarkerMinibatchDpEvent, subsampled_penalty
+from pymc_dp.privacy.randomness import PrivacyRandom
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """Uniform sets of `batch_size` out of `dataset_size` privacy units, drawn anew each time.
+
+    Parameters
+    ----------
+    dataset_size : int
+        n, public ("substitute" only).
+    batch_size : int
+        b, between 2 and n.
+
+    Raises
+    ------
+    ValueError
+        `batch_size` is not an integer in that range.
+
+    Notes
+    -----
+    **Privacy.** The batch is privacy randomness: amplification by sampling holds for those who do not know
+    who was drawn. The events are those of the sampling done by `draw`; a step cannot state another.
+    """
+
+    dataset_size: int
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        size = self.batch_size
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
+            raise ValueError(f"batch_size must be an integer of at least 2, got {size!r}.")
+        if size > self.dataset_size:
+            raise ValueError(
+                f"batch_size = {size} is larger than the number of records, {self.dataset_size}; leave it "
+                "out for the full batch."
+            )
+
+    def draw(self, random: PrivacyRandom) -> np.ndarray:
+        """Positions 0..n-1, shape (batch_size,), all different, in no particular order."""
+        return random.without_replacement(self.dataset_size, self.batch_size)
+
+    def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
+        """Event of a Gaussian release on a batch; noise relative to its sensitivity there."""
+        return subsampled_penalty(noise_multiplier**2, self.batch_size, self.dataset_size)
+
+    def barker_event(self) -> dp_event.DpEvent:
+        """Event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""
+        return BarkerMinibatchDpEvent(self.batch_size, self.dataset_size)
