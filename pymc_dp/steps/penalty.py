@@ -5,16 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp import batch_ratio
 from pymc_dp.acceptance import penalty
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
-from pymc_dp.privacy import pricing
 from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.subsets import Subsets
 from pymc_dp.proposals import Proposal
-from pymc_dp.records.sums import GRID
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
+from pymc_dp.steps.noisy_ratios import NoisyRatio, OnAllRecords, OnBatches
 from pymc_dp.steps.tuning import optimal_walk
 from pymc_dp.steps.walk import RandomWalk, check_walk
 
@@ -120,7 +117,7 @@ class DPPenaltyMH(DPStep):
 
     name = "dp_penalty"
     moves: RandomWalk
-    batches: Any
+    ratios: NoisyRatio
     mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 
     def __init__(
@@ -149,9 +146,10 @@ class DPPenaltyMH(DPStep):
         if batch_size is not None:
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-        self.batches = None if batch_size is None else Subsets(self.records.n, batch_size)
-        if self.batches and self.neighboring_relation != "substitute":
-            raise ValueError("batch_size= is for neighboring_relation='substitute' only: n must be public.")
+        if batch_size is None:
+            self.ratios = OnAllRecords(self.records, self.tempering, self._sensitivity)
+        else:
+            self.ratios = OnBatches(self.records, self.tempering, batch_size, self.neighboring_relation)
         d = self.records.d
         self.moves = RandomWalk(
             proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
@@ -160,8 +158,6 @@ class DPPenaltyMH(DPStep):
         self.moves.target_accept = self.moves.target_accept or best
 
     def _price(self, call: Call) -> PrivacyPlan:
-        if self.batches:
-            return pricing.penalty_on_batches(call, self.batches, release=self.release)
         # Noise of one public size costs less: a constant bound, or moves of one length that tuning does not
         # change.
         length, step_size = self.moves.fixed_length(), self.moves.initial
@@ -173,11 +169,9 @@ class DPPenaltyMH(DPStep):
             fixed = {"noise_std": self._best_noise_std}
         else:
             fixed = {}
-        return pricing.penalty(call, clip_fraction=self.clip_fraction, release=self.release, **fixed)
+        return self.ratios.price(call, release=self.release, clip_fraction=self.clip_fraction, **fixed)
 
     def _start(self) -> None:
-        # Standard deviation of the noise on the full batch's sum of ratios, in units of the clip bound.
-        self._noise = self.plan.noise_multiplier * self._sensitivity
         self.step_size = self.moves.initial or self._default_step_size()
         length = self.moves.fixed_length()
         self._bound = (
@@ -187,56 +181,32 @@ class DPPenaltyMH(DPStep):
         )
 
     def _default_step_size(self) -> float:
-        if not isinstance(self.clip, LipschitzClip) or self._noise == 0:
+        if not isinstance(self.clip, LipschitzClip) or self.plan.noise_multiplier == 0:
             return 0.1
         # Root mean square length of a move whose noise has the best standard deviation.
-        if self.batches:
-            sizes = (self.batches.batch_size, self.records.n, self.tempering)
-            bound = batch_ratio.bound_of_noise(self._best_noise_std, self.plan.noise_multiplier, *sizes)
-        else:
-            bound = self._best_noise_std / (self.tempering * self._noise)
+        bound = self.ratios.bound_of_noise(self._best_noise_std, self.plan.noise_multiplier)
         length = bound / self.clip.constant
         fixed = self.moves.fixed_length()
         return length / fixed if fixed else min(length, 1.0) / math.sqrt(self.records.d)
 
     def _arrive(self, theta: np.ndarray) -> None:
-        if self.batches:
-            self._log_prior = self.records.log_prior(theta)
-        else:
-            super()._arrive(theta)
+        self._rows, self._log_prior = self.ratios.at(theta)
 
     def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
         move = self.moves.move(self.rng)
         bound = self._bound or self.clip.bound(move)
-        new = theta + move
-        compare = self._on_all if self.batches is None else self._on_batch
-        rows, log_prior, noisy_ratio, noise_std = compare(theta, new, bound)
-        log_ratio = noisy_ratio + log_prior - self._log_prior
-        accepted = penalty(log_ratio, noise_std**2, self._random.exponential())
+        new = self.ratios.compare(
+            theta, theta + move, self._rows, bound, self.plan.noise_multiplier, self._random
+        )
+        self._clipped += new.clipped
+        log_ratio = new.ratio + new.log_prior - self._log_prior
+        accepted = penalty(log_ratio, new.noise_std**2, self._random.exponential())
         if accepted:
-            self._theta, self._rows, self._log_prior = new, rows, log_prior
-        stats = {"noise_std": noise_std, "clip_bound": bound}
+            self._theta, self._rows, self._log_prior = theta + move, new.kept, new.log_prior
+        stats = {"noise_std": new.noise_std, "clip_bound": bound}
         if self.release == "noisy_ratio":
-            stats[NOISY_RATIO] = rounded(noisy_ratio, noise_std)
+            stats[NOISY_RATIO] = rounded(new.ratio, new.noise_std)
         return accepted, stats
-
-    def _on_all(self, theta: np.ndarray, new: np.ndarray, bound: float) -> tuple[Any, float, float, float]:
-        """Rows and log-prior at `new`, noisy log-ratio, standard deviation of its noise."""
-        ratios = self.records.full_batch(new, self._rows, bound)
-        self._clipped += ratios.clipped
-        # The noise is added to the exact sum, in units of the bound; scaling and rounding come after it.
-        noisy_sum = ratios.total / GRID + self._noise * self._random.normal()
-        scale = self.tempering * bound
-        return ratios.rows, ratios.log_prior, scale * noisy_sum, scale * self._noise
-
-    def _on_batch(self, theta: np.ndarray, new: np.ndarray, bound: float) -> tuple[Any, float, float, float]:
-        """The same on a new batch; no rows are kept."""
-        batch = self.batches.draw(self._random)
-        sizes = (self.records.n, self.tempering)
-        value = batch_ratio.corrected_ratio(self.records.ratios(theta, new, batch), bound, *sizes)
-        noise = self.plan.noise_multiplier * batch_ratio.sensitivity(bound, batch.size, *sizes)
-        noisy = bound * (value + noise * self._random.normal())
-        return None, self.records.log_prior(new), noisy, bound * noise
 
     def _clip_name(self) -> str:
         return str(self.clip)
