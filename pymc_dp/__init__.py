@@ -9,11 +9,13 @@ from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.privacy.pricing import calibrate
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
 from pymc_dp.sampling import NotPrivateWarning, release, sample
+from pymc_dp.steps.hmc import DPHMC
 from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "DPHMC",
     "BudgetError",
     "DPPenalty",
     "DPPenaltyMH",

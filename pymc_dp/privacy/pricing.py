@@ -57,13 +57,19 @@ class Budget:
         if self.mu_squared <= 0:
             raise BudgetError("What is released once costs the whole budget: nothing is left for draws.")
 
-    def plan(self, event: dp_event.DpEvent, release: str = "decisions", **parameters: float) -> PrivacyPlan:
-        """Plan whose iterations each release `event`."""
+    def plan(
+        self,
+        event: dp_event.DpEvent | EventSet,
+        release: str = "decisions",
+        chain: EventSet | None = None,
+        **parameters: float,
+    ) -> PrivacyPlan:
+        """Plan whose iterations each release `event`, and whose chains also release `chain` once."""
         own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
         return PrivacyPlan(
             **own,
             iteration=(EventSet(event, self.call.neighboring_relation),),
-            chain=self.chain,
+            chain=self.chain if chain is None else self.chain + chain,
             once=self.once,
             release=release,
             parameters={**parameters, **self.parameters},
@@ -205,6 +211,41 @@ def penalty_on_batches(
     return at(budget.solve(at, low, high))
 
 
+@lru_cache(maxsize=256)
+def hamiltonian(
+    call: Call,
+    n_leapfrog: int,
+    gradient_share: float,
+    *,
+    clip_fraction: bool = False,
+) -> PrivacyPlan:
+    """Noise of DP HMC (Räisä 2021, section 5.2): `n_leapfrog` gradients and one decision an iteration.
+
+    Parameters "noise_multiplier" (of the final ratio) and "gradient_noise_multiplier"; each chain releases
+    one gradient more.
+    """
+    if math.isinf(call.epsilon):
+        return not_private(call, "decisions", noise_multiplier=0.0, gradient_noise_multiplier=0.0)
+    budget = Budget(call, clip_fraction)
+    relation = call.neighboring_relation
+    gradients = call.iterations * n_leapfrog + call.chains
+    ratio = math.sqrt(call.iterations / ((1 - gradient_share) * budget.mu_squared)) * (1 + _HEADROOM)
+    gradient = math.sqrt(gradients / (gradient_share * budget.mu_squared)) * (1 + _HEADROOM)
+
+    def at(scale: float) -> PrivacyPlan:
+        release = dp_event.GaussianDpEvent(scale * gradient)
+        decision = PenaltyDecisionDpEvent(scale * ratio)
+        return budget.plan(
+            EventSet([decision, dp_event.SelfComposedDpEvent(release, n_leapfrog)], relation),
+            chain=EventSet(release, relation),
+            noise_multiplier=scale * ratio,
+            gradient_noise_multiplier=scale * gradient,
+        )
+
+    # At scale 1 the Gaussians behind the decisions fit; decisions cost less.
+    return at(budget.solve(at, 0.5, 1.0))
+
+
 def fixed(
     call: Call,
     event: dp_event.DpEvent,
@@ -236,7 +277,7 @@ def fixed(
     if math.isinf(call.epsilon):
         return not_private(call, "decisions", **parameters)
     budget = Budget(call, clip_fraction, once)
-    plan = budget.plan(event, "decisions", **parameters)
+    plan = budget.plan(event, "decisions", None, **parameters)
     if budget.fits(plan):
         return plan
     allowed = calibration.iterations_allowed(

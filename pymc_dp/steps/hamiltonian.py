@@ -1,0 +1,125 @@
+"""Leapfrog trajectories on noisy gradients, and what tuning learns from released decisions and draws."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pymc_dp.steps.tuning import adapted
+
+# Fractions of the tuning phase after which the mass is set from the draws since the last time.
+_MASS_UPDATES = (0.3, 0.5, 0.75)
+_FEWEST_DRAWS = 20
+
+
+class Trajectories:
+    """Leapfrog integration with a diagonal mass.
+
+    Parameters
+    ----------
+    d : int
+        Number of parameters.
+    n_leapfrog : int
+        Leapfrog steps of a trajectory, >= 1.
+    step_size : float, optional
+        Initial step size; None for the step's own default.
+    mass : float or array_like of shape (d,), optional
+        Diagonal of the mass matrix (public): about 1 / variance of each parameter, up to a factor.
+    target_accept : float
+        Acceptance rate that tuning aims at.
+    adapt_step_size, adapt_mass : bool
+        What tuning adapts.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    **Privacy.** Learns from decisions and draws, both released.
+    """
+
+    name = "leapfrog trajectory"
+
+    def __init__(
+        self,
+        d: int,
+        n_leapfrog: int,
+        *,
+        step_size: float | None,
+        mass: float | np.ndarray | None,
+        target_accept: float,
+        adapt_step_size: bool,
+        adapt_mass: bool,
+    ):
+        if isinstance(n_leapfrog, bool) or not isinstance(n_leapfrog, int | np.integer) or n_leapfrog < 1:
+            raise ValueError(f"n_leapfrog must be an integer of at least 1, got {n_leapfrog!r}.")
+        if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
+            raise ValueError(f"step_size must be positive and finite, got {step_size!r}.")
+        if not 0 < target_accept < 1:
+            raise ValueError(f"target_accept must lie in (0, 1), got {target_accept!r}.")
+        given = np.ones(d) if mass is None else np.broadcast_to(np.asarray(mass, dtype=float), (d,))
+        if not (np.all(np.isfinite(given)) and np.all(given > 0)):
+            raise ValueError("mass must be positive and finite: a number, or one for each parameter.")
+        self.d, self.n_leapfrog, self.initial = d, int(n_leapfrog), step_size
+        self.target_accept, self.adapt_step_size, self.adapt_mass = target_accept, adapt_step_size, adapt_mass
+        self._given_mass = given.copy()
+        self.start(np.nan, 0)
+
+    def start(self, step_size: float, tune: int) -> None:
+        """Begin a chain that tunes for `tune` iterations."""
+        self.step_size, self.mass = step_size, self._given_mass.copy()
+        self._updates = {int(share * tune) for share in _MASS_UPDATES} if self.adapt_mass else set()
+        self._draws: list[np.ndarray] = []
+
+    def momentum(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw from N(0, M), shape (d,)."""
+        return np.sqrt(self.mass) * rng.standard_normal(self.d)
+
+    def kinetic_energy(self, momentum: np.ndarray) -> float:
+        """``p' M^-1 p / 2``."""
+        return 0.5 * float(np.sum(momentum**2 / self.mass))
+
+    def run(
+        self,
+        theta: np.ndarray,
+        gradient: np.ndarray,
+        momentum: np.ndarray,
+        gradient_at: Callable[[np.ndarray], np.ndarray],
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Integrate from a point whose gradient is known; `gradient_at` is called `n_leapfrog` times.
+
+        Returns
+        -------
+        theta, gradient, momentum : ndarray, shape (d,)
+            At the end; the gradient is the one the last half step used.
+        """
+        for _ in range(self.n_leapfrog):
+            momentum = momentum + 0.5 * self.step_size * gradient
+            theta = theta + self.step_size * momentum / self.mass
+            gradient = gradient_at(theta)
+            momentum = momentum + 0.5 * self.step_size * gradient
+        return theta, gradient, momentum
+
+    def learn(self, accepted: bool, iteration: int) -> None:
+        """Adapt the step size to a decision; `iteration` counts from 1."""
+        if self.adapt_step_size:
+            self.step_size = adapted(self.step_size, accepted, self.target_accept, iteration)
+
+    def learn_mass(self, draw: np.ndarray, iteration: int) -> None:
+        """Take a tuning draw; at times set the mass to 1 / variance of the draws since the last time.
+
+        The variances are shrunk towards their geometric mean, and the mass keeps its geometric mean, so that
+        the step size keeps its meaning.
+        """
+        if not self._updates:
+            return
+        self._draws.append(draw)
+        if iteration in self._updates and len(self._draws) >= _FEWEST_DRAWS:
+            variances = np.var(self._draws, axis=0)
+            if np.all(variances > 0):
+                centred = np.log(variances) - np.mean(np.log(variances))
+                weight = len(self._draws) / (len(self._draws) + 5.0 * _FEWEST_DRAWS)
+                level = np.mean(np.log(self.mass))
+                self.mass = np.exp(level - weight * centred)
+            self._draws = []

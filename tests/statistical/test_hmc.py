@@ -1,0 +1,95 @@
+"""DPHMC leaves the exact posterior invariant, with noise on the gradients and on the ratio.
+
+Chains start at independent exact posterior draws; after some iterations each coordinate is compared with its
+exact distribution by Kolmogorov-Smirnov. False-alarm rate 1e-6 a comparison. The controls must fail.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import pymc_dp as dp
+from pymc_dp.steps import hmc as hmc_module
+from tests.conftest import NUMBA
+
+FALSE_ALARM = 1e-6
+BOUND = 400.0  # nothing is clipped
+
+
+def banana():
+    reference = dp.models.banana(2, 40, a=1.0, seed=3)
+    # model, draws, step size, leapfrog steps, mass, noise of gradients and ratios, chains, iterations
+    return reference, {"step_size": 0.25, "n_leapfrog": 3}, (1.0, 0.6), 1500, 25
+
+
+def correlated():
+    cov = 0.1 * np.eye(10) + 0.9
+    reference = dp.models.gaussian_mean(10, 50, cov=cov, seed=4)
+    return reference, {"step_size": 0.05, "n_leapfrog": 4}, (4.0, 3.0), 1000, 25
+
+
+def p_values(target, seed, monkeypatch=None):
+    """Smallest p-value over coordinates."""
+    reference, kwargs, (gradient_std, ratio_std_per_distance), chains, iterations = target
+    nm_gradient, nm_ratio = gradient_std / (2 * BOUND), ratio_std_per_distance / (2 * BOUND)
+    total = chains * iterations
+    gradients, ratios = (total * kwargs["n_leapfrog"] + 1) / nm_gradient**2, total / nm_ratio**2
+    epsilon = float(dp.privacy.gaussian.epsilon(math.sqrt(gradients + ratios), 1e-6))
+    with reference.model:
+        step = dp.DPHMC(
+            epsilon=epsilon,
+            delta=1e-6,
+            lipschitz=BOUND,
+            gradient_share=gradients / (gradients + ratios),
+            chains=1,
+            clip_fraction=False,
+            compile_kwargs=NUMBA,
+            **kwargs,
+        )
+    rng = np.random.default_rng(seed)
+    step.setup_chain(rng, 0, total)
+    assert step.plan.parameters["gradient_noise_multiplier"] == pytest.approx(nm_gradient, rel=0.01)
+    ends, accepted = [], 0
+    for start in reference.posterior_draws(chains, rng):
+        step._theta = step._gradient_point = None  # a new chain
+        point = step.records.unravel(start)
+        for _ in range(iterations):
+            point, (stat,) = step.step(point)
+            accepted += stat["accepted"]
+        ends.append(step.records.ravel(point))
+    assert 0.15 < accepted / total < 0.95, accepted / total
+    ends, exact = np.array(ends), reference.posterior_draws(50_000, rng)
+    values = [stats.ks_2samp(ends[:, j], exact[:, j]).pvalue for j in range(exact.shape[1])]
+    # Correlations and energy too: the sum of the coordinates.
+    values.append(stats.ks_2samp(ends.sum(1), exact.sum(1)).pvalue)
+    return min(values)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [banana, correlated], ids=lambda f: f.__name__)
+def test_invariance(target):
+    assert p_values(target(), seed=1) > FALSE_ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("control", ["gradient of the wrong end", "no penalty term", "no kinetic energy"])
+def test_controls_fail(control, monkeypatch):
+    if control == "gradient of the wrong end":
+        run = hmc_module.Trajectories.run
+        kept = {}
+
+        def wrong(self, theta, gradient, momentum, gradient_at):
+            # The gradient of the last trajectory's end, whether or not it was accepted.
+            new, end, last = run(self, theta, kept.get("end", gradient), momentum, gradient_at)
+            kept["end"] = end
+            return new, end, last
+
+        monkeypatch.setattr(hmc_module.Trajectories, "run", wrong)
+    elif control == "no penalty term":
+        right = hmc_module.penalty
+        monkeypatch.setattr(hmc_module, "penalty", lambda r, v, e: right(r, 0.0, e))
+    else:
+        monkeypatch.setattr(hmc_module.Trajectories, "kinetic_energy", lambda self, p: 0.0)
+    assert p_values(banana(), seed=1) < FALSE_ALARM
