@@ -12,6 +12,7 @@ from pymc_dp.privacy.events import (
     EventSet,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
+    PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
     subsampled_penalty,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "FixedScalePenaltyDecisionDpEvent",
     "Guarantee",
     "PenaltyDecisionDpEvent",
+    "PoissonBarkerDecisionDpEvent",
     "PoissonMixtureDpEvent",
     "calibrate",
     "compare_accountants",

@@ -17,12 +17,18 @@ from pymc_dp.privacy.events import (
     EventSet,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
+    PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
 )
 from pymc_dp.privacy.poisson_mixture import largest_multiplicity
 
 _GAUSSIANS = (dp_event.GaussianDpEvent, PenaltyDecisionDpEvent, FixedScalePenaltyDecisionDpEvent)
-_DECISIONS = (PenaltyDecisionDpEvent, FixedScalePenaltyDecisionDpEvent, BoundedRangeDecisionDpEvent)
+_DECISIONS = (
+    PenaltyDecisionDpEvent,
+    FixedScalePenaltyDecisionDpEvent,
+    BoundedRangeDecisionDpEvent,
+    PoissonBarkerDecisionDpEvent,
+)
 # Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
 _GROUP_RATIO = 1.01
 _UNGROUPED = 32

@@ -287,11 +287,11 @@ def _excess(threshold: Threshold, u: np.ndarray, shift: float, alpha: float) -> 
         ratio1, ratio0 = log_p1 - log_q1, log_p0 - log_q0
     with np.errstate(over="ignore"):
         # sum_b q_b (r_b - 1) = 0, so subtracting alpha times it changes nothing but the rounding error.
-        terms = np.exp(log_q1) * _convex(ratio1, alpha) + np.exp(log_q0) * _convex(ratio0, alpha)
+        terms = np.exp(log_q1) * convex_excess(ratio1, alpha) + np.exp(log_q0) * convex_excess(ratio0, alpha)
     return terms
 
 
-def _convex(log_ratio: np.ndarray, alpha: float) -> np.ndarray:
+def convex_excess(log_ratio: np.ndarray, alpha: float) -> np.ndarray:
     """``r^alpha - 1 - alpha (r - 1)`` at r = exp(log_ratio)."""
     return _exp_minus_two_terms(alpha * log_ratio) - alpha * _exp_minus_two_terms(log_ratio)
 

@@ -141,6 +141,27 @@ class PoissonMixtureDpEvent(base.DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class PoissonBarkerDecisionDpEvent(base.DpEvent):
+    """A Barker decision on a TunaMH batch (fast MH): a record enters the log-ratio a Poisson number of times.
+
+    Parameters
+    ----------
+    rate : float
+        lambda / N of TunaMH: expected base number of draws of a record, > 0.
+    clip_bound : float
+        B, in nats of the tempered log-ratio: the record's clipped ratio w lies in [-B, B].
+
+    Notes
+    -----
+    **Privacy.** A record with ratio w adds K t, K ~ Poisson(rate + (B - w) / 2), t = log1p(w / (rate + (B -
+    w) / 2)). Released: the decision alone. docs/proofs/fast_mh, Theorem 5.
+    """
+
+    rate: float = attr.ib(validator=_positive)
+    clip_bound: float = attr.ib(validator=_positive)
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class BarkerMinibatchDpEvent(base.DpEvent):
     """An accept decision of minibatch DP Barker (Heikkilä et al. 2019; Räisä 2021, Algorithm 2).
 
@@ -207,6 +228,7 @@ REGISTRY: dict[str, type[base.DpEvent]] = {
         PenaltyDecisionDpEvent,
         FixedScalePenaltyDecisionDpEvent,
         PoissonMixtureDpEvent,
+        PoissonBarkerDecisionDpEvent,
         BarkerMinibatchDpEvent,
     )
 }

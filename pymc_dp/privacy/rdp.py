@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_dp.privacy import events as ev
 from pymc_dp.privacy.decisions import bounded_range_rdp, penalty_rdp
+from pymc_dp.privacy.poisson_barker import largest_range, poisson_barker_rdp
 from pymc_dp.privacy.poisson_mixture import poisson_mixture_rdp
 
 #: Orders tried: any order gives a valid bound, so the grid (6 per cent steps in alpha - 1) costs at most 0.1
@@ -131,6 +132,11 @@ def event_rdp(event: dp_event.DpEvent, order: float, neighboring_relation: str, 
                 order,
                 substitute=neighboring_relation == "substitute",
             )
+        case ev.PoissonBarkerDecisionDpEvent():
+            substitute = neighboring_relation == "substitute"
+            if not decisions:
+                return order * largest_range(event.rate, event.clip_bound, substitute) ** 2 / 8
+            return poisson_barker_rdp(event.rate, event.clip_bound, order, substitute)
         case ev.BarkerMinibatchDpEvent():
             return barker_minibatch_rdp(event.batch_size, event.dataset_size, order)
         case dp_event.SampledWithoutReplacementDpEvent():

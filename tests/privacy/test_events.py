@@ -21,6 +21,7 @@ ALL = [
     ev.PenaltyDecisionDpEvent(30.0),
     ev.FixedScalePenaltyDecisionDpEvent(1.0, 0.02),
     ev.PoissonMixtureDpEvent(0.01, 0.001, 1.0),
+    ev.PoissonBarkerDecisionDpEvent(0.01, 0.001),
     ev.BarkerMinibatchDpEvent(100, 10_000),
 ]
 
@@ -86,6 +87,8 @@ def test_bad_fields_are_refused_at_construction(bad):
         lambda x: ev.PoissonMixtureDpEvent(x, 1.0, 1.0),
         lambda x: ev.PoissonMixtureDpEvent(1.0, x, 1.0),
         lambda x: ev.PoissonMixtureDpEvent(1.0, 1.0, x),
+        lambda x: ev.PoissonBarkerDecisionDpEvent(x, 1.0),
+        lambda x: ev.PoissonBarkerDecisionDpEvent(1.0, x),
         lambda x: ev.BarkerMinibatchDpEvent(x, 100),
     ):
         with pytest.raises(ValueError):

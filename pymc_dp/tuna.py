@@ -1,0 +1,74 @@
+"""The log-likelihood ratio on a batch of TunaMH, which leaves Metropolis-Hastings exact.
+
+Zhang, Cooper & De Sa (2020).
+"""
+
+import math
+
+import numpy as np
+
+from pymc_dp.clipping import clipped
+from pymc_dp.privacy.multisets import Multisets
+
+# Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
+# order.
+GRID = float(2**20)
+
+
+def largest_term(bound: float, batches: Multisets) -> float:
+    """What one draw of a record adds to the log-ratio, at most: ``2 artanh(b / (2 lambda / N + B))``.
+
+    Parameters
+    ----------
+    bound : float
+        b, in nats; at most ``batches.clip_bound``.
+    batches : Multisets
+
+    Returns
+    -------
+    float
+    """
+    return 2 * math.atanh(bound / batches.spread)
+
+
+def log_ratio(ratios: np.ndarray, bound: float, batches: Multisets, uniforms: np.ndarray) -> float:
+    """Log-likelihood ratio of TunaMH from the drawn records.
+
+    Parameters
+    ----------
+    ratios : ndarray, shape (b,)
+        Tempered log-likelihood ratio of each draw; clipped here.
+    bound : float
+        Clip bound of this move and of its reverse, in nats, > 0; at most ``batches.clip_bound``.
+    batches : Multisets
+        What the records were drawn with.
+    uniforms : ndarray, shape (b,)
+        Uniform draws in [0, 1).
+
+    Returns
+    -------
+    float
+        ``2 sum artanh(w / (2 lambda / N + B))`` over the draws that are kept; one of ratio w is kept with
+        probability ``(lambda / N + (B - w) / 2) / (lambda / N + B)``.
+
+    Raises
+    ------
+    ValueError
+        `bound` is not in (0, B].
+
+    Notes
+    -----
+    Zhang & Zhang 2023, Algorithm 1, with equal c_i: sampling probabilities do not depend on data. With an
+    acceptance probability ``a(l) = exp(l) a(-l)`` the chain is reversible (docs/proofs/fast_mh, Theorem 1).
+
+    **Privacy.** A term is rounded first, and the ratio that the rounded term stands for decides how often it
+    is kept: the identities of the proofs hold for that ratio, which lies in [-bound, bound], and the sum of
+    the terms is exact (docs/proofs/fast_mh, section 6).
+    """
+    if not 0 < bound <= batches.clip_bound:
+        raise ValueError(f"bound must lie in (0, {batches.clip_bound!r}], got {bound!r}.")
+    unit = largest_term(bound, batches) / GRID
+    steps = np.rint(2 * np.arctanh(clipped(ratios, bound) / batches.spread) / unit)
+    rounded = batches.spread * np.tanh(0.5 * unit * steps)
+    kept = uniforms < 1 - (batches.clip_bound + rounded) / (2 * batches.inclusion)
+    return unit * float(np.sum(steps[kept]))
