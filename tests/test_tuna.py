@@ -39,7 +39,7 @@ SETTINGS = [(BATCHES, 0.4), (BATCHES, 0.05), (Multisets(0.011, 0.01), 0.01), (Mu
 @pytest.mark.parametrize(("batches", "bound"), SETTINGS)
 @pytest.mark.parametrize("share", [1.0, -1.0, 0.3, -0.77])
 def test_a_record_enters_so_often_that_the_ratio_is_right(batches, bound, share):
-    """E exp(K t) = exp(w), K Poisson: rate (exp(t) - 1) = w. The rate of the reverse move is exp(t) times this.
+    """E exp(K t) = exp(w), K Poisson: rate (exp(t) - 1) = w. The reverse move has exp(t) times the rate.
 
     w is the ratio up to rounding to 2**-20 of the bound; the second identity, on which reversibility rests,
     holds to the last bits.

@@ -1,0 +1,145 @@
+"""What DP-Fast MH pays: bounds and batches from a budget."""
+
+import math
+
+import pytest
+
+from pymc_dp.errors import BudgetError
+from pymc_dp.privacy import fast_mh, pricing
+from pymc_dp.privacy.events import (
+    BoundedRangeDecisionDpEvent,
+    FixedScalePenaltyDecisionDpEvent,
+    PenaltyDecisionDpEvent,
+    PoissonBarkerDecisionDpEvent,
+    PoissonMixtureDpEvent,
+)
+from pymc_dp.privacy.fast_mh import BarkerTest, PenaltyTest, plan
+from pymc_dp.privacy.plan import Call
+
+TESTS = [BarkerTest(), PenaltyTest(2.38, False), PenaltyTest(2.38, True)]
+RELATIONS = ["substitute", "add_remove"]
+
+
+def call(epsilon=1.0, relation="substitute", draws=2000):
+    return Call(epsilon, 1e-6, relation, chains=1, tune=0, draws=draws)
+
+
+def event_of(found):
+    (event,) = found.iteration[0].counts
+    return event
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("test", TESTS[:2], ids=str)
+@pytest.mark.parametrize("inclusion", [None, 0.05])
+def test_the_budget_is_met_and_used(test, relation, inclusion):
+    found = plan(call(relation=relation), test, n=50_000, d=10, inclusion=inclusion)
+    spent = found.epsilon_at(1e-6)
+    assert 0.999 < spent <= 1.0
+    assert found.running_epsilon()[-1] <= 1.0
+
+
+@pytest.mark.parametrize("test", TESTS, ids=str)
+def test_the_event_is_that_of_the_parameters(test):
+    """A step builds its batches from them."""
+    found = plan(call(), test, n=50_000, d=10)
+    inclusion, bound = found.parameters["inclusion"], found.parameters["clip_bound"]
+    assert found.parameters["batch_size"] == 50_000 * inclusion
+    event = event_of(found)
+    assert (event.rate, event.clip_bound) == (inclusion - bound, bound)
+    if isinstance(test, BarkerTest):
+        assert type(event) is PoissonBarkerDecisionDpEvent
+    else:
+        assert type(event) is PoissonMixtureDpEvent
+        assert event.noise_std == found.parameters["noise_std"] == 2.38
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_full_batch_when_the_batch_would_be_nearly_all(relation):
+    """Small data, or moves that large data would make noisy; by public numbers alone."""
+    sensitivity = 2 if relation == "substitute" else 1
+    for n in (100, 1900, 1_000_000):
+        barker, penalty, constant = (
+            plan(call(relation=relation), test, n=n, d=1 if n > 2000 else 10) for test in TESTS
+        )
+        for found in (barker, penalty, constant):
+            assert "inclusion" not in found.parameters
+            assert 0.999 < found.epsilon_at(1e-6) <= 1.0
+        bound = barker.parameters["clip_bound"]
+        assert event_of(barker).eta == pytest.approx(sensitivity * bound, rel=1e-12)
+        assert type(event_of(barker)) is BoundedRangeDecisionDpEvent
+        bound = penalty.parameters["clip_bound"]
+        assert event_of(penalty).noise_multiplier == pytest.approx(2.38 / (sensitivity * bound))
+        assert type(event_of(penalty)) is PenaltyDecisionDpEvent
+        assert type(event_of(constant)) is FixedScalePenaltyDecisionDpEvent
+        assert constant.parameters["clip_bound"] > bound
+    assert "inclusion" in plan(call(), BarkerTest(), n=2100, d=10).parameters
+
+
+def test_minibatches_cost_next_to_nothing_at_the_default():
+    """The bound is within one per cent of the full batch's; the bounded-range price would be much smaller."""
+    full = pricing.bounded_range(call()).parameters["eta"] / 2
+    for n in (10_000, 50_000):
+        found = plan(call(), BarkerTest(), n=n, d=10).parameters
+        assert 0.99 * full < found["clip_bound"] < full
+        assert found["inclusion"] < 0.25
+
+
+def test_smaller_batches_mean_shorter_moves():
+    bounds = [
+        plan(call(0.3), BarkerTest(), n=10**6, d=10, inclusion=inclusion).parameters["clip_bound"]
+        for inclusion in (1e-4, 1e-3, 1e-1)
+    ]
+    assert bounds == sorted(bounds)
+    assert bounds[0] == pytest.approx(1e-4 * 10 / 11), "the largest x"
+    assert bounds[2] == pytest.approx(pricing.bounded_range(call(0.3)).parameters["eta"] / 2, rel=0.01)
+
+
+@pytest.mark.parametrize("test", TESTS[:2], ids=str)
+def test_a_given_bound_takes_the_smallest_batches_that_fit(test):
+    n = 50_000
+    free = plan(call(), test, n=n, d=10).parameters["clip_bound"]
+    small = plan(call(), test, n=n, d=10, clip_bound=free / 10)
+    assert small.parameters["inclusion"] == fast_mh.default_inclusion(free / 10, n, 10)
+    assert small.epsilon_at(1e-6) < 0.5
+    between = math.sqrt(free * test.full(call()).parameters["clip_bound"])
+    large = plan(call(), test, n=n, d=10, clip_bound=between).parameters
+    assert large["clip_bound"] == between
+    assert large.get("inclusion", 1.0) > fast_mh.default_inclusion(between, n, 10)
+    with pytest.raises(BudgetError, match=r"iterations would fit\. Take clip_bound = "):
+        plan(call(), test, n=n, d=10, clip_bound=2 * free)
+    with pytest.raises(BudgetError, match="Take a larger batch_size"):
+        plan(call(), test, n=n, d=10, clip_bound=free, inclusion=1.2 * free)
+
+
+def test_the_advice_is_right():
+    """The bound that the error names fits."""
+    for test in TESTS[:2]:
+        with pytest.raises(BudgetError) as caught:
+            plan(call(), test, n=50_000, d=10, clip_bound=1.0)
+        named = float(str(caught.value).split("clip_bound = ")[1].split(" ")[0])
+        found = plan(call(), test, n=50_000, d=10, clip_bound=named)
+        assert 0.9 < found.epsilon_at(1e-6) <= 1.0
+
+
+def test_no_lambda_is_refused():
+    for budget in (1.0, math.inf):
+        with pytest.raises(ValueError, match="leaves no lambda"):
+            plan(call(budget), BarkerTest(), n=1000, d=2, inclusion=0.01, clip_bound=0.01)
+
+
+def test_without_privacy_it_is_plain_tunamh():
+    found = plan(call(math.inf), BarkerTest(), n=50_000, d=10)
+    assert not found.is_private
+    assert found.parameters["inclusion"] == 0.1
+    assert 0 < found.parameters["clip_bound"] < 0.1
+    assert plan(call(math.inf), BarkerTest(), n=1000, d=2).parameters == {}
+    wide = plan(call(math.inf), BarkerTest(), n=50_000, d=10, clip_bound=0.2).parameters
+    assert wide == {"clip_bound": 0.2, "batch_size": 20_000, "inclusion": 0.4}
+
+
+@pytest.mark.parametrize("test", TESTS[:2], ids=str)
+def test_nothing_ever_costs_more_than_the_budget(test):
+    for epsilon, draws, n, inclusion in ((0.1, 100, 10**7, 1e-3), (8.0, 20_000, 10**4, 0.3)):
+        found = plan(call(epsilon, draws=draws), test, n=n, d=3, inclusion=inclusion)
+        assert found.epsilon_at(1e-6) <= epsilon
