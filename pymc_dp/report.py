@@ -83,10 +83,11 @@ class PrivacyReport:
             guarantee = f"NONE. THIS RUN IS NOT PRIVATE: {why}"
         rows = [
             ("Guarantee", guarantee),
-            ("Target", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"),
+            ("Budget", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"),
             ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
             ("Neighbouring data", RELATIONS[plan.neighboring_relation].format(unit=unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
+            ("Target", facts["approximation"] or "exact, where nothing is clipped"),
             (
                 "Iterations",
                 f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = "

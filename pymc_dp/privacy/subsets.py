@@ -1,4 +1,4 @@
-"""Batches without replacement: one object draws the batch and states what was sampled."""
+"""Batches without repeats: one object draws the batch and states what was sampled."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ from dp_accounting import dp_event
 
 from pymc_dp.privacy.events import BarkerMinibatchDpEvent, subsampled_penalty
 from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.values import is_number
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,43 @@ class Subsets:
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""
         return BarkerMinibatchDpEvent(self.batch_size, self.dataset_size)
+
+
+@dataclass(frozen=True)
+class PoissonBatches:
+    """Each of `dataset_size` privacy units by itself, with one probability, drawn anew each time.
+
+    Parameters
+    ----------
+    dataset_size : int
+        n; the size of a batch is secret under "add_remove", and never released.
+    sampling_probability : float
+        q, in (0, 1].
+
+    Raises
+    ------
+    ValueError
+        `sampling_probability` is not in that range.
+
+    Notes
+    -----
+    **Privacy.** As for `Subsets`.
+    """
+
+    dataset_size: int
+    sampling_probability: float
+
+    def __post_init__(self) -> None:
+        q = self.sampling_probability
+        if not (is_number(q) and 0 < q <= 1):
+            raise ValueError(f"sampling_probability must lie in (0, 1], got {q!r}.")
+
+    def draw(self, random: PrivacyRandom) -> np.ndarray:
+        """Positions 0..n-1, all different, in no particular order; all of them when q is 1."""
+        size = random.binomial(self.dataset_size, self.sampling_probability)
+        return random.without_replacement(self.dataset_size, size)
+
+    def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
+        """Event of a Gaussian release of a sum over the batch."""
+        release = dp_event.GaussianDpEvent(noise_multiplier)
+        return dp_event.PoissonSampledDpEvent(float(self.sampling_probability), release)

@@ -64,6 +64,8 @@ class DPStep(BlockedStep):
 
     name = "dp_step"
     mechanism = ""
+    # How the chain's law differs from the exact posterior even if nothing is clipped; empty if it does not.
+    approximation = ""
     moves: Moves
     # State of one chain: what it paid for, its noise, where it is, and the private vector of log-likelihoods
     # there.
@@ -215,6 +217,7 @@ class DPStep(BlockedStep):
             "plan": self.plan.to_dict(),
             "step": type(self).__name__,
             "mechanism": self.mechanism,
+            "approximation": self.approximation,
             "is_private": self.is_private,
             "debug_seed_used": self.debug_seed is not None,
             "n": records.n if self.neighboring_relation == "substitute" else None,

@@ -150,6 +150,7 @@ class DPPenaltyMH(DPStep):
             self.ratios = OnAllRecords(self.records, self.tempering, self._sensitivity)
         else:
             self.ratios = OnBatches(self.records, self.tempering, batch_size, self.neighboring_relation)
+            self.approximation = "approximate: the error of a batch is taken for normal, of estimated variance"
         d = self.records.d
         self.moves = RandomWalk(
             proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size

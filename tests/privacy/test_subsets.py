@@ -8,7 +8,7 @@ from scipy import stats
 
 from pymc_dp.privacy import BarkerMinibatchDpEvent
 from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.subsets import Subsets
+from pymc_dp.privacy.subsets import PoissonBatches, Subsets
 
 N, B, BATCHES = 12, 4, 20_000
 
@@ -36,6 +36,34 @@ def test_pairs_are_included_as_without_replacement():
     assert pair_p_value(blocks) < 1e-6
     reused = [batch for batch in batches[::20] for _ in range(20)]  # the same batch for 20 iterations
     assert pair_p_value(reused) < 1e-6
+
+
+def test_poisson_batches_include_each_record_by_itself():
+    """Sizes and pairs at a false-alarm rate of 1e-6; a batch of fixed size fails."""
+    batches, random = PoissonBatches(N, 0.3), PrivacyRandom(debug_seed=1)
+
+    def p_value(drawn):
+        inside = np.zeros((len(drawn), N))
+        for row, batch in zip(inside, drawn, strict=True):
+            row[batch] = 1
+        counts = np.array([inside[:, i] * inside[:, j] for i in range(N) for j in range(i + 1)])
+        exact = np.array([0.3 if i == j else 0.09 for i in range(N) for j in range(i + 1)])
+        sets = np.array(list(itertools.product([0, 1], repeat=N)), dtype=float)
+        weight = np.prod(np.where(sets, 0.3, 0.7), axis=1)
+        products = np.array([sets[:, i] * sets[:, j] for i in range(N) for j in range(i + 1)])
+        covariance = np.cov(products, aweights=weight, bias=True)
+        difference = (counts.mean(1) - exact) * np.sqrt(len(drawn))
+        return stats.chi2.sf(difference @ np.linalg.solve(covariance, difference), len(exact))
+
+    drawn = [batches.draw(random) for _ in range(BATCHES)]
+    assert all(len(set(batch)) == len(batch) for batch in drawn)
+    assert p_value(drawn) > 1e-6
+    assert p_value([Subsets(N, 4).draw(random) for _ in range(BATCHES)]) < 1e-6
+    event = batches.gaussian_event(2.0)
+    assert (event.sampling_probability, event.event.noise_multiplier) == (0.3, 2.0)
+    for bad in (0.0, -0.1, 1.1, np.nan, "1", True):
+        with pytest.raises(ValueError, match="sampling_probability"):
+            PoissonBatches(N, bad)
 
 
 def test_events_are_those_of_the_draw():
