@@ -1,6 +1,7 @@
 """What DP-Fast MH pays: from a call's budget to the bound on a record and the size of the batches."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
@@ -8,8 +9,10 @@ from typing import Any, Protocol
 from dp_accounting import dp_event
 
 from pymc_dp.privacy import pricing
+from pymc_dp.privacy.calibration import calibrate
 from pymc_dp.privacy.events import (
     BoundedRangeDecisionDpEvent,
+    EventSet,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
 )
@@ -26,6 +29,7 @@ SMALLEST_BATCH = 1000
 LARGEST_X = 10.0
 # Share of the records in a batch when there is no privacy to pay for, and so nothing to derive it from.
 NON_PRIVATE_SHARE = 0.1
+_TOLERANCE = 1e-4  # relative, of a bound; never over the budget
 
 
 class Test(Protocol):
@@ -124,10 +128,9 @@ def default_inclusion(clip_bound: float, n: int, d: int) -> float:
     Returns
     -------
     float
-        Large enough that (1) the log-ratio's variance from drawing a batch is at most about 1, averaged over
-        the directions of a move, whatever the records: it is at most the sum of ``w^2`` over ``lambda / N + B
-        / 2``, and a record whose gradient is at most L moves by ``B / sqrt(d)`` in the root mean square; (2)
-        ``x = N B / lambda <= 1``, where batches cost next to nothing in privacy; (3) there are 1,000 records.
+        Large enough that (1) drawing a batch adds a variance of at most about 1 to the log-ratio, in the mean
+        over directions of a short move, whatever the records (docs/proofs/fast_mh, section 7); (2) ``x = N B
+        / lambda <= 1``, where batches cost next to nothing in privacy; (3) there are 1,000 records.
     """
     return max(n * clip_bound**2 / d + 0.5 * clip_bound, 2 * clip_bound, SMALLEST_BATCH / n)
 
@@ -185,10 +188,17 @@ def plan(
 
     if inclusion is not None:
         largest = min(largest, inclusion * LARGEST_X / (1 + LARGEST_X))
-    low = largest
-    while not budget.fits(at(low)):
-        low /= 1.25
-    return at(low if low == largest else budget.solve(at, low, 1.25 * low))
+    low = high = largest
+    while (cost := at(low).epsilon_at(call.delta)) > call.epsilon:
+        low, high = low * max(0.95 * call.epsilon / cost, 0.2), low  # epsilon is about linear in the bound
+    return at(low if low == largest else _solve(at, call, low, high))
+
+
+def _solve(at: Callable[[float], PrivacyPlan], call: Call, low: float, high: float) -> float:
+    def events(value: float) -> EventSet:
+        return at(value).events
+
+    return calibrate(events, call.epsilon, call.delta, low=low, high=high, tolerance=_TOLERANCE)
 
 
 def _on_batches(
@@ -221,7 +231,7 @@ def _at_bound(
             event = test.event(Multisets(inclusion, clip_bound))
             return pricing.fixed(call, event, f"Take a larger batch_size. {advice}")
         if budget.fits(at(FULL_BATCH_FROM)):
-            return at(budget.solve(at, least, FULL_BATCH_FROM))
+            return at(_solve(at, call, least, FULL_BATCH_FROM))
     event = test.full_event(clip_bound, sensitivity(call))
     return pricing.fixed(call, event, advice, clip_bound=clip_bound, **test.parameters())
 

@@ -97,19 +97,20 @@ def test_smaller_batches_mean_shorter_moves():
 
 @pytest.mark.parametrize("test", TESTS[:2], ids=str)
 def test_a_given_bound_takes_the_smallest_batches_that_fit(test):
-    n = 50_000
-    free = plan(call(), test, n=n, d=10).parameters["clip_bound"]
-    small = plan(call(), test, n=n, d=10, clip_bound=free / 10)
-    assert small.parameters["inclusion"] == fast_mh.default_inclusion(free / 10, n, 10)
+    n, d = 300_000, 2000  # so that x = 1 at the default
+    free = plan(call(), test, n=n, d=d).parameters["clip_bound"]
+    small = plan(call(), test, n=n, d=d, clip_bound=free / 10)
+    assert small.parameters["inclusion"] == fast_mh.default_inclusion(free / 10, n, d)
     assert small.epsilon_at(1e-6) < 0.5
-    between = math.sqrt(free * test.full(call()).parameters["clip_bound"])
-    large = plan(call(), test, n=n, d=10, clip_bound=between).parameters
+    most = test.full(call()).parameters["clip_bound"]
+    between = math.sqrt(free * most)
+    large = plan(call(), test, n=n, d=d, clip_bound=between).parameters
     assert large["clip_bound"] == between
-    assert large.get("inclusion", 1.0) > fast_mh.default_inclusion(between, n, 10)
+    assert large.get("inclusion", 1.0) > fast_mh.default_inclusion(between, n, d)
     with pytest.raises(BudgetError, match=r"iterations would fit\. Take clip_bound = "):
-        plan(call(), test, n=n, d=10, clip_bound=2 * free)
+        plan(call(), test, n=n, d=d, clip_bound=2 * most)
     with pytest.raises(BudgetError, match="Take a larger batch_size"):
-        plan(call(), test, n=n, d=10, clip_bound=free, inclusion=1.2 * free)
+        plan(call(), test, n=n, d=d, clip_bound=free, inclusion=1.2 * free)
 
 
 def test_the_advice_is_right():

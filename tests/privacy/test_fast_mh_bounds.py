@@ -4,7 +4,9 @@ No code in common.
 """
 
 import math
+import re
 from functools import cache
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -145,6 +147,27 @@ def test_supremum_over_the_log_odds(rate, bound, order):
     best = grid[np.argmax([both(y) for y in grid])]
     largest = max(both(y) for y in np.linspace(best - 0.3, best + 0.3, 31))
     assert largest <= bound_found <= largest * (1 + 3e-4)
+
+
+def test_table_of_the_price_of_a_minibatch():
+    """docs/proofs/fast_mh, section 3: against the full batch's ``alpha eta^2 / 8``."""
+    page = Path(__file__).parents[2] / "docs" / "proofs" / "fast_mh.md"
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", page.read_text(), re.MULTILINE)
+    assert len(rows) == 6
+    bound, order = 1e-5, 2.0
+    for row in rows:
+        x, squared, replaced, added = (float(cell) for cell in row)
+        rate = bound / x
+        assert (largest_range(rate, bound, True) / (2 * bound)) ** 2 == pytest.approx(squared, abs=6e-3)
+        for stated, substitute, eta in ((replaced, True, 2 * bound), (added, False, bound)):
+            found = poisson_barker_rdp(rate, bound, order, substitute) / (order * eta**2 / 8)
+            assert found == pytest.approx(stated, abs=6e-3)
+
+
+def test_noise_of_variance_one_costs_a_fifth_of_the_acceptance():
+    """docs/proofs/fast_mh, section 7: log-ratios N(-v / 2, v), as the noise of an exact test has."""
+    noise = stats.norm.ppf((np.arange(10_000) + 0.5) / 10_000)
+    assert np.mean(expit(noise - 0.5)) / 0.5 == pytest.approx(0.796, abs=1e-3)
 
 
 def test_a_larger_bound_costs_more_and_more_draws_less():
