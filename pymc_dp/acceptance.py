@@ -24,6 +24,25 @@ def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
     return -exponential < log_ratio - 0.5 * variance
 
 
+def barker(log_ratio: float, first: float, second: float) -> bool:
+    """Barker's test (Barker 1965): accept with probability ``1 / (1 + exp(-log_ratio))``.
+
+    Parameters
+    ----------
+    log_ratio : float
+        ln [posterior(proposal) q(point | proposal) / posterior(point) q(proposal | point)], or what
+        `pymc_dp.tuna` puts in its place.
+    first, second : float
+        Independent standard exponential draws: the logarithm of their quotient is logistic.
+
+    Returns
+    -------
+    bool
+        False for NaN: a move to a point without a density is never made.
+    """
+    return first < math.exp(min(log_ratio, 700.0)) * second
+
+
 def largest_acceptance(noise_std: float) -> float:
     """Acceptance probability between two points of equal density, ``erfc(s / sqrt(8))``."""
     return math.erfc(noise_std / math.sqrt(8.0))

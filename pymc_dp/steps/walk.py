@@ -53,6 +53,7 @@ class RandomWalk:
         self.proposal.move(np.random.default_rng(0), d)  # refuses a scale of the wrong shape now
         self.d, self.initial, self.target_accept, self.adapt = d, step_size, target_accept, adapt
         self.step_size, self.longest = np.nan, np.inf
+        self._shortened = False
 
     @property
     def name(self) -> str:
@@ -72,16 +73,19 @@ class RandomWalk:
     def move(self, rng: np.random.Generator) -> np.ndarray:
         """Displacement, shape (d,)."""
         move = self.step_size * self.proposal.move(rng, self.d)
+        self._shortened = False
         if self.longest < np.inf:
             length = float(np.sqrt(move @ move))
             # A length of at most `longest` in floating point too: a bound L * length must not exceed B.
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
+                self._shortened = True
         return move
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt the step size to a decision; `iteration` counts from 1."""
-        if self.adapt and self.target_accept:
+        # A larger step size would not make a shortened move longer.
+        if self.adapt and self.target_accept and not (self._shortened and accepted):
             self.step_size = adapted(self.step_size, accepted, self.target_accept, iteration)
 
 
