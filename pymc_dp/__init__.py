@@ -7,6 +7,7 @@ from pymc_dp.privacy.composition import compare_accountants
 from pymc_dp.privacy.ledger import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.privacy.pricing import calibrate
+from pymc_dp.remote.shards import Shards
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
 from pymc_dp.sampling import NotPrivateWarning, release, sample
 from pymc_dp.steps.hmc import DPHMC
@@ -28,6 +29,7 @@ __all__ = [
     "PrivacyError",
     "PrivacyPlan",
     "PrivacyReport",
+    "Shards",
     "calibrate",
     "compare_accountants",
     "metrics",

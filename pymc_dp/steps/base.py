@@ -29,6 +29,13 @@ from pymc_dp.versions import versions
 NOISY_RATIO = "noisy_log_ratio"
 
 
+class Data(Protocol):
+    """Records that are not those of the step's model."""
+
+    def records(self, model: pm.Model, **settings: Any) -> Any:
+        """The interface of `RecordModel` on them; `settings` are its arguments."""
+
+
 class Moves(Protocol):
     """How a step proposes."""
 
@@ -67,6 +74,7 @@ class DPStep(BlockedStep):
     # How the chain's law differs from the exact posterior even if nothing is clipped; empty if it does not.
     approximation = ""
     moves: Moves
+    records: Any  # a RecordModel, or its interface on records that are elsewhere
     # State of one chain: what it paid for, its noise, where it is, and the private vector of log-likelihoods
     # there.
     _chain: Any
@@ -97,6 +105,7 @@ class DPStep(BlockedStep):
         tempering: float = 1.0,
         neighboring_relation: str = "substitute",
         privacy_unit: Any = None,
+        data: "Data | None" = None,
         exclude_deterministics: Collection[str] = (),
         clip_fraction: bool = True,
         ledger: Ledger | None = None,
@@ -123,7 +132,7 @@ class DPStep(BlockedStep):
         self._call = CallBudget(chains, neighboring_relation, ledger)
         self.model = model
         self.vars = self._all_free_variables(vars, model)
-        self.records = RecordModel(
+        self.records = (RecordModel if data is None else data.records)(
             model,
             privacy_unit=privacy_unit,
             exclude_deterministics=exclude_deterministics,
@@ -229,6 +238,7 @@ class DPStep(BlockedStep):
             "withheld_dims": records.withheld_dims,
             "excluded_deterministics": self.exclude_deterministics,
             "versions": versions(),
+            **getattr(records, "facts", {}),
         }
 
     # one iteration

@@ -64,6 +64,8 @@ class DPPenaltyMH(DPStep):
     privacy_unit : array_like, shape (n_rows,), optional
         Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is
         for persons.
+    data : Shards, optional
+        Records in several parts, on other machines or in turn; then the rows of the model do not count.
     exclude_deterministics : list of str
         Deterministics that read private rows: they are accepted in the model and never released.
     clip_fraction : bool
@@ -150,7 +152,9 @@ class DPPenaltyMH(DPStep):
             self.ratios = OnAllRecords(self.records, self.tempering, self._sensitivity)
         else:
             self.ratios = OnBatches(self.records, self.tempering, batch_size, self.neighboring_relation)
-            self.approximation = "approximate: the error of a batch is taken for normal, of estimated variance"
+            self.approximation = (
+                "approximate: the error of a batch is taken for normal, of estimated variance"
+            )
         d = self.records.d
         self.moves = RandomWalk(
             proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size

@@ -1,0 +1,1 @@
+"""Records that are not in this process: shards of one data set, and several data owners."""

@@ -1,0 +1,65 @@
+"""How the model of some rows is made, where the rows are."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+
+from pymc_dp.records.model import RecordModel
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A part of the records and the function that makes its model.
+
+    Attributes
+    ----------
+    build : callable
+        ``build(part)`` returns the `pymc.Model` of the rows of a part.
+    part : object
+        What `build` takes: a path, an array, ...; a Dask `Delayed` is computed first, where the model is
+        made.
+    privacy_unit : callable, optional
+        ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,).
+    exclude_deterministics, compile_kwargs
+        As in `RecordModel`.
+    """
+
+    build: Callable[[Any], pm.Model]
+    part: Any
+    privacy_unit: Callable[[Any], Any] | None = None
+    exclude_deterministics: tuple[str, ...] = ()
+    compile_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def pickled(self) -> bytes:
+        """Serialised, functions that were defined in a notebook included."""
+        return cloudpickle.dumps(self)
+
+    def make(self) -> tuple[pm.Model, RecordModel, np.ndarray | None]:
+        """Model of the part, the same seen as records, and the ids of its units."""
+        part = self.part
+        if hasattr(part, "__dask_graph__"):
+            part = part.compute(scheduler="synchronous")
+        # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
+        # become the parent of this one.
+        with ThreadPoolExecutor(1) as thread:
+            model = thread.submit(self.build, part).result()
+        if not isinstance(model, pm.Model):
+            raise TypeError("build(part) must return a pymc.Model")
+        ids = None if self.privacy_unit is None else np.asarray(self.privacy_unit(part))
+        records = RecordModel(
+            model,
+            privacy_unit=ids,
+            exclude_deterministics=self.exclude_deterministics,
+            compile_kwargs=self.compile_kwargs,
+        )
+        return model, records, None if ids is None else np.unique(ids)
+
+
+def load(recipe: Recipe | bytes) -> Recipe:
+    """Undo `Recipe.pickled`."""
+    return cloudpickle.loads(recipe) if isinstance(recipe, bytes) else recipe

@@ -1,0 +1,122 @@
+"""One part of the records, where it is: its model, and its rows at the points in use."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+
+from pymc_dp.records import graph
+from pymc_dp.remote.answers import answer
+from pymc_dp.remote.recipe import Recipe, load
+from pymc_dp.remote.template import check_agreement
+
+# Rows are kept at the current point and at the last proposal.
+KEPT_POINTS = 2
+
+
+class ShardFacts(NamedTuple):
+    """What is known of a shard where the chain runs.
+
+    Attributes
+    ----------
+    n, n_rows : int
+        Privacy units and rows.
+    units : ndarray or None
+        Ids of its privacy units, each once.
+    digest : str
+        Of its data; private.
+    """
+
+    n: int
+    n_rows: int
+    units: np.ndarray | None
+    digest: str
+
+
+class Shard:
+    """Model of a part of the records.
+
+    Every method's result is a function of its arguments and of the part alone: rows at a point are kept only
+    to save time. So a question can be asked again, here or of a copy elsewhere, with the same answer.
+
+    Parameters
+    ----------
+    recipe : Recipe or bytes
+        Pickled for another process.
+
+    Notes
+    -----
+    **Privacy.** Runs where the part is; results are exact, for a caller who adds the noise.
+    """
+
+    def __init__(self, recipe: Recipe | bytes):
+        self._recipe = recipe
+        self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    def answer(self, request: tuple) -> Any:
+        """Result of ``(method, *arguments)``, or a `Failure`."""
+        method, *arguments = request
+        return answer(getattr(self, method), *arguments)
+
+    def open(self, agreement: Mapping[str, Any]) -> ShardFacts:
+        """Make the model, check it, and check that it agrees with the step's.
+
+        Raises
+        ------
+        ModelRefusedError
+        """
+        model, self._records, units = load(self._recipe).make()
+        check_agreement(self._records, agreement)
+        return ShardFacts(self._records.n, self._records.n_rows, units, digest(model))
+
+    def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
+        """Sum of clipped ratios between two points.
+
+        Parameters
+        ----------
+        theta, new : ndarray, shape (d,)
+        clip_bound : float
+
+        Returns
+        -------
+        total, clipped : float
+            As in `SumOfRatios`.
+        """
+        ratios = self._records.full_batch(new, self._rows_at(theta), clip_bound)
+        self._keep(new, ratios.rows)
+        return ratios.total, ratios.clipped
+
+    def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """See `RecordModel.minibatch`; positions are those in this shard."""
+        return self._records.minibatch(theta, units)
+
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """See `RecordModel.ratios`; positions are those in this shard."""
+        return self._records.ratios(theta, new, units)
+
+    def _rows_at(self, theta: np.ndarray) -> np.ndarray:
+        if theta.tobytes() not in self._rows:
+            self._keep(theta, self._records.full_batch.rows(theta))
+        self._rows.move_to_end(theta.tobytes())
+        return self._rows[theta.tobytes()]
+
+    def _keep(self, theta: np.ndarray, rows: np.ndarray) -> None:
+        self._rows[theta.tobytes()] = rows
+        self._rows.move_to_end(theta.tobytes())
+        while len(self._rows) > KEPT_POINTS:
+            self._rows.popitem(last=False)
+
+
+def digest(model: pm.Model) -> str:
+    """Hash of the arrays behind a model's observed variables: tells whether a part is still the same."""
+    observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
+    state = hashlib.blake2b(digest_size=16)
+    for leaf in graph.data_leaves([*model.observed_RVs, *observed]):
+        value = graph.leaf_value(leaf)
+        if isinstance(value, np.ndarray):
+            state.update(f"{value.dtype} {value.shape}".encode())
+            state.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+    return state.hexdigest()

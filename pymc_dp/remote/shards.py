@@ -1,0 +1,281 @@
+"""A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.records.sums import LARGEST_N, SumOfRatios
+from pymc_dp.remote.answers import UnavailableError, value
+from pymc_dp.remote.homes import Here, Home, LostError
+from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.shard import Shard, ShardFacts
+from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# How often a part is loaded again before a run gives up.
+RELOADS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """Records in several parts, on the workers of a Dask cluster or in this process.
+
+    Give it to a step as ``data=``, in the context of a model that `build` makes of a few rows (made up, or of
+    one part): the step takes the parameters and the prior from there, and the records from the parts.
+
+    Parameters
+    ----------
+    build : callable
+        ``build(part)`` returns the `pymc.Model` of a part's rows. It treats each row by itself: nothing that
+        it computes from the rows of a part (a mean, a number of groups) may enter the model.
+    parts : iterable or Dask collection
+        What `build` takes, one a part: paths of files, arrays, ...; or `dask.delayed` objects, or a Dask
+        DataFrame, Bag or Array in partitions along the rows, which are computed on the workers. At least two
+        records each.
+    client : distributed.Client, optional
+        Where the parts go, each to the worker with the fewest. Default: all in this process, one after the
+        other.
+    privacy_unit : callable, optional
+        ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,). All rows of
+        a person are in one part.
+    patience : float
+        Seconds to wait for a worker that takes a part, before the run stops.
+
+    Raises
+    ------
+    ValueError
+        There are no parts, or an array is divided along another axis too.
+
+    Notes
+    -----
+    **Privacy.** The guarantee is that of the same step on one machine: exact integer sums come back, are
+    added exactly, and the noise is added once, in the chain's process (docs/cluster). A part that is lost
+    with its worker is loaded again and asked the same question, before any noise is drawn. Exact sums cross
+    the cluster's network, and whoever may use the cluster may read its memory: the cluster is trusted with
+    the data.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> def build(part):
+    ...     x, y = part
+    ...     with pm.Model() as model:
+    ...         beta = pm.Normal("beta", 0, 2, shape=2)
+    ...         _ = pm.Bernoulli("y", logit_p=x @ beta, observed=y)
+    ...     return model
+    >>> rng = np.random.default_rng(1)
+    >>> parts = [(rng.uniform(-1, 1, (100, 2)) / np.sqrt(2), rng.integers(0, 2, 100)) for _ in range(3)]
+    >>> with build(parts[0]):
+    ...     step = dp.DPPenaltyMH(epsilon=2, delta=1e-6, lipschitz=1, chains=1, data=dp.Shards(build, parts))
+    >>> step.records.n
+    300
+    """
+
+    build: Callable[[Any], pm.Model]
+    parts: Any
+    client: "Client | None" = None
+    privacy_unit: Callable[[Any], Any] | None = None
+    patience: float = 300.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _parts(self.parts))
+
+    def records(
+        self,
+        model: pm.Model,
+        *,
+        privacy_unit: Any = None,
+        exclude_deterministics: Collection[str] = (),
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> "ShardedRecords":
+        """Build and check the model of every part; see `ShardedRecords`."""
+        refuse_privacy_unit(privacy_unit)
+        settings: dict[str, Any] = {
+            "exclude_deterministics": tuple(exclude_deterministics),
+            "compile_kwargs": dict(compile_kwargs or {}),
+        }
+        homes: list[Home] = []
+        for part in self.parts:
+            recipe = Recipe(self.build, part, self.privacy_unit, **settings)
+            if self.client is None:
+                homes.append(Here(Shard(recipe)))
+            else:
+                from pymc_dp.remote.workers import OnWorker
+
+                homes.append(OnWorker(self.client, Shard, recipe.pickled(), patience=self.patience))
+        return ShardedRecords(model, homes, one_process=self.client is not None, **settings)
+
+
+class ShardedRecords(Template):
+    """Records in several parts, with the interface of `RecordModel`.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        See `Template`.
+    homes : list of Home
+        Of a `Shard` each.
+    one_process : bool
+        Whether chains must run in this process.
+    exclude_deterministics, compile_kwargs
+        As in `RecordModel`.
+
+    Attributes
+    ----------
+    n, n_rows : int
+        Privacy units and rows, of all parts.
+    full_batch : SumOverShards
+    facts : dict
+        For the report.
+
+    Raises
+    ------
+    ModelRefusedError
+        The model of a part would leak, differs from the template, or a person has rows in two parts.
+    """
+
+    def __init__(self, model: pm.Model, homes: list[Home], *, one_process: bool, **settings: Any):
+        super().__init__(model, **settings)
+        self._homes, self.one_process, self._process = homes, one_process, os.getpid()
+        facts: list[ShardFacts] = self._ask([("open", self.agreement())] * len(homes))
+        self._digests = [one.digest for one in facts]
+        _no_person_twice([one.units for one in facts if one.units is not None])
+        self.n, self.n_rows = sum(one.n for one in facts), sum(one.n_rows for one in facts)
+        if self.n > LARGEST_N:
+            raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
+        self.unit_of_row = None if facts[0].units is None else "known where the rows are"
+        sizes = {size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows}
+        self.withheld_dims = self.withheld_dims_of(sizes)
+        self.full_batch = SumOverShards(self)
+        self.facts = {"shards": len(homes)}
+        self._first = np.cumsum([0, *(one.n for one in facts)])
+
+    def check_data(self) -> None:
+        """Refuse a process that cannot reach the parts; a part that changed is noticed when it is loaded."""
+        if self.one_process:
+            refuse_other_process(self._process, os.getpid())
+
+    def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
+        """Exact sum over all parts of `Shard.compare`: integers, in any order."""
+        each = self._ask([("compare", theta, new, clip_bound)] * len(self._homes))
+        return sum(total for total, _ in each), sum(clipped for _, clipped in each)
+
+    def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """See `RecordModel.minibatch`; positions run over the parts in their order."""
+        return self._of_units(("minibatch", theta), units)
+
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """See `RecordModel.ratios`; positions run over the parts in their order."""
+        return self._of_units(("ratios", theta, new), units)
+
+    def _of_units(self, question: tuple, units: np.ndarray) -> np.ndarray:
+        units = np.asarray(units, dtype=np.int64)
+        if units.size and (units.min() < 0 or units.max() >= self.n):
+            raise IndexError(f"privacy units are 0..{self.n - 1}")
+        shard_of = np.searchsorted(self._first, units, side="right") - 1
+        wanted = [np.flatnonzero(shard_of == k) for k in range(len(self._homes))]
+        requests = [
+            (*question, units[here] - self._first[k]) if here.size else None for k, here in enumerate(wanted)
+        ]
+        out = np.empty(units.size)
+        for here, values in zip(wanted, self._ask(requests), strict=True):
+            out[here] = values if here.size else 0.0
+        return out
+
+    def _ask(self, requests: Sequence[tuple | None]) -> list[Any]:
+        """Ask every part at once, and wait for all answers."""
+        pending = [r and home.ask(r) for r, home in zip(requests, self._homes, strict=True)]
+        return [w and self._answer(k, w, requests[k]) for k, w in enumerate(pending)]
+
+    def _answer(self, k: int, wait: Callable[[], Any], request: Any) -> Any:
+        """Answer of part `k`, which is loaded again if it was lost: the answer is the same."""
+        for reload in range(RELOADS + 1):
+            try:
+                if reload:
+                    wait = self._asked_again(k, request)
+                return value(wait())
+            except LostError:
+                continue
+        raise UnavailableError(
+            f"Part {k} of the records was lost {RELOADS + 1} times and cannot be had. What the run reserved "
+            "stays spent."
+        )
+
+    def _asked_again(self, k: int, request: Any) -> Callable[[], Any]:
+        self._homes[k].restart()
+        if request[0] != "open":
+            self._same_part(k, value(self._homes[k].ask(("open", self.agreement()))()))
+        return self._homes[k].ask(request)
+
+    def _same_part(self, k: int, facts: ShardFacts) -> None:
+        if facts.digest != self._digests[k]:
+            raise PrivacyError(
+                f"Part {k} of the records was lost, and what was loaded in its place is not the same: the "
+                "chain, and its budget, are about other records. Make a new step."
+            )
+
+
+class SumOverShards:
+    """As `FullBatch`, with points in the place of their rows, which stay where they are.
+
+    Parameters
+    ----------
+    records : ShardedRecords
+    """
+
+    def __init__(self, records: ShardedRecords):
+        self._records = records
+
+    def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
+        """Sum the clipped ratios between `theta` and `old`.
+
+        Parameters
+        ----------
+        theta, old : ndarray, shape (d,)
+        clip_bound : float
+            B > 0, finite.
+
+        Returns
+        -------
+        SumOfRatios
+            Its rows are a copy of `theta`.
+        """
+        total, clipped = self._records.totals(old, theta, clip_bound)
+        return SumOfRatios(total, clipped, theta.copy(), self._records.log_prior(theta))
+
+    def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Stand-in for the rows at a point, and log-prior."""
+        return theta.copy(), self._records.log_prior(theta)
+
+
+def _parts(parts: Any) -> list[Any]:
+    if hasattr(parts, "to_delayed"):
+        if any(blocks > 1 for blocks in getattr(parts, "numblocks", (1,))[1:]):
+            raise ValueError("a Dask array of records is divided into chunks along its first axis only.")
+        parts = parts.to_delayed()
+        if isinstance(parts, np.ndarray):
+            parts = parts.ravel()
+    listed = list(parts)
+    if not listed:
+        raise ValueError("parts must hold at least one part of the records.")
+    return listed
+
+
+def _no_person_twice(units: Sequence[np.ndarray]) -> None:
+    try:
+        twice = bool(units) and np.unique(np.concatenate(units)).size < sum(one.size for one in units)
+    except TypeError:  # ids of several kinds, which cannot be compared
+        twice = True
+    if twice:
+        raise ModelRefusedError(
+            "A person has rows in more than one part.",
+            "the rows of a person are added before they are clipped, which takes all of them in one place.",
+            "divide the records by person.",
+        )

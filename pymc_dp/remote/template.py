@@ -1,0 +1,127 @@
+"""What a step needs of a model and reads no record: parameters, prior, names."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.records.checks import CHECK_MODE
+from pymc_dp.records.model import RecordModel
+
+# Points at which priors are compared, besides the initial point, and how far they may differ: models are
+# compiled where their rows are, perhaps on another processor.
+TRIALS = 8
+TOLERANCE = 1e-9
+
+
+class Template:
+    """The model in whose context a step is made, when its rows are not the records.
+
+    Its rows may be made up, or those of one part; the likelihood that they give is never used.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        As the parts are modelled.
+    exclude_deterministics, compile_kwargs
+        As in `RecordModel`.
+
+    Attributes
+    ----------
+    d : int
+        Number of unconstrained parameters.
+    value_vars : list of Variable
+    shapes : dict of str to tuple
+        Of the value variables.
+    released_variables : list of str
+    """
+
+    one_process: bool = True
+
+    def __init__(
+        self,
+        model: pm.Model,
+        *,
+        exclude_deterministics: Collection[str] = (),
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ):
+        self._records = RecordModel(
+            model, exclude_deterministics=exclude_deterministics, compile_kwargs=compile_kwargs
+        )
+        self._start = self._records.ravel(model.initial_point(0))
+        self._dims = {name: int(size.eval(mode=CHECK_MODE)) for name, size in model.dim_lengths.items()}
+        self.d, self.shapes = self._records.d, self._records.shapes
+        self.value_vars = self._records.value_vars
+        self.released_variables = self._records.released_variables
+
+    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Flat unconstrained vector, shape (d,), of a PyMC point."""
+        return self._records.ravel(point)
+
+    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """PyMC point of a flat vector; a copy."""
+        return self._records.unravel(theta)
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log-prior at `theta`, Jacobians included; reads no record."""
+        return self._records.log_prior(theta)
+
+    def withheld_dims_of(self, sizes: Collection[int]) -> list[str]:
+        """Dimensions as long as there are records in the template, or as one of `sizes`."""
+        of_parts = {name for name, length in self._dims.items() if length in sizes}
+        return sorted(of_parts.union(self._records.withheld_dims))
+
+    def agreement(self) -> dict[str, Any]:
+        """What the model of every part must have in common with the template; JSON-able, and data-free."""
+        rng = np.random.default_rng(0)
+        points = self._start + np.concatenate(
+            [np.zeros((1, self.d)), rng.normal(scale=0.5, size=(TRIALS, self.d))]
+        )
+        return {
+            "variables": {name: list(shape) for name, shape in self.shapes.items()},
+            "released": self.released_variables,
+            "points": points.tolist(),
+            "log_priors": [self.log_prior(point) for point in points],
+        }
+
+
+def check_agreement(records: RecordModel, agreement: Mapping[str, Any]) -> None:
+    """Refuse a part whose model has other parameters or another prior than the template.
+
+    Raises
+    ------
+    ModelRefusedError
+        The message names what differs, and has no values.
+    """
+    variables = {name: list(shape) for name, shape in records.shapes.items()}
+    if variables != agreement["variables"] or records.released_variables != agreement["released"]:
+        raise ModelRefusedError(
+            "The model of a part has other free variables or Deterministics than the step's model.",
+            "the parts are one data set only if they share all parameters.",
+            "make both by the same function; shapes must not depend on which rows are in a part (as the "
+            "number of groups that happen to occur there).",
+        )
+    own = [records.log_prior(np.asarray(point)) for point in agreement["points"]]
+    if not np.allclose(own, agreement["log_priors"], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+        raise ModelRefusedError(
+            "The model of a part has another prior than the step's model.",
+            "a prior that differs from part to part was computed from their rows, which would leak.",
+            "write the prior with constants chosen without the data.",
+        )
+
+
+def refuse_privacy_unit(privacy_unit: Any) -> None:
+    """Refuse ids of rows that are not here."""
+    if privacy_unit is not None:
+        raise ValueError("privacy_unit= belongs where the rows are: a function of a part, given with it.")
+
+
+def refuse_other_process(process: int, current: int) -> None:
+    """Refuse a chain in another process than the one that holds the connections."""
+    if process != current:
+        raise PrivacyError(
+            "Chains on remote records run in the process that opened them, where their connections are: pass "
+            "cores=1 to pm.sample (dp.sample does). What runs in parallel is where the records are."
+        )

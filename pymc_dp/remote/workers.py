@@ -1,0 +1,91 @@
+"""Objects that hold rows, on the workers of a Dask cluster."""
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pymc_dp.remote.answers import UnavailableError
+from pymc_dp.remote.homes import LOOK, LostError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class OnWorker:
+    """An actor: an object that stays in the memory of one Dask worker.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    servant : type
+        Its class, which the workers can import.
+    *arguments : object
+        Of its construction.
+    worker : str, optional
+        Address of the only worker that may have it. Default: whichever has the fewest.
+    patience : float
+        Seconds to wait for a worker that takes it.
+
+    Notes
+    -----
+    **Privacy.** The servant raises nothing (`answer`), so that no exception with values is sent or logged by
+    Dask. Answers go over the cluster's network: see docs/cluster.
+    """
+
+    def __init__(
+        self, client: "Client", servant: type, *arguments: Any, worker: str | None = None, patience: float
+    ):
+        self._client, self._servant, self._arguments = client, servant, arguments
+        self._worker, self.patience = worker, patience
+        self.restart()
+
+    def restart(self) -> None:
+        """Make the servant anew, on a worker that is there."""
+        self._actor: Any = None
+        self._future = self._client.submit(
+            self._servant,
+            *self._arguments,
+            actor=True,
+            key=f"pymc-dp-{uuid.uuid4().hex}",
+            workers=None if self._worker is None else [self._worker],
+        )
+
+    def ask(self, request: Any) -> Callable[[], Any]:
+        """Send a request to the worker."""
+        try:
+            if self._actor is None:
+                self._actor = self._placed()
+            pending = self._actor.answer(request)
+        except UnavailableError:
+            raise
+        except Exception:  # Dask says in many ways that a worker is gone
+            return _lost
+        return lambda: self._wait(pending)
+
+    def _placed(self) -> Any:
+        deadline = time.monotonic() + self.patience
+        while time.monotonic() < deadline:
+            try:
+                return self._future.result(timeout=min(LOOK, self.patience))
+            except TimeoutError:
+                if self._future.done():
+                    break
+        raise UnavailableError(
+            f"No worker took a part of the records within {self.patience:g} seconds. What the run reserved "
+            "stays spent."
+        )
+
+    def _wait(self, pending: Any) -> Any:
+        while True:
+            try:
+                return pending.result(timeout=LOOK)
+            except TimeoutError:
+                if pending.done() or self._future.status != "finished":
+                    raise LostError from None
+            except Exception:
+                raise LostError from None
+
+
+def _lost() -> Any:
+    raise LostError
