@@ -13,6 +13,7 @@ from dp_accounting import dp_event
 
 from pymc_dp.privacy import gaussian, loss_distribution, rdp
 from pymc_dp.privacy.events import (
+    BarkerMinibatchDpEvent,
     BoundedRangeDecisionDpEvent,
     EventSet,
     FixedScalePenaltyDecisionDpEvent,
@@ -28,6 +29,7 @@ _DECISIONS = (
     FixedScalePenaltyDecisionDpEvent,
     BoundedRangeDecisionDpEvent,
     PoissonBarkerDecisionDpEvent,
+    BarkerMinibatchDpEvent,
 )
 # Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
 _GROUP_RATIO = 1.01

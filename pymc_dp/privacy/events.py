@@ -169,11 +169,12 @@ class BarkerMinibatchDpEvent(base.DpEvent):
     ----------
     batch_size, dataset_size : int
         The batch is drawn without replacement; ratios clipped to ``sqrt(batch_size) / (T dataset_size)``;
-        noise variance 2.
+        noise variance 2, less at most the variance of the batch's log-ratio with divisor ``batch_size``.
 
     Notes
     -----
-    **Privacy.** "substitute" only. Renyi bound of Räisä 2021, Theorem 8, for orders below batch_size / 5.
+    **Privacy.** "substitute" only. Released: the decision; docs/proofs/barker, Theorem 4. The noisy log-ratio
+    behind it: Räisä 2021, Theorem 8, for orders below batch_size / 5.
     """
 
     batch_size: int = attr.ib(validator=_count)

@@ -13,6 +13,7 @@ from pymc_dp.privacy import events as ev
 from pymc_dp.privacy.decisions import bounded_range_rdp, penalty_rdp
 from pymc_dp.privacy.poisson_barker import largest_range, poisson_barker_rdp
 from pymc_dp.privacy.poisson_mixture import poisson_mixture_rdp
+from pymc_dp.privacy.subset_barker import subset_barker_rdp
 
 #: Orders tried: any order gives a valid bound, so the grid (6 per cent steps in alpha - 1) costs at most 0.1
 # per cent.
@@ -137,6 +138,11 @@ def event_rdp(event: dp_event.DpEvent, order: float, neighboring_relation: str, 
             if not decisions:
                 return order * largest_range(event.rate, event.clip_bound, substitute) ** 2 / 8
             return poisson_barker_rdp(event.rate, event.clip_bound, order, substitute)
+        case ev.BarkerMinibatchDpEvent() if decisions:
+            return min(
+                subset_barker_rdp(event.batch_size, event.dataset_size, order),
+                barker_minibatch_rdp(event.batch_size, event.dataset_size, order),
+            )
         case ev.BarkerMinibatchDpEvent():
             return barker_minibatch_rdp(event.batch_size, event.dataset_size, order)
         case dp_event.SampledWithoutReplacementDpEvent():
@@ -187,7 +193,7 @@ def barker_minibatch_log_divergence(batch_size: int, order: np.ndarray) -> np.nd
 
 @lru_cache(maxsize=100_000)
 def barker_minibatch_rdp(batch_size: int, dataset_size: int, order: float) -> float:
-    """Minibatch Barker decision, "substitute" (Räisä 2021, Theorem 8)."""
+    """Minibatch Barker: the noisy log-ratio, "substitute" (Räisä 2021, Theorem 8)."""
     return _interpolated(
         batch_size / dataset_size, order, lambda j: barker_minibatch_log_divergence(batch_size, j)
     )
