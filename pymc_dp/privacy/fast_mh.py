@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from dp_accounting import dp_event
 
@@ -32,42 +32,26 @@ NON_PRIVATE_SHARE = 0.1
 _TOLERANCE = 1e-4  # relative, of a bound; never over the budget
 
 
-class Test(Protocol):
-    """An accept test, as the price sees it."""
-
-    def full(self, call: Call) -> PrivacyPlan:
-        """Plan of the full-batch form with the largest "clip_bound" that fits."""
-
-    def full_event(self, clip_bound: float, sensitivity: float) -> dp_event.DpEvent:
-        """What an iteration of the full-batch form releases, at a bound."""
-
-    def event(self, batches: Multisets) -> dp_event.DpEvent:
-        """What an iteration on batches releases."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Public numbers of the test, for the plan."""
-
-
 @dataclass(frozen=True)
 class BarkerTest:
     """Barker's test; no noise is added (docs/proofs/fast_mh, Theorem 5)."""
 
     def full(self, call: Call) -> PrivacyPlan:
-        """Bounded range of the full batch: eta is the sensitivity times the bound."""
+        """Plan of the full-batch form, with the largest "clip_bound" that fits."""
         plan = pricing.bounded_range(call)
         bound = plan.parameters["eta"] / sensitivity(call)
         return replace(plan, parameters={"clip_bound": bound})
 
     def full_event(self, clip_bound: float, sensitivity: float) -> dp_event.DpEvent:
-        """Bounded range."""
+        """What an iteration of the full-batch form releases."""
         return BoundedRangeDecisionDpEvent(sensitivity * clip_bound)
 
     def event(self, batches: Multisets) -> dp_event.DpEvent:
-        """Barker's decision on a batch."""
+        """What an iteration on batches releases."""
         return batches.barker_event()
 
     def parameters(self) -> dict[str, Any]:
-        """None."""
+        """Public numbers of the test, for the plan: none."""
         return {}
 
 
@@ -80,32 +64,36 @@ class PenaltyTest:
     noise_std : float
         Standard deviation of the noise of the longest move, in nats; shorter ones have less.
     constant : bool
-        Whether all moves have one length, so that decisions are cheaper on the full batch.
+        Whether all moves have that bound and noise; decisions are then cheaper on the full batch.
     """
 
     noise_std: float
     constant: bool
 
     def full(self, call: Call) -> PrivacyPlan:
-        """Decision accounting of the noise multiplier."""
+        """Plan of the full-batch form, with the largest "clip_bound" that fits."""
         plan = pricing.penalty(call, clip_fraction=False, noise_std=self.noise_std if self.constant else None)
         bound = self.noise_std / (plan.noise_multiplier * sensitivity(call))
         return replace(plan, parameters={"clip_bound": bound, **self.parameters()})
 
     def full_event(self, clip_bound: float, sensitivity: float) -> dp_event.DpEvent:
-        """Penalty decision."""
+        """What an iteration of the full-batch form releases."""
         shift = sensitivity * clip_bound
         if self.constant:
             return FixedScalePenaltyDecisionDpEvent(self.noise_std, shift)
         return PenaltyDecisionDpEvent(self.noise_std / shift)
 
     def event(self, batches: Multisets) -> dp_event.DpEvent:
-        """Noisy log-ratio of a batch."""
+        """What an iteration on batches releases."""
         return batches.mixture_event(self.noise_std)
 
     def parameters(self) -> dict[str, Any]:
-        """The noise."""
+        """Public numbers of the test, for the plan."""
         return {"noise_std": self.noise_std}
+
+
+#: An accept test, as its price sees it.
+Test = BarkerTest | PenaltyTest
 
 
 def sensitivity(call: Call) -> float:
@@ -156,7 +144,8 @@ def plan(
     d : int
         Number of parameters.
     inclusion : float, optional
-        Expected draws of a record, batch size over n. Default: `default_inclusion`, or all records.
+        Expected draws of a record, batch size over n. Default: `default_inclusion`. From `FULL_BATCH_FROM`
+        on, all records are used.
     clip_bound : float, optional
         B, in nats of the tempered log-ratio. Default: the largest that fits.
 
@@ -179,7 +168,7 @@ def plan(
         return _at_bound(call, test, n, d, inclusion, clip_bound)
     full = test.full(call)
     largest = full.parameters["clip_bound"]
-    if inclusion is None and default_inclusion(largest, n, d) >= FULL_BATCH_FROM:
+    if (default_inclusion(largest, n, d) if inclusion is None else inclusion) >= FULL_BATCH_FROM:
         return full
     budget = pricing.Budget(call)
 
@@ -223,7 +212,7 @@ def _at_bound(
         return _on_batches(budget, test, n, draws, clip_bound)
 
     least = default_inclusion(clip_bound, n, d) if inclusion is None else inclusion
-    if inclusion is not None or least < FULL_BATCH_FROM:
+    if least < FULL_BATCH_FROM:
         cheapest = at(least)
         if budget.fits(cheapest):
             return cheapest
@@ -241,7 +230,7 @@ def _not_private(call: Call, n: int, inclusion: float | None, clip_bound: float 
     share = max(NON_PRIVATE_SHARE, SMALLEST_BATCH / n) if inclusion is None else inclusion
     if inclusion is None and clip_bound is not None:
         share = max(share, 2 * clip_bound)
-    if inclusion is None and share >= FULL_BATCH_FROM:
+    if share >= FULL_BATCH_FROM:
         bound: dict[str, Any] = {} if clip_bound is None else {"clip_bound": clip_bound}
         return not_private(call, "decisions", **bound)
     bound = {"clip_bound": share * LARGEST_X / (1 + LARGEST_X) if clip_bound is None else clip_bound}

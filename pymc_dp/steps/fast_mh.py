@@ -1,0 +1,243 @@
+"""DP-Fast MH: exact minibatch Metropolis-Hastings, with a test whose decisions are private."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.acceptance import barker, penalty
+from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy import fast_mh
+from pymc_dp.privacy.events import EventSet
+from pymc_dp.privacy.multisets import Multisets
+from pymc_dp.privacy.plan import Call, PrivacyPlan, not_private
+from pymc_dp.privacy.values import is_number
+from pymc_dp.proposals import Proposal
+from pymc_dp.steps import published_fast_mh
+from pymc_dp.steps.base import DPStep
+from pymc_dp.steps.batch_ratios import OnAllRecords, OnMultisets, Ratio
+from pymc_dp.steps.tuning import optimal_barker_walk, optimal_walk
+from pymc_dp.steps.walk import RandomWalk, check_walk
+
+TESTS = ("barker", "penalty", "published")
+
+
+class DPFastMH(DPStep):
+    """Differentially private Metropolis-Hastings on minibatches, with the exact posterior as its target.
+
+    Each iteration draws records as TunaMH does (Zhang, Cooper & De Sa 2020), clips their log-likelihood
+    ratios, and accepts by Barker's test, whose own randomness makes the decision private: no noise is added.
+    The stationary distribution is the exact (tempered) posterior when no ratio is clipped, whatever the batch
+    size. Give epsilon, delta and a Lipschitz constant; the longest move and the batch follow.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model (the default); anything less is refused.
+    epsilon, delta : float
+        Guarantee of one whole call of `pymc.sample`: all chains, tuning included. ``epsilon=inf`` gives plain
+        TunaMH, and marks every result as not private.
+    lipschitz : float, optional
+        L: a record's log-likelihood ratio is clipped to ``L * distance moved``, in nats per unit of
+        unconstrained space. Moves longer than the budget allows are shortened. Give this or `clip_bound`.
+    clip_bound : float, optional
+        B: clip to this many nats, whatever the move. Needs a `step_size` at which little is clipped, and does
+        not adapt it; batches are as large as the budget asks for.
+    batch_size : float, optional
+        Expected number of drawn records, ``lambda + n B``. Default: see docs/fast_mh; at least 1,000. From n
+        / 2 on all records are used.
+    test : {"barker", "penalty", "published"}
+        "penalty" adds Gaussian noise to the log-ratio. "published" is Zhang & Zhang's (2023) Algorithm 2,
+        which is not private (docs/fast_mh); it needs `allow_not_private`.
+    noise_std : float, optional
+        For "penalty": standard deviation of the noise of the longest move, in nats. Default: that of the
+        longest expected squared jump, about 2.4.
+    public_n : int, optional
+        For ``neighboring_relation="add_remove"``: about the number of records, from public knowledge.
+    proposal : {"gaussian", "fixed_radius"} or object with ``move(rng, d)``, optional
+        Default: "fixed_radius"; "gaussian" in one dimension.
+    step_size : float, optional
+        Initial multiple of the proposal's scale. Default: the longest move, or a shorter one where the noise
+        of the batch asks for it.
+    target_accept : float, optional
+        Acceptance rate that tuning aims at. Default: that of the longest expected squared jump.
+    adapt_step_size : bool
+        Whether tuning adapts the step size, from accept decisions only (not with `clip_bound`).
+    allow_not_private : bool
+        Confirms ``test="published"``.
+    published : mapping, optional
+        For "published": `base_batch` (lambda), `largest_batch` (K). `epsilon` and `delta` are then the
+        article's, of one iteration, and `lipschitz` may be an array of its c_i, shape (n,).
+    **kwargs
+        `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
+        `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of range: a batch larger than n, one that leaves no lambda, ...
+    ModelRefusedError
+        The model would leak; see `pymc_dp.records.checks`.
+    BudgetError
+        In `cost` and in sampling: the settings do not fit the budget; a chain or call beyond it.
+
+    Notes
+    -----
+    **Privacy.** Event: at each iteration one decision. A record enters the log-ratio a Poisson number of
+    times, of mean at most ``lambda / n + B``, with terms of at most ``log(1 + n B / lambda)``. "barker":
+    `PoissonBarkerDecisionDpEvent`, or a bounded-range decision on all records; "penalty":
+    `PoissonMixtureDpEvent`, or a penalty decision on all records. The object that draws the batch states the
+    event. Released: draws, decisions, data-free stats, among them the *expected* number of drawn records; the
+    number itself would cost more. No clip fraction is released. Assumed: as in `DPPenaltyMH`. Proof:
+    docs/proofs/fast_mh.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.uniform(-1, 1, size=(5000, 2)) / np.sqrt(2)
+    >>> y = rng.random(5000) < 1 / (1 + np.exp(-X @ [1.0, -1.0]))
+    >>> with pm.Model():
+    ...     beta = pm.Normal("beta", 0, 2, shape=2)
+    ...     _ = pm.Bernoulli("y", logit_p=X @ beta, observed=y)
+    ...     step = dp.DPFastMH(epsilon=1.0, delta=1e-6, lipschitz=1.0, chains=1)
+    >>> print(step.cost(draws=2000, tune=500))  # doctest: +ELLIPSIS
+    (1, 1e-06)-differential privacy for the whole call, one record replaced
+    ...
+    """
+
+    name = "dp_fast_mh"
+    moves: RandomWalk
+    _ratio: Ratio
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        epsilon: float,
+        delta: float,
+        lipschitz: Any = None,
+        clip_bound: float | None = None,
+        batch_size: float | None = None,
+        test: str = "barker",
+        noise_std: float | None = None,
+        public_n: int | None = None,
+        proposal: str | Proposal | None = None,
+        step_size: float | None = None,
+        target_accept: float | None = None,
+        adapt_step_size: bool = True,
+        allow_not_private: bool = False,
+        published: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ):
+        check_walk(proposal, step_size, target_accept)
+        if test not in TESTS:
+            raise ValueError(f"test must be one of {', '.join(TESTS)}, got {test!r}.")
+        for name, value in (("batch_size", batch_size), ("noise_std", noise_std), ("public_n", public_n)):
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        if clip_bound is not None and step_size is None:
+            raise ValueError("clip_bound= needs step_size=: moves so short that few records are clipped.")
+        if test == "published":
+            published_fast_mh.confirm(allow_not_private, clip_bound, batch_size)
+        self.test = test
+        self.clip = LipschitzClip(1.0) if test == "published" else as_clip(lipschitz, clip_bound)
+        budget = math.inf if test == "published" else epsilon
+        super().__init__(vars, epsilon=budget, delta=delta, clip_fraction=False, **kwargs)
+        self._n = self._known_n(public_n, batch_size)
+        self._inclusion = None if batch_size is None else batch_size / self._n
+        self._constant = self.tempering * self.clip.constant if isinstance(self.clip, ConstantClip) else None
+        if test == "published":
+            self._ratio = published_fast_mh.Published(
+                self.records, self.tempering, lipschitz, epsilon, delta, **(published or {})
+            )
+        d = self.records.d
+        adapt = adapt_step_size and self._constant is None  # acceptance does not show what is clipped
+        self.moves = RandomWalk(proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt)
+        self._best_noise_std, best = optimal_walk(d, not self.moves.gaussian)
+        self.noise_std = self._best_noise_std if noise_std is None else float(noise_std)
+        # Without privacy the test is Metropolis', and the noise is the batch's own.
+        self._barker = test == "barker" and math.isfinite(self.epsilon)
+        if self._barker:
+            self._best_noise_std, best = optimal_barker_walk(d, not self.moves.gaussian)
+        self.moves.target_accept = self.moves.target_accept or best
+
+    def _known_n(self, public_n: int | None, batch_size: float | None) -> int:
+        if self.neighboring_relation == "add_remove" and public_n is None:
+            raise ValueError(
+                "Under neighboring_relation='add_remove' the number of records is private, and the size of "
+                "a batch refers to one: give public_n=, about as many as there are, from public knowledge."
+            )
+        n = self.records.n if public_n is None else int(public_n)
+        if batch_size is not None and batch_size > n:
+            raise ValueError(f"batch_size = {batch_size:g} is larger than n = {n}; leave it out.")
+        return n
+
+    def _price(self, call: Call) -> PrivacyPlan:
+        if self.test == "published":
+            return not_private(call, "decisions")
+        test: fast_mh.Test = fast_mh.BarkerTest()
+        if self.test == "penalty":
+            test = fast_mh.PenaltyTest(self.noise_std, constant=self._constant is not None)
+        return fast_mh.plan(
+            call, test, n=self._n, d=self.records.d, inclusion=self._inclusion, clip_bound=self._constant
+        )
+
+    def _start(self) -> None:
+        self._bound = self.plan.parameters.get("clip_bound", math.inf)
+        noise_std = self.plan.parameters.get("noise_std", 0.0)
+        if "inclusion" in self.plan.parameters:
+            batches = Multisets(self.plan.parameters["inclusion"], self._bound)
+            event = batches.mixture_event(noise_std) if noise_std else batches.barker_event()
+            if self.plan.is_private and self.plan.iteration != (EventSet(event, self.neighboring_relation),):
+                raise PrivacyError("The batches of this step are not those that were paid for.")
+            self._ratio = OnMultisets(self.records, self.tempering, batches, noise_std)
+        elif self.test != "published":
+            self._ratio = OnAllRecords(self.records, self.tempering, noise_std / self._bound)
+        if isinstance(self.clip, LipschitzClip):
+            self.moves.longest = self._bound / (self.tempering * self.clip.constant)
+        self.step_size = self.moves.initial or self._default_step_size()
+
+    def _default_step_size(self) -> float:
+        if math.isinf(self.moves.longest):
+            return 0.1
+        length = self.moves.longest
+        if isinstance(self._ratio, OnMultisets):
+            # Where the noise of the batch is best, if records were as bad as they may be (docs/fast_mh).
+            middle = self._ratio.batches.spread / 2
+            bound = self._best_noise_std * math.sqrt(middle * self.records.d / self._n)
+            length *= min(1.0, bound / self._bound)
+        return length / self.moves.unit_length
+
+    def _arrive(self, theta: np.ndarray) -> None:
+        self._rows, self._log_prior = self._ratio.at(theta)
+
+    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
+        move = self.moves.move(self.rng)
+        clip_bound = self.clip.bound(move)
+        bound = min(self.tempering * clip_bound, self._bound)
+        new = self._ratio.compare(theta, theta + move, self._rows, bound, self._random)
+        log_ratio = new.ratio + new.log_prior - self._log_prior
+        if self._barker:
+            accepted = barker(log_ratio, self._random.exponential(), self._random.exponential())
+        else:
+            accepted = penalty(log_ratio, new.noise_std**2, self._random.exponential())
+        if accepted:
+            self._theta, self._rows, self._log_prior = theta + move, new.kept, new.log_prior
+        # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
+        size = self.plan.parameters.get("batch_size", math.nan)
+        return accepted, {"noise_std": new.noise_std, "clip_bound": clip_bound, "batch_size": size}
+
+    @property
+    def mechanism(self) -> str:  # type: ignore[override]
+        """What an iteration does, for the report."""
+        if self.test == "published":
+            return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
+        where = "Poisson batches of clipped" if "inclusion" in self.plan.parameters else "sum of clipped"
+        noise = "Gaussian noise, penalty test" if self.test == "penalty" else "no noise, Barker's test"
+        return f"{where} log-likelihood ratios, {noise if math.isfinite(self.epsilon) else 'Metropolis test'}"
+
+    def _clip_name(self) -> str:
+        return "its own c_i x distance moved" if self.test == "published" else str(self.clip)

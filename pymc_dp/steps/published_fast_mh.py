@@ -1,0 +1,122 @@
+"""DP-Fast MH as it was published (Zhang & Zhang 2023, Algorithm 2): not private, for reproducing figures."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.clipping import clipped
+from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
+from pymc_dp.steps.batch_ratios import Difference
+
+
+def confirm(allow_not_private: bool, clip_bound: float | None, batch_size: float | None) -> None:
+    """Refuse to go on without consent, and warn."""
+    if not allow_not_private:
+        raise PrivacyError(
+            "test='published' is not private: where it adds no noise, a rejection can be impossible under "
+            "one data set and not under its neighbour (docs/fast_mh). test='barker' is the private form. To "
+            "reproduce the article's figures on public data, add allow_not_private=True."
+        )
+    if clip_bound is not None or batch_size is not None:
+        raise ValueError(
+            "test='published' takes lipschitz= (its c_i) and published=, no clip_bound or batch_size."
+        )
+    warnings.warn("test='published' is NOT PRIVATE: this run has epsilon = inf.", UserWarning, stacklevel=4)
+
+
+class Published:
+    """Batches of TunaMH or all records, with Gaussian noise unless the sensitivity is small.
+
+    Parameters
+    ----------
+    records : RecordModel
+    tempering : float
+    constants : float or array_like, shape (n,)
+        c_i: bound of record i's ratio, per unit of distance.
+    epsilon, delta : float
+        The article's parameters of one iteration.
+    base_batch : float, optional
+        lambda; default: half of `largest_batch`.
+    largest_batch : int, optional
+        K: from so many draws on, all records are used. Default: ``epsilon C / max c_i`` (Appendix E.1).
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    Differences from the printed algorithm. The variance is subtracted where noise is added only, as the proof
+    of its Theorem 3 has it: subtracting it in the free branch as well would not be reversible. Ratios beyond
+    ``c_i M``, which the article excludes, are clipped.
+
+    **Privacy.** None: where no noise is added, a rejection may be impossible under one data set and not under
+    its neighbour (docs/proofs/fast_mh, section 8); and c_i that depend on the data change how often all
+    others are drawn.
+    """
+
+    def __init__(
+        self,
+        records: RecordModel,
+        tempering: float,
+        constants: Any,
+        epsilon: float,
+        delta: float,
+        base_batch: float | None = None,
+        largest_batch: float | None = None,
+    ):
+        self.records, self.tempering = records, tempering
+        self.constants = np.broadcast_to(np.asarray(constants, dtype=float), records.n)
+        if not (np.all(np.isfinite(self.constants)) and np.all(self.constants > 0)):
+            raise ValueError("lipschitz must be positive and finite: a number, or one for each record.")
+        self.total, self.largest = float(self.constants.sum()), float(self.constants.max())
+        self.most = epsilon * self.total / self.largest if largest_batch is None else float(largest_batch)
+        self.base = self.most / 2 if base_batch is None else float(base_batch)
+        if not (0 < self.base < math.inf and 0 < self.most < math.inf):
+            raise ValueError(f"lambda and K must be positive and finite, got {self.base!r}, {self.most!r}.")
+        self.free = (epsilon * self.total / (6 * self.most * self.largest), epsilon)
+        share = self.most * self.largest / self.total
+        self.noise = (
+            6 * share * math.sqrt(2 * max(math.log(2.5 * share / delta), 0.0)) / epsilon,
+            math.sqrt(2 * math.log(1.25 / delta)) / epsilon,
+        )
+        self._cumulative = np.cumsum(self.constants)
+
+    def at(self, theta: np.ndarray) -> tuple[None, float]:
+        """Nothing, and the log-prior."""
+        return None, self.records.log_prior(theta)
+
+    def compare(
+        self, theta: np.ndarray, new: np.ndarray, kept: None, bound: float, random: PrivacyRandom
+    ) -> Difference:
+        """One iteration of Algorithm 2 up to its test; `bound` is M: tempering times the distance."""
+        drawn = random.poisson(self.base + self.total * bound)
+        full = drawn >= self.most
+        ratio = self._full_batch(theta, new, bound) if full else self._batch(theta, new, bound, drawn, random)
+        sensitivity = 2 * (self.largest * bound if full else math.log1p(self.total * bound / self.base))
+        noise_std = 0.0 if sensitivity <= self.free[full] else self.noise[full] * sensitivity
+        return Difference(ratio + noise_std * random.normal(), noise_std, self.records.log_prior(new), None)
+
+    def _ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray, bound: float) -> np.ndarray:
+        """``U_i(theta) - U_i(theta')`` over ``c_i M``, in [-1, 1]."""
+        ratios = self.tempering * self.records.ratios(theta, new, index)
+        return clipped(ratios / (self.constants[index] * bound), 1.0)
+
+    def _full_batch(self, theta: np.ndarray, new: np.ndarray, bound: float) -> float:
+        index = np.arange(self.records.n)
+        return float(np.sum(self._ratios(theta, new, index, bound) * self.constants * bound))
+
+    def _batch(
+        self, theta: np.ndarray, new: np.ndarray, bound: float, drawn: int, random: PrivacyRandom
+    ) -> float:
+        index = np.searchsorted(self._cumulative, random.uniform(drawn) * self.total, side="right")
+        index = np.minimum(index, self.records.n - 1)
+        ratios = self._ratios(theta, new, index, bound)
+        most = self.total * bound
+        kept = random.uniform(drawn) * (self.base + most) < self.base + 0.5 * most * (1 - ratios)
+        return 2 * float(np.sum(np.arctanh(most * ratios[kept] / (2 * self.base + most))))
