@@ -84,10 +84,5 @@ def compiled_rows(
     theta: Variable, terms: Sequence[Variable], roots: Mapping[Variable, int], n_rows: int, **kwargs: Any
 ) -> Callable[..., np.ndarray]:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
-    stand_ins = {
-        root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
-        for root, axis in roots.items()
-    }
-    first, axis = next((stand_ins[root], axis) for root, axis in roots.items())
-    rows = graph.rows(graph.replace_records(terms, stand_ins, n_rows, first.shape[axis]))
+    stand_ins, rows = graph.rows_of_stand_ins(terms, roots, n_rows)
     return pytensor.function([theta, *stand_ins.values()], rows, on_unused_input="ignore", **kwargs)

@@ -152,6 +152,18 @@ def replace_records(
     return [memo.get(out, out) for out in outputs]
 
 
+def rows_of_stand_ins(
+    terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
+) -> tuple[dict[Variable, Variable], Variable]:
+    """Rows of as many records as one likes: a variable for each record root, and the rows they have."""
+    stand_ins: dict[Variable, Variable] = {
+        root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
+        for root, axis in roots.items()
+    }
+    first, axis = next((stand_ins[root], axis) for root, axis in roots.items())
+    return stand_ins, rows(replace_records(terms, stand_ins, n, first.shape[axis]))
+
+
 @node_rewriter([Elemwise])
 def _switch_inside(fgraph, node):
     """``switch(c, f(a), f(b)) -> f(switch(c, a, b))``: evaluate the expensive `f` once a row."""

@@ -15,6 +15,7 @@ from pytensor.graph.replace import clone_replace
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import checks, graph, verification
 from pymc_dp.records.batches import Batches
+from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.guard import guarded
 from pymc_dp.records.sums import FullBatch
 
@@ -173,6 +174,14 @@ class RecordModel:
     @cached_property
     def _batches(self) -> Batches:
         return Batches(self._theta, self._terms, self._roots, self.n_rows, self.compile_kwargs)
+
+    @cached_property
+    def derivatives(self) -> RecordDerivatives:
+        """Gradients and Hessians of each unit's log-likelihood, in chunks."""
+        rows_of_unit = None if self.unit_of_row is None else self._rows_of_unit
+        return RecordDerivatives(
+            self._theta, self._terms, self._roots, self.n_rows, rows_of_unit, self.compile_kwargs
+        )
 
     @cached_property
     def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,152 @@
+"""Gradients and Hessians of each record's log-likelihood, a chunk of records at a time.
+
+For what is done once or a few times: one pass over the data costs about d (gradients) or d (d + 1) / 2
+(Hessians) evaluations of the log-likelihood. `gradients.py` has the fast clipped sum.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.gradient import pushforward
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
+
+from pymc_dp.records import graph
+from pymc_dp.records.batches import gather
+from pymc_dp.records.guard import guarded
+
+# Rows of a chunk: its derivatives stay in the cache.
+_ROWS = 4096
+
+
+class Derivatives(NamedTuple):
+    """Derivatives of the log-likelihood of some privacy units, at one point. All of it is private.
+
+    Attributes
+    ----------
+    units : slice
+        Which units.
+    gradient : ndarray, shape (k, d)
+    hessian : ndarray, shape (k, d, d), or None
+    """
+
+    units: slice
+    gradient: np.ndarray
+    hessian: np.ndarray | None
+
+
+def along(rows: Variable, theta: Variable, point: Variable, directions: Sequence[Variable]) -> list[Variable]:
+    """Directional derivatives of `rows` at `point`: the first along each prefix of `directions`.
+
+    ``[D_u rows, D_u D_v rows, ...]`` for directions u, v, ...; the graph evaluates them in forward mode.
+    """
+    steps = [pt.scalar(dtype="float64") for _ in directions]
+    moved = point
+    for step, direction in zip(steps, directions, strict=True):
+        moved = moved + step * direction
+    (value,) = clone_replace([rows], {theta: moved})
+    derivatives = []
+    for step in steps:
+        value = cast(Variable, pushforward(value, step, pt.constant(np.float64(1.0))))
+        derivatives.append(value)
+    zeros: dict[Variable, Variable] = {step: pt.constant(np.float64(0.0)) for step in steps}
+    return list(clone_replace(derivatives, zeros))
+
+
+class RecordDerivatives:
+    """Compiled derivatives of any model of the record layer.
+
+    Parameters
+    ----------
+    theta : Variable, vector of length d
+    terms : sequence of Variable
+        Flattened per-record terms (see `graph.flatten`).
+    roots : mapping of Variable to int
+        Data leaves with one entry a record, and the axis of the records.
+    n_rows : int
+    rows_of_unit : tuple of ndarray, or None
+        Rows sorted by unit, and the position of each unit's first; None when each row is a unit.
+    compile_kwargs : mapping
+        Passed to `pytensor.function`.
+    """
+
+    def __init__(
+        self,
+        theta: Variable,
+        terms: Sequence[Variable],
+        roots: Mapping[Variable, int],
+        n_rows: int,
+        rows_of_unit: tuple[np.ndarray, np.ndarray] | None,
+        compile_kwargs: Mapping[str, Any],
+    ):
+        self._roots, self._n_rows, self._rows_of_unit = dict(roots), n_rows, rows_of_unit
+        self.d = theta.type.shape[0]
+        stand_ins, rows = graph.rows_of_stand_ins(terms, roots, n_rows)
+        u, v = (pt.vector(name, shape=(self.d,), dtype="float64") for name in ("u", "v"))
+        point = pt.vector("point", shape=(self.d,), dtype="float64")
+
+        def compiled(directions: list[Variable]) -> Callable[..., np.ndarray]:
+            output = graph.simplify([along(rows, theta, point, directions)[-1]])[0]
+            return pytensor.function(
+                [point, *directions, *stand_ins.values()],
+                output,
+                on_unused_input="ignore",
+                trust_input=True,
+                **compile_kwargs,
+            )
+
+        self._first, self._second = compiled([u]), compiled([u, v])
+
+    def __call__(self, theta: np.ndarray, hessians: bool = False) -> Iterator[Derivatives]:
+        """Go through all privacy units in chunks.
+
+        Parameters
+        ----------
+        theta : ndarray, shape (d,)
+        hessians : bool
+            Whether to compute second derivatives as well.
+
+        Yields
+        ------
+        Derivatives
+            NaN and infinities are left in: what to make of them is for the caller.
+        """
+        basis = np.eye(self.d)
+        for units, parts, first in self._chunks():
+
+            def summed(rows: np.ndarray, first: np.ndarray | None = first) -> np.ndarray:
+                return rows if first is None else np.add.reduceat(rows, first)
+
+            gradient = np.stack([summed(guarded(self._first, theta, e, *parts)) for e in basis], axis=1)
+            hessian = None
+            if hessians:
+                hessian = np.empty((*gradient.shape, self.d))
+                for i in range(self.d):
+                    for j in range(i + 1):
+                        second = summed(guarded(self._second, theta, basis[i], basis[j], *parts))
+                        hessian[:, i, j] = hessian[:, j, i] = second
+            yield Derivatives(units, gradient, hessian)
+
+    def _chunks(self) -> Iterator[tuple[slice, list[np.ndarray], np.ndarray | None]]:
+        if self._rows_of_unit is None:
+            for start in range(0, self._n_rows, _ROWS):
+                stop = min(start + _ROWS, self._n_rows)
+                cut = [
+                    np.ascontiguousarray(
+                        graph.leaf_value(root)[(slice(None),) * axis + (slice(start, stop),)]
+                    )
+                    for root, axis in self._roots.items()
+                ]
+                yield slice(start, stop), cut, None
+            return
+        order, first = self._rows_of_unit
+        unit = 0
+        while unit < first.size - 1:
+            last = max(int(np.searchsorted(first, first[unit] + _ROWS, side="right")) - 1, unit + 1)
+            index = order[first[unit] : first[last]]
+            cut = [gather(graph.leaf_value(root), index, axis) for root, axis in self._roots.items()]
+            yield slice(unit, last), cut, first[unit:last] - first[unit]
+            unit = last

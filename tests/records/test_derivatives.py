@@ -1,0 +1,62 @@
+"""Per-record gradients and Hessians against finite differences of the rows."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_dp.records import derivatives
+from pymc_dp.records.model import RecordModel
+from tests.records.families import families
+
+QUICK = ("logit", "columns", "negbin")
+SLOW = ("hier", "softmax", "mvn", "mixture", "zip_", "studentt", "two_obs", "gamma")
+
+
+def collected(records, theta, hessians=True):
+    parts = list(records.derivatives(theta, hessians))
+    covered = np.concatenate([np.arange(records.n)[p.units] for p in parts])
+    assert np.array_equal(covered, np.arange(records.n)), "each unit once"
+    gradient = np.concatenate([p.gradient for p in parts])
+    return gradient, np.concatenate([p.hessian for p in parts]) if hessians else None
+
+
+def numerical(records, theta, h=1e-4):
+    rows = records.full_batch.rows
+    basis = h * np.eye(records.d)
+
+    def slope(at, e):
+        return (rows(at + e) - rows(at - e)) / (2 * h)
+
+    gradient = np.stack([slope(theta, e) for e in basis], axis=1)
+    second = [[(slope(theta + f, e) - slope(theta - f, e)) / (2 * h) for f in basis] for e in basis]
+    return gradient, np.moveaxis(np.array(second), 2, 0)
+
+
+def check(model, privacy_unit=None, seed=0):
+    records = RecordModel(model, privacy_unit=privacy_unit)
+    theta = records._start + 0.3 * np.random.default_rng(seed).standard_normal(records.d)
+    gradient, hessian = collected(records, theta)
+    expected = numerical(records, theta)
+    np.testing.assert_allclose(gradient, expected[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(hessian, expected[1], rtol=1e-4, atol=2e-5)
+    assert np.any(np.abs(gradient) > 1e-2), "the test sees something"
+    return records, theta, gradient
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_against_finite_differences(name, monkeypatch):
+    monkeypatch.setattr(derivatives, "_ROWS", 16)  # several chunks
+    with pm.Model() as model:
+        families()[name]()
+    check(model)
+
+
+def test_rows_of_a_person_are_added(monkeypatch):
+    monkeypatch.setattr(derivatives, "_ROWS", 7)
+    ids = np.random.default_rng(1).integers(0, 12, 40)
+    with pm.Model() as model:
+        families()["logit"]()
+    _, theta, gradient = check(model, privacy_unit=ids)
+    rows, _ = collected(RecordModel(model), theta, hessians=False)
+    persons = np.unique(ids)
+    np.testing.assert_allclose(gradient, [rows[ids == p].sum(0) for p in persons], rtol=1e-10)
