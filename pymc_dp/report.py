@@ -84,6 +84,7 @@ class PrivacyReport:
         rows = [
             ("Guarantee", guarantee),
             ("Budget", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"),
+            *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
             ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
             ("Neighbouring data", RELATIONS[plan.neighboring_relation].format(unit=unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
@@ -212,6 +213,17 @@ class LedgerReport:
     def _repr_html_(self) -> str:
         compared = compare_accountants(self.ledger.spent(), self.ledger.delta)
         return f"{self.ledger._repr_html_()}{compared._repr_html_()}"
+
+
+def _of_owner(owner: dict[str, Any]) -> str:
+    plan = PrivacyPlan.from_dict(owner["plan"])
+    held = f"n = {owner['n']} (public)" if owner["n"] else "n withheld"
+    return (
+        f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy of its own "
+        f"{'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the coordinator, other owners "
+        f"and readers; {plan.settings()}; clipping at {owner['clip']}; "
+        f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
+    )
 
 
 def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:

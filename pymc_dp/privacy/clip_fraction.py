@@ -46,5 +46,10 @@ def rounded(value: float, std: float) -> float:
     """Round to a grid of 1/16 to 1/32 of the noise: the last bits are not released (Mironov 2012)."""
     if not (std > 0 and math.isfinite(value)):
         return value
-    grid = 2.0 ** math.floor(math.log2(std / 16))
+    grid = rounding_grid(std)
     return float(np.round(value / grid) * grid)
+
+
+def rounding_grid(std: float) -> float:
+    """Width of the grid that `rounded` uses; 0 without noise."""
+    return 2.0 ** math.floor(math.log2(std / 16)) if std > 0 else 0.0

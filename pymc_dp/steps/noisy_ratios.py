@@ -43,6 +43,14 @@ class NoisyRatio(Protocol):
     def price(self, call: Call, *, release: str, clip_fraction: bool, **scale: Any) -> PrivacyPlan:
         """Noise for a call; `scale` as in `pricing.penalty`."""
 
+    def facts(self, plan: PrivacyPlan) -> dict[str, Any]:
+        """More public facts, for the report."""
+        return {}
+
+    def start(self, plan: PrivacyPlan) -> None:
+        """Before a chain's first iteration."""
+        return None
+
     def bound_of_noise(self, noise_std: float, noise_multiplier: float) -> float:
         """Clip bound, in nats, at which the noise has a given standard deviation."""
 
@@ -61,7 +69,7 @@ class NoisyRatio(Protocol):
         """Noisy ratio of `new` against `theta`, each record's clipped at `bound`."""
 
 
-class OnAllRecords:
+class OnAllRecords(NoisyRatio):
     """Exact sum over all records, plus noise (Yıldırım & Ermiş 2019, Algorithm 1).
 
     Parameters
@@ -105,7 +113,7 @@ class OnAllRecords:
         return Comparison(ratios.rows, ratios.log_prior, scale * noisy_sum, scale * noise, ratios.clipped)
 
 
-class OnBatches:
+class OnBatches(NoisyRatio):
     """Batches without replacement, corrected for their own variance (Räisä 2021, section 4.1).
 
     Parameters

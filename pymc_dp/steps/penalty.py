@@ -1,6 +1,7 @@
 """DP penalty: Metropolis-Hastings on a noisy log-ratio (Yıldırım & Ermiş 2019, Räisä 2021)."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.proposals import Proposal
+from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.noisy_ratios import NoisyRatio, OnAllRecords, OnBatches
+from pymc_dp.steps.owners import OnOwners, settings
 from pymc_dp.steps.tuning import optimal_walk
 from pymc_dp.steps.walk import RandomWalk, check_walk
 
@@ -64,6 +67,10 @@ class DPPenaltyMH(DPStep):
     privacy_unit : array_like, shape (n_rows,), optional
         Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is
         for persons.
+    owners : list of Owner, optional
+        Data owners, each with its own (epsilon, delta), clip bound, noise and ledger (Yıldırım & Ermiş 2019,
+        Algorithm 2); `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then theirs. The rows of
+        the model do not count.
     data : Shards, optional
         Records in several parts, on other machines or in turn; then the rows of the model do not count.
     exclude_deterministics : list of str
@@ -126,11 +133,12 @@ class DPPenaltyMH(DPStep):
         self,
         vars: Any = None,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         lipschitz: float | None = None,
         clip_bound: float | None = None,
         batch_size: int | None = None,
+        owners: Sequence[Owner] | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
         target_accept: float | None = None,
@@ -141,6 +149,15 @@ class DPPenaltyMH(DPStep):
         check_walk(proposal, step_size, target_accept)
         if release not in ("decisions", "noisy_ratio"):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
+        epsilon, delta, lipschitz, clip_bound = settings(
+            owners,
+            kwargs,
+            epsilon=epsilon,
+            delta=delta,
+            lipschitz=lipschitz,
+            clip_bound=clip_bound,
+            batch_size=batch_size,
+        )
         self.clip, self.release = as_clip(lipschitz, clip_bound), release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
@@ -148,7 +165,10 @@ class DPPenaltyMH(DPStep):
         if batch_size is not None:
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-        if batch_size is None:
+        if owners is not None:
+            self.ratios = OnOwners(self.records, self.tempering)
+            self.mechanism = f"each data owner adds Gaussian noise: {self.mechanism}"
+        elif batch_size is None:
             self.ratios = OnAllRecords(self.records, self.tempering, self._sensitivity)
         else:
             self.ratios = OnBatches(self.records, self.tempering, batch_size, self.neighboring_relation)
@@ -176,7 +196,12 @@ class DPPenaltyMH(DPStep):
             fixed = {}
         return self.ratios.price(call, release=self.release, clip_fraction=self.clip_fraction, **fixed)
 
+    def facts(self) -> dict[str, Any]:
+        """What a report needs to know; nothing here is computed from private rows."""
+        return super().facts() | self.ratios.facts(self.plan)
+
     def _start(self) -> None:
+        self.ratios.start(self.plan)
         self.step_size = self.moves.initial or self._default_step_size()
         length = self.moves.fixed_length()
         self._bound = (

@@ -1,0 +1,139 @@
+"""A data owner's side: its rows, its noise, its budget. All that it says goes through `answer`, as text."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.clipping import Clip, as_clip
+from pymc_dp.errors import BudgetError, PrivacyError
+from pymc_dp.privacy.clip_fraction import rounded
+from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.pricing import penalty
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.records.sums import GRID
+from pymc_dp.remote.answers import Failure, answer
+from pymc_dp.remote.recipe import Recipe, load
+from pymc_dp.remote.shard import Shard
+
+# Most that one record moves a sum, in units of the clip bound.
+SENSITIVITY = {"substitute": 2.0, "add_remove": 1.0}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an owner allows; public.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Budget of one call.
+    lipschitz, clip_bound : float or None
+        Exactly one of them; as in `DPPenaltyMH`.
+    neighboring_relation : {"substitute", "add_remove"}
+    """
+
+    epsilon: float
+    delta: float
+    lipschitz: float | None
+    clip_bound: float | None
+    neighboring_relation: str
+
+    @property
+    def clip(self) -> Clip:
+        """Bound on a record's ratio."""
+        return as_clip(self.lipschitz, self.clip_bound)
+
+    @property
+    def sensitivity(self) -> float:
+        """Of a sum of clipped ratios, in units of the clip bound."""
+        return SENSITIVITY[self.neighboring_relation]
+
+    def price(self, chains: int, tune: int, draws: int) -> PrivacyPlan:
+        """Noise of the owner's sums: one Gaussian release for each iteration of each chain."""
+        call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
+        return penalty(call, clip_fraction=False, release="noisy_ratio")
+
+
+class DataOwner:
+    """Answers questions about its rows with noisy sums.
+
+    Parameters
+    ----------
+    recipe : Recipe or bytes
+        Pickled for another process.
+    terms : Terms
+    ledger : str, optional
+        Path of a ledger where the owner is; the call is charged to it before anything is released.
+
+    Notes
+    -----
+    **Privacy.** Event: for each iteration one Gaussian release of the sum of clipped ratios between two
+    points, noise multiplier from the owner's own (epsilon, delta) and the length of the call. Points may be
+    chosen by an adversary who has seen all earlier answers (Yıldırım & Ermiş 2019, section 3.2.2): the clip
+    bound follows from the two points, and iterations are counted here. The noise comes from a stream of this
+    process, which nobody can seed. Besides the sums, the number of records (under substitute, where it is
+    public) and the noise multiplier are told. Proof: docs/proofs/penalty.
+    """
+
+    def __init__(self, recipe: Recipe | bytes, terms: Terms, ledger: str | None = None):
+        self._recipe, self._terms, self._ledger_path = recipe, terms, ledger
+        self._plan: PrivacyPlan | None = None
+        self._left = 0
+
+    def answer(self, request: str) -> str:
+        """Answer ``[question, arguments]`` in JSON: ``{"answer": ...}`` or ``{"refused": kind, ...}``."""
+        said = answer(self._reply, request)
+        if not isinstance(said, Failure):
+            return json.dumps({"answer": said})
+        return json.dumps({"refused": type(said.error).__name__, "arguments": _texts(said.error)})
+
+    def _reply(self, request: str) -> Any:
+        question, arguments = json.loads(request)
+        questions: dict[str, Callable[..., Any]]
+        questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
+        if question not in questions:
+            raise PrivacyError("A data owner answers the questions " + ", ".join(questions) + ".")
+        return questions[question](**arguments)
+
+    def _open(self, agreement: dict[str, Any]) -> dict[str, Any]:
+        """Make and check the model; tell n where it is public."""
+        shard = Shard(load(self._recipe))
+        facts = shard.open(agreement)
+        self._shard = shard
+        return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
+
+    def _begin(self, chains: int, tune: int, draws: int) -> dict[str, float]:
+        """Charge a call, once; tell the noise multiplier."""
+        plan = self._terms.price(chains, tune, draws)
+        if self._plan is None:
+            self._ledger = None if self._ledger_path is None else Ledger(self._ledger_path)
+            if self._ledger is not None:
+                self._entry = self._ledger.reserve(plan.events, label="DPPenaltyMH, as one of several owners")
+            self._plan, self._left = plan, plan.iterations
+            self._random = PrivacyRandom()
+        elif plan.events != self._plan.events:
+            raise BudgetError("A data owner's budget is for one call, and another one was asked for.")
+        return {"noise_multiplier": plan.noise_multiplier}
+
+    def _compare(self, point: list[float], proposal: list[float]) -> float:
+        """Noisy sum of clipped ratios, in units of the clip bound."""
+        if self._plan is None or self._left < 1:
+            raise BudgetError("A data owner's budget does not cover another iteration.")
+        self._left -= 1
+        theta, new = np.array(point), np.array(proposal)
+        total, _ = self._shard.compare(theta, new, self._terms.clip.bound(new - theta))
+        noise = self._plan.noise_multiplier * self._terms.sensitivity
+        noisy = total / GRID + noise * self._random.normal()
+        if self._left == 0 and self._ledger is not None:
+            self._ledger.confirm(self._entry)
+        return rounded(noisy, noise)
+
+
+def _texts(error: PrivacyError) -> list[str]:
+    """Arguments to raise the error again from."""
+    what = [getattr(error, name, None) for name in ("what", "why", "fix")]
+    return [text for text in what if text is not None] or [str(error)]

@@ -1,0 +1,234 @@
+"""Several data owners: who they are, and what they are asked."""
+
+import json
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_dp.clipping import as_clip
+from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
+from pymc_dp.privacy.plan import Call
+from pymc_dp.remote.answers import UnavailableError, value
+from pymc_dp.remote.homes import Home, LostError, OwnProcess
+from pymc_dp.remote.owner import DataOwner, Terms
+from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """One of several data owners, who adds noise to what leaves its process.
+
+    Parameters
+    ----------
+    name : str
+        For reports and errors; public.
+    build : callable
+        ``build(part)`` returns the `pymc.Model` of the owner's rows.
+    part : object
+        What `build` takes, as a path that exists where the owner's process runs.
+    epsilon, delta : float
+        Guarantee for the owner's records over one call, against everybody else.
+    lipschitz, clip_bound : float, optional
+        As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two.
+    privacy_unit : callable, optional
+        ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,).
+    ledger : str, optional
+        Path, where the owner's process runs, of an existing ledger; the call is charged to it before anything
+        is released.
+    client : distributed.Client, optional
+        Dask cluster on which the owner's process is a worker. Default: a new process of this machine.
+    worker : str, optional
+        Address of that worker; required with `client`.
+    patience : float
+        Seconds to wait for the worker.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    **Privacy.** See `DataOwner`. The rows are read, and the noise is drawn, in the owner's process; texts
+    with noisy sums leave it. A process is no protection from somebody who can run code in it, as a user of
+    its machine or a client of its Dask cluster can: see docs/owners.
+    """
+
+    name: str
+    build: Callable[[Any], pm.Model]
+    part: Any
+    epsilon: float
+    delta: float
+    lipschitz: float | None = None
+    clip_bound: float | None = None
+    privacy_unit: Callable[[Any], Any] | None = None
+    ledger: str | None = None
+    client: "Client | None" = None
+    worker: str | None = None
+    patience: float = 300.0
+
+    def __post_init__(self) -> None:
+        Call(self.epsilon, self.delta, "substitute", chains=1, tune=0, draws=1)  # checks them
+        as_clip(self.lipschitz, self.clip_bound)
+        if (self.client is None) != (self.worker is None):
+            raise ValueError("client= and worker= belong together: the cluster, and the worker in it.")
+
+    def terms(self, neighboring_relation: str) -> Terms:
+        """What the owner allows."""
+        return Terms(self.epsilon, self.delta, self.lipschitz, self.clip_bound, neighboring_relation)
+
+    def home(self, recipe: Recipe, terms: Terms) -> Home:
+        """Start the owner's process, or its object on a worker."""
+        ledger = None if self.ledger is None else str(self.ledger)
+        if self.client is None:
+            return OwnProcess(partial(DataOwner, recipe.pickled(), terms, ledger))
+        from pymc_dp.remote.workers import OnWorker
+
+        return OnWorker(
+            self.client,
+            DataOwner,
+            recipe.pickled(),
+            terms,
+            ledger,
+            worker=self.worker,
+            patience=self.patience,
+        )
+
+
+class Owners:
+    """All data owners of a run.
+
+    Parameters
+    ----------
+    owners : sequence of Owner
+    neighboring_relation : {"substitute", "add_remove"}
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The largest of the owners': what holds for every record.
+    lipschitz, clip_bound : float or None
+        The largest of the owners'.
+
+    Raises
+    ------
+    ValueError
+        There are none, two have one name, or their clip bounds are of two kinds.
+    """
+
+    def __init__(self, owners: Sequence[Owner], neighboring_relation: str):
+        self.owners = tuple(owners)
+        names = [owner.name for owner in self.owners]
+        if not names or len(set(names)) < len(names):
+            raise ValueError("owners= is a list of dp.Owner with different names.")
+        if len({owner.lipschitz is None for owner in self.owners}) > 1:
+            raise ValueError("All owners give lipschitz=, or all give clip_bound=.")
+        self.terms = [owner.terms(neighboring_relation) for owner in self.owners]
+        self.epsilon = max(owner.epsilon for owner in self.owners)
+        self.delta = max(owner.delta for owner in self.owners)
+        self.lipschitz = max((t.lipschitz for t in self.terms if t.lipschitz is not None), default=None)
+        self.clip_bound = max((t.clip_bound for t in self.terms if t.clip_bound is not None), default=None)
+
+    def records(
+        self,
+        model: pm.Model,
+        *,
+        privacy_unit: Any = None,
+        exclude_deterministics: Collection[str] = (),
+        compile_kwargs: Mapping[str, Any] | None = None,
+    ) -> "RecordsOfOwners":
+        """Start the owners' processes, where their models are built and checked."""
+        refuse_privacy_unit(privacy_unit)
+        settings: dict[str, Any] = {
+            "exclude_deterministics": tuple(exclude_deterministics),
+            "compile_kwargs": dict(compile_kwargs or {}),
+        }
+        homes = [
+            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, **settings), terms)
+            for owner, terms in zip(self.owners, self.terms, strict=True)
+        ]
+        return RecordsOfOwners(model, self, homes, **settings)
+
+
+class RecordsOfOwners(Template):
+    """Parameters and prior here; records with their owners.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        See `Template`.
+    owners : Owners
+    homes : list of Home
+        Of a `DataOwner` each, in the order of the owners.
+    exclude_deterministics, compile_kwargs
+        As in `RecordModel`.
+
+    Attributes
+    ----------
+    owners : Owners
+    sizes : list of int or None
+        Numbers of records (public under substitute).
+    n : int or None
+        Their sum.
+
+    Raises
+    ------
+    PrivacyError
+        An owner refuses, with a message that has no values.
+    """
+
+    def __init__(self, model: pm.Model, owners: Owners, homes: list[Home], **settings: Any):
+        super().__init__(model, **settings)
+        self.owners, self._homes, self._process = owners, homes, os.getpid()
+        self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
+        self.n = None if None in self.sizes else sum(self.sizes)
+        units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
+        self.unit_of_row = "known to the owners" if units else None
+        self.withheld_dims = self.withheld_dims_of([n for n in (*self.sizes, self.n) if n is not None])
+
+    def check_data(self) -> None:
+        """Refuse a process that cannot reach the owners."""
+        refuse_other_process(self._process, os.getpid())
+
+    def ask(self, question: str, **arguments: Any) -> list[Any]:
+        """Ask every owner at once; their answers, in order.
+
+        Raises
+        ------
+        PrivacyError
+            An owner refuses, or its process ended. Nothing is asked twice: what an owner released may be
+            lost, and is spent.
+        """
+        request = json.dumps([question, arguments])
+        waiting = [home.ask(request) for home in self._homes]
+        return [self._answer(owner, wait) for owner, wait in zip(self.owners.owners, waiting, strict=True)]
+
+    def _answer(self, owner: Owner, wait: Callable[[], str]) -> Any:
+        try:
+            said = json.loads(value(wait()))
+        except LostError:
+            raise UnavailableError(
+                f"Owner {owner.name!r}: the process ended, and with it what its budget was left. What was "
+                "reserved stays spent."
+            ) from None
+        if "answer" in said:
+            return said["answer"]
+        kind, (what, *rest) = said["refused"], said["arguments"]
+        what = f"Owner {owner.name!r}: {what}"
+        if kind == "ModelRefusedError":
+            raise ModelRefusedError(what, *rest)
+        raise (BudgetError if kind in ("BudgetError", "PrivacyBudgetExceeded") else PrivacyError)(what)
+
+
+def points(theta: np.ndarray, new: np.ndarray) -> dict[str, list[float]]:
+    """Arguments of the question "compare"."""
+    return {"point": theta.tolist(), "proposal": new.tolist()}
