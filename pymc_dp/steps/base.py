@@ -23,6 +23,7 @@ from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps import progress
+from pymc_dp.steps.moves import Moves
 from pymc_dp.versions import versions
 
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
@@ -36,19 +37,6 @@ class Data(Protocol):
         """The interface of `RecordModel` on them; `settings` are its arguments."""
 
 
-class Moves(Protocol):
-    """How a step proposes."""
-
-    step_size: float
-
-    @property
-    def name(self) -> str:
-        """For the report."""
-
-    def learn(self, accepted: bool, iteration: int) -> None:
-        """Adapt to a decision, during tuning; `iteration` counts from 1."""
-
-
 @dataclass_state
 class DPStepState(StepMethodState):
     """Resumable state of a chain; holds nothing that was computed from data except decisions."""
@@ -57,6 +45,7 @@ class DPStepState(StepMethodState):
     iteration: int
     accepted: int
     step_size: float
+    moves_state: Any
     debug_stream: dict[str, Any] | None
     epsilon: float = field(metadata={"frozen": True})
     delta: float = field(metadata={"frozen": True})
@@ -209,6 +198,7 @@ class DPStep(BlockedStep):
         self._facts = facts.encode(self.facts())
         self._random = PrivacyRandom(self.debug_seed, stream=self._chain.slot)
         self.tune = tune > 0
+        self.moves.begin()
         self._start()
 
     def _forget_chain(self) -> None:
@@ -273,6 +263,7 @@ class DPStep(BlockedStep):
             "is_private": self.is_private,
             facts.STAT: self._facts,
         }
+        self.moves.decided(accepted, self.tune)
         if self.tune:
             self.moves.learn(accepted, self.iteration)
         if self._chain.at_end:
@@ -330,6 +321,15 @@ class DPStep(BlockedStep):
     @step_size.setter
     def step_size(self, value: float) -> None:
         self.moves.step_size = value
+
+    @property
+    def moves_state(self) -> Any:
+        """What the moves remember of the chain's decisions."""
+        return self.moves.state
+
+    @moves_state.setter
+    def moves_state(self, value: Any) -> None:
+        self.moves.state = value
 
     @property
     def debug_stream(self) -> dict[str, Any] | None:

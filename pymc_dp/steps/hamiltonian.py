@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pymc_dp.steps.moves import Moves
 from pymc_dp.steps.tuning import adapted
 
 # Fractions of the tuning phase after which the mass is set from the draws since the last time.
@@ -11,7 +12,7 @@ _MASS_UPDATES = (0.3, 0.5, 0.75)
 _FEWEST_DRAWS = 20
 
 
-class Trajectories:
+class Trajectories(Moves):
     """Leapfrog integration with a diagonal mass.
 
     Parameters

@@ -1,12 +1,17 @@
-"""Random-walk moves of a step: a proposal, its step size, and what tuning does to it."""
+"""Random-walk moves of a step: a proposal, its step sizes, and what tuning does to them."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from pymc_dp.proposals import FixedRadius, GaussianWalk, Proposal, as_proposal
+from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, Proposal, as_proposal
+from pymc_dp.steps.moves import Moves
 from pymc_dp.steps.tuning import adapted
 
 
-class RandomWalk:
+class RandomWalk(Moves):
     """Symmetric moves, no longer than a public bound.
 
     Parameters
@@ -24,8 +29,12 @@ class RandomWalk:
 
     Attributes
     ----------
+    proposal : Proposal
+        This chain's copy: a proposal with a memory learns from the chain's decisions.
     step_size : float
         Current multiple of the proposal's scale.
+    relative : ndarray, shape (parts,)
+        Further multiple of each part that the proposal moves by itself: one number if it moves everything.
     longest : float
         Longer moves are shortened to this length: an odd function of the move, so that it stays symmetric.
 
@@ -49,30 +58,61 @@ class RandomWalk:
         adapt: bool,
     ):
         check_walk(proposal, step_size, target_accept)
-        self.proposal = as_proposal(proposal or ("fixed_radius" if d > 1 else "gaussian"))
-        self.proposal.move(np.random.default_rng(0), d)  # refuses a scale of the wrong shape now
+        given = as_proposal(proposal or ("fixed_radius" if d > 1 else "gaussian"))
+        self._given: Proposal = copy.deepcopy(given)
         self.d, self.initial, self.target_accept, self.adapt = d, step_size, target_accept, adapt
         self.step_size, self.longest = np.nan, np.inf
+        self.begin()
+        self.proposal.move(np.random.default_rng(0), d)  # refuses a scale of the wrong shape now
+        self.begin()
+
+    def begin(self) -> None:
+        """Start from the proposal as it was given: nothing is carried from one chain to another."""
+        self.proposal = copy.deepcopy(self._given)
+        parts = getattr(self.proposal, "parts", None)
+        self.relative = np.ones(parts(self.d) if parts else 1)
+        self._tried = np.zeros(self.relative.size, dtype=int)
+        self._move = np.zeros(self.d)
         self._shortened = False
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """Of the proposal, for a report."""
         return type(self.proposal).__name__
 
     @property
     def gaussian(self) -> bool:
         """Whether the lengths of moves vary like those of a Gaussian vector."""
-        return isinstance(self.proposal, GaussianWalk)
+        return isinstance(self._given, GaussianWalk)
+
+    @property
+    def guided(self) -> bool:
+        """Whether moves keep a direction while they are accepted."""
+        return isinstance(self._given, GuidedWalk)
+
+    @property
+    def unit_length(self) -> float:
+        """Root mean square length of a move of step size 1; of 1,000 public ones."""
+        return self.unit(lambda move: float(np.sqrt(move @ move)))
+
+    def unit(self, bound: Callable[[np.ndarray], float]) -> float:
+        """Root mean square of a function of a move of step size 1; of 1,000 public ones."""
+        rng, proposal = np.random.default_rng(0), copy.deepcopy(self._given)
+        return float(np.sqrt(np.mean([bound(proposal.move(rng, self.d)) ** 2 for _ in range(1000)])))
 
     def fixed_length(self) -> float | None:
         """Length of every move per unit of step size, if that is one number throughout the run."""
-        scalar = isinstance(self.proposal, FixedRadius) and self.proposal.length(self.d)
+        scalar = isinstance(self._given, FixedRadius) and self._given.length(self.d)
         return scalar or None if not self.adapt else None
+
+    @property
+    def _part(self) -> int:
+        return getattr(self.proposal, "part", 0) if self.relative.size > 1 else 0
 
     def move(self, rng: np.random.Generator) -> np.ndarray:
         """Displacement, shape (d,)."""
-        move = self.step_size * self.proposal.move(rng, self.d)
+        unit = self.proposal.move(rng, self.d)
+        move = self.step_size * self.relative[self._part] * unit
         self._shortened = False
         if self.longest < np.inf:
             length = float(np.sqrt(move @ move))
@@ -80,13 +120,36 @@ class RandomWalk:
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
                 self._shortened = True
+        self._move = move
         return move
 
+    def decided(self, accepted: bool, tune: bool) -> None:
+        """Tell the proposal what became of its last move."""
+        told = getattr(self.proposal, "decided", None)
+        if told is not None:
+            told(self._move, accepted, tune)
+
     def learn(self, accepted: bool, iteration: int) -> None:
-        """Adapt the step size to a decision; `iteration` counts from 1."""
+        """Adapt the step sizes to a decision; `iteration` counts from 1."""
         # A larger step size would not make a shortened move longer.
-        if self.adapt and self.target_accept and not (self._shortened and accepted):
-            self.step_size = adapted(self.step_size, accepted, self.target_accept, iteration)
+        if not self.adapt or not self.target_accept or (self._shortened and accepted):
+            return
+        self.step_size = adapted(self.step_size, accepted, self.target_accept, iteration)
+        if self.relative.size > 1:
+            part = self._part
+            self._tried[part] += 1
+            self.relative[part] = adapted(
+                self.relative[part], accepted, self.target_accept, int(self._tried[part])
+            )
+
+    @property
+    def state(self) -> Any:
+        """The proposal with its memory, and the relative step sizes; a copy."""
+        return copy.deepcopy((self.proposal, self.relative, self._tried))
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self.proposal, self.relative, self._tried = copy.deepcopy(value)
 
 
 def check_walk(proposal: str | Proposal | None, step_size: float | None, target_accept: float | None) -> None:

@@ -1,15 +1,8 @@
-"""Proposal distributions: symmetric, and never dependent on private data."""
+"""Moves of all components together."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-
-
-class Proposal(Protocol):
-    """A symmetric random move."""
-
-    def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
-        """Displacement, shape (d,), for step size 1."""
 
 
 def _transform(scale: Any) -> np.ndarray:
@@ -91,22 +84,3 @@ class FixedRadius(_Scaled):
             )
         z = rng.standard_normal(d)
         return self._scaled(z * np.sqrt(d / (z @ z)))
-
-
-PROPOSALS: dict[str, type[GaussianWalk] | type[FixedRadius]] = {
-    "gaussian": GaussianWalk,
-    "fixed_radius": FixedRadius,
-}
-
-
-def as_proposal(proposal: "str | Proposal") -> Proposal:
-    """Look a proposal up by name, or pass an object with a `move` through."""
-    if isinstance(proposal, str):
-        if proposal not in PROPOSALS:
-            raise ValueError(f"unknown proposal {proposal!r}; known: {', '.join(sorted(PROPOSALS))}.")
-        return PROPOSALS[proposal]()
-    if not callable(getattr(proposal, "move", None)):
-        raise ValueError(
-            f"a proposal is one of {', '.join(sorted(PROPOSALS))} or an object with move(rng, d)."
-        )
-    return proposal

@@ -1,0 +1,92 @@
+"""Moves of one component at a time."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.proposals.parts import Lengths, Scan
+
+
+class OneAtATime:
+    """Move one component, up or down (Räisä 2021, section 3.1, after Yıldırım & Ermiş 2019).
+
+    A record's log-likelihood changes by at most ``L_j`` times the length of a move of component j, ``L_j`` a
+    bound on its j-th partial derivative alone: less noise than a move of all components needs, and so longer
+    steps. Give the ``L_j`` as ``lipschitz=[...]``, or their largest as a number.
+
+    Parameters
+    ----------
+    scale : float or array_like of shape (d,), optional
+        Length of a move of each component with step size 1, in unconstrained space. Tuning gives each
+        component a step size of its own.
+    spread : float, optional
+        Lengths are uniform between ``1 - spread`` and ``1 + spread`` times the scale, in (0, 1]: moves of one
+        length would never leave a lattice.
+    scan : {"random", "systematic"}, optional
+        Whether the component is picked at random, or all take turns.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    **Privacy.** Reads no data; the moves use PyMC's generator.
+    """
+
+    def __init__(self, scale: Any = 1.0, *, spread: float = 0.2, scan: str = "random"):
+        self._lengths, self._scan = Lengths(scale, spread), Scan(scan)
+
+    @property
+    def part(self) -> int:
+        """Component of the last move."""
+        return self._scan.part
+
+    def parts(self, d: int) -> int:
+        """Number of components that are moved by themselves."""
+        self._lengths.check(d)
+        return d
+
+    def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
+        """Displacement, shape (d,), for step size 1: one entry is not zero."""
+        j = self._scan.next(rng, self.parts(d))
+        move = np.zeros(d)
+        move[j] = self._sign(rng, j, d) * self._lengths.factor(rng) * self._lengths.scale(j)
+        return move
+
+    def _sign(self, rng: np.random.Generator, j: int, d: int) -> float:
+        return 1.0 if rng.random() < 0.5 else -1.0
+
+
+class GuidedWalk(OneAtATime):
+    """Guided random walk: each component keeps its direction until a move is rejected (Gustafson 1998).
+
+    After an accepted move the component's direction is kept, after a rejected one it is turned. The chain on
+    parameters and directions together is not reversible, but has the right stationary law
+    (docs/proofs/penalty). Far from the bulk most moves of a plain walk go the wrong way and are rejected; a
+    guided one turns once and keeps going. Where noise dominates, it diffuses faster as well (docs/penalty).
+
+    Parameters
+    ----------
+    scale, spread, scan
+        As in `OneAtATime`.
+
+    Notes
+    -----
+    **Privacy.** Reads no data. The directions are functions of released decisions and of PyMC's generator.
+    """
+
+    def __init__(self, scale: Any = 1.0, *, spread: float = 0.2, scan: str = "random"):
+        super().__init__(scale, spread=spread, scan=scan)
+        self._directions: np.ndarray | None = None
+
+    def _sign(self, rng: np.random.Generator, j: int, d: int) -> float:
+        if self._directions is None:
+            self._directions = rng.choice([-1.0, 1.0], size=d)
+        return self._directions[j]
+
+    def decided(self, move: np.ndarray, accepted: bool, tune: bool) -> None:
+        """Turn the component's direction after a rejection."""
+        if not accepted and self._directions is not None:
+            self._directions[self.part] *= -1.0
