@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,12 @@ from pymc_dp.privacy.values import check_target
 _TOLERANCE = 1e-5
 _ITERATIONS = 60
 _MOST_ITERATIONS = 10**9
+# With more noise scales than this, composing them is slow enough to search with a coarser bound first.
 _MANY = 8
+_SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
+_COARSE_TOLERANCE = 1e-3
+# Corrections of its result aim so far below the budget.
+_MARGIN, _CORRECTIONS = 1e-4, 3
 
 
 def calibrate(
@@ -44,7 +50,7 @@ def calibrate(
         Range of the parameter, positive; the budget must be met at one end. When it is met at both, the end
         that costs more is returned.
     tolerance : float
-        Relative, of the parameter.
+        Relative, of the parameter; with many sampled noise scales, a few in ten thousand of epsilon.
 
     Returns
     -------
@@ -61,33 +67,67 @@ def calibrate(
     if not 0 < low < high < math.inf:
         raise ValueError(f"0 < low < high is needed, got {low!r} and {high!r}.")
 
-    def cost(parameter: float) -> float:
-        return compose(make_events(parameter), neighboring_relation).epsilon(delta)
+    def cost(parameter: float, coarse: bool = False) -> float:
+        return _cost(EventSet(make_events(parameter), neighboring_relation), delta, coarse)
 
+    @cache
     def quick(parameter: float) -> float:
-        events = EventSet(make_events(parameter), neighboring_relation)
-        try:
-            return privacy_loss_distribution(events, coarse=True).epsilon(delta)
-        except NotApplicableError:
-            return compose(events).epsilon(delta)
+        return cost(parameter, coarse=True)
 
     if not _many_sampled(EventSet(make_events(high), neighboring_relation)):
         return _within(cost, epsilon, delta, low, high, tolerance)
-    # Composing many different sampled releases takes seconds: search with a coarser bound, then correct it.
-    first = _within(quick, epsilon, delta, low, high, tolerance)
-    spent = cost(first)
-    if 0 < spent < epsilon:
-        target = quick(first) * epsilon / spent
-        for margin in (5e-4, 3e-3):  # the ratio of the two bounds drifts a little
-            better = _within(quick, target * (1 - margin), delta, low, high, tolerance)
-            if spent < cost(better) <= epsilon:
-                return better
-    return first
+    # Search with a coarser bound, which is met for certain, then correct its few per cent.
+    if min(quick(low), quick(high)) > epsilon:  # the budget is met by those few per cent, or not at all
+        return _within(cost, epsilon, delta, low, high, _MARGIN)
+    first = _within(quick, epsilon, delta, low, high, max(tolerance, _COARSE_TOLERANCE))
+    return _corrected(cost, quick, epsilon, first, low, high)
+
+
+def _cost(events: EventSet, delta: float, coarse: bool = False) -> float:
+    """Epsilon; of sampled Gaussians from their loss distribution alone, the best accountant of them."""
+    if any(isinstance(event, _SAMPLED) for event in events.counts) and all(
+        isinstance(event, (*_SAMPLED, dp_event.GaussianDpEvent)) for event in events.counts
+    ):
+        try:
+            value = privacy_loss_distribution(events, coarse).epsilon(delta)
+        except NotApplicableError:
+            value = math.inf
+        if value < math.inf:
+            return value
+    return compose(events).epsilon(delta)
 
 
 def _many_sampled(events: EventSet) -> bool:
-    sampled = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
-    return sum(isinstance(event, sampled) for event in events.counts) > _MANY
+    return sum(isinstance(event, _SAMPLED) for event in events.counts) > _MANY
+
+
+def _corrected(
+    cost: Callable[[float], float],
+    quick: Callable[[float], float],
+    epsilon: float,
+    first: float,
+    low: float,
+    high: float,
+) -> float:
+    """A parameter near `first` that spends what the coarse bound left; `first` itself if none is found."""
+    spent = cost(first)
+    away = first * 1.02 if first * 1.02 <= high else first / 1.02
+    at_first, at_away = quick(first), quick(away)
+    if not (0 < spent < epsilon and 0 < at_first != at_away > 0):
+        return first
+    slope = math.log(at_away / at_first) / math.log(away / first)
+    good, near, value = first, first, spent
+    for _ in range(_CORRECTIONS):
+        step = math.log(epsilon * (1 - _MARGIN) / value) / slope
+        last, last_value = near, value
+        near = min(max(near * math.exp(step), low), high)
+        value = cost(near)
+        if spent < value <= epsilon:
+            good, spent = near, value
+        if epsilon * (1 - 3 * _MARGIN) <= value <= epsilon or near == last or value == last_value:
+            break
+        slope = math.log(value / last_value) / math.log(near / last)
+    return good
 
 
 def _within(

@@ -3,132 +3,50 @@
 Each mechanism's trade-off curve is known exactly (or bounded); it is replaced by the curve through its
 values on a grid of losses with straight lines between (in exp(epsilon)), which lies above it and belongs to
 a discrete pair of distributions (Doroshenko et al. 2022). What is cut off at the ends, wrapped around and
-rounded is added to delta.
+rounded is added to delta. Of many noise scales only a few are put on a grid: the others are mixtures of
+these (docs/proofs/sampled_gaussians).
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from dp_accounting import dp_event
 from scipy.fft import irfft, next_fast_len, rfft
 
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.events import FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
+from pymc_dp.privacy.events import EventSet
+from pymc_dp.privacy.sampled_gaussian import Mixture, SampledGaussian, mixtures, sampled_gaussians
 
-# Probability, over the whole composition, of what is cut off at the ends.
-_TAIL = 1e-15
-# Discretization adds at most this share of the variance of the loss.
-_VARIANCE_SHARE = 2e-4
-# Mechanisms whose loss differs by less than this ratio share the noise of the least noisy of them.
-_GROUP_RATIO = 1.012
-_UNGROUPED = 256
-# The same for a first look, at a tenth of the cost.
-_VARIANCE_SHARE_COARSE, _GROUP_RATIO_COARSE, _UNGROUPED_COARSE = 5e-3, 1.08, 8
-_NEGLIGIBLE = 1e-30
-_LARGEST_GRID = 2**18
-_LARGEST_MU = 20.0
-_EPS = np.finfo(float).eps
+__all__ = ["LossDistribution", "SampledGaussian", "running_epsilon", "sampled_gaussians"]
 
 
 @dataclass(frozen=True)
-class SampledGaussian:
-    """A Gaussian release on a random part of the records.
-
-    Parameters
-    ----------
-    probability : float
-        Inclusion probability of a record.
-    mu : float
-        Sensitivity over noise standard deviation, of the release without sampling.
-    kind : {"poisson add_remove", "poisson substitute", "fixed substitute"}
-    """
-
-    probability: float
-    mu: float
-    kind: str
-
-    @property
-    def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss; only steers grids, never a bound."""
-        return min(self.probability * math.sqrt(math.expm1(min(self.mu**2, 500.0))), self.mu)
-
-    def log_profiles(self, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of delta at epsilon > 0 for record present / absent, and for absent / present.
-
-        Poisson, add/remove: exact. "substitute": advanced joint convexity (Balle, Barthe & Gaboardi 2018,
-        Theorem 2), an upper bound. See docs/accounting.
-        """
-        q = self.probability
-        inner = np.log1p(np.expm1(epsilon) / q)
-        log_q = math.log(q)
-        one = log_q + gaussian.log_delta(self.mu, inner)
-        if self.kind == "fixed substitute":
-            return one, one
-        if self.kind == "poisson substitute":
-            # Removing a record is half a replacement; the weights are 1 - beta and beta = exp(epsilon -
-            # inner).
-            removed = log_q + gaussian.log_delta(self.mu / 2, inner)
-            beta = np.exp(epsilon - inner)
-            with np.errstate(divide="ignore"):
-                both = np.logaddexp(np.log1p(-np.minimum(beta, 1.0)) + removed, np.log(beta) + one)
-            return both, both
-        rest = 1 - (1 - q) * np.exp(epsilon)
-        possible = rest > 0
-        rest = np.where(possible, rest, 1.0)
-        gap = epsilon + log_q - np.log(rest)
-        absent = np.where(possible, np.log(rest) + gaussian.log_delta(self.mu, np.maximum(gap, 0.0)), -np.inf)
-        return one, absent
+class _Accuracy:
+    variance_share: float  # discretization adds at most this share of the variance of the loss
+    node_ratio: float  # of the losses of neighbours among the noise scales that are put on a grid
+    most_mixtures: int  # with more noise scales than this, shares are rounded up
+    levels: int  # to multiples of 1 / levels
 
 
-def sampled_gaussians(
-    counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str
-) -> dict[SampledGaussian, int] | None:
-    """The events as sampled Gaussians; None if one of them is not.
+_FINE = _Accuracy(2e-4, 1.03, 512, 8)
+# Along a run, many times over.
+_ALONG = _Accuracy(1e-3, 1.06, 256, 8)
+# For a first look, at a tenth of the cost.
+_COARSE = _Accuracy(5e-3, 1.2, 8, 4)
 
-    Full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
-    """
-    found: dict[SampledGaussian, int] = defaultdict(int)
-    squared = 0.0
-    for event, count in counts.items():
-        match event:
-            case dp_event.GaussianDpEvent() | PenaltyDecisionDpEvent() | FixedScalePenaltyDecisionDpEvent():
-                if event.noise_multiplier == 0:
-                    return None
-                squared += count / event.noise_multiplier**2
-            case dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise)):
-                kind = f"poisson {neighboring_relation}"
-            case dp_event.SampledWithoutReplacementDpEvent(size, batch, dp_event.GaussianDpEvent(noise)):
-                probability, kind = batch / size, "fixed substitute"
-            case _:
-                return None
-        if isinstance(event, dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent):
-            if noise == 0:
-                return None
-            if probability == 1:
-                squared += count / noise**2
-            elif probability > 0 and math.isfinite(noise):
-                found[SampledGaussian(probability, 1 / noise, kind)] += count
-    if squared > 0:
-        found[SampledGaussian(1.0, math.sqrt(squared), "fixed substitute")] += 1
-    return dict(found)
-
-
-def grouped(mechanisms: Mapping[SampledGaussian, int], coarse: bool = False) -> dict[SampledGaussian, int]:
-    """Fewer mechanisms: neighbours in noise share the largest mu among them, which costs more, never less."""
-    if len(mechanisms) <= (_UNGROUPED_COARSE if coarse else _UNGROUPED):
-        return dict(mechanisms)
-    ratio = _GROUP_RATIO_COARSE if coarse else _GROUP_RATIO
-    result: dict[SampledGaussian, int] = defaultdict(int)
-    leader: SampledGaussian | None = None
-    for one in sorted(mechanisms, key=lambda m: (m.kind, m.probability, -m.mu)):
-        same = leader is not None and (leader.kind, leader.probability) == (one.kind, one.probability)
-        if leader is None or not same or leader.spread > ratio * one.spread:
-            leader = one
-        result[leader] += mechanisms[one]
-    return dict(result)
+# Probability, over the whole composition, of what is cut off at the ends.
+_TAIL = 1e-15
+_NEGLIGIBLE = 1e-30
+_LARGEST_GRID = 2**18
+_LARGEST_MU = 20.0
+# No grid goes further; so many candidates for its end are tried.
+_LARGEST_LOSS = 600.0
+_CANDIDATES = 100
+# Points along a run, spread evenly and in ratio.
+_POINTS = 40
+_EPS = np.finfo(float).eps
 
 
 @dataclass(frozen=True)
@@ -172,6 +90,11 @@ class LossDistribution:
     coarse : bool
         Fast and a few per cent looser, still an upper bound.
 
+    Raises
+    ------
+    OverflowError
+        The losses spread too far for the numerical method.
+
     Notes
     -----
     **Privacy.** Adaptive composition of mechanisms whose curves are dominated by fixed pairs is dominated by
@@ -180,26 +103,10 @@ class LossDistribution:
     """
 
     def __init__(self, mechanisms: Mapping[SampledGaussian, int], coarse: bool = False):
-        mechanisms = grouped(mechanisms, coarse)
-        self._directions: list[_Composed] = []
-        if not mechanisms:
-            return
-        if max(one.mu for one in mechanisms) > _LARGEST_MU:
-            raise OverflowError("a release has almost no noise")
-        total = sum(mechanisms.values())
-        variance = sum(count * one.spread**2 for one, count in mechanisms.items())
-        step = math.sqrt(6 * (_VARIANCE_SHARE_COARSE if coarse else _VARIANCE_SHARE) * variance / total)
-        step = min(step, 0.05 * math.sqrt(variance), 0.05)
-        for _ in range(4):
-            try:
-                self._directions = _both_directions(mechanisms, step)
-                return
-            except OverflowError:
-                step *= 4  # coarser, still an upper bound
-        raise OverflowError("the losses spread too far for one grid")
+        (self._directions,) = _prefixes([mechanisms], _COARSE if coarse else _FINE)
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound of epsilon at `delta`; inf for a delta that the arithmetic cannot resolve."""
+        """Upper bound of epsilon at `delta`; inf below what the numerical error allows."""
         return max((one.epsilon(delta) for one in self._directions), default=0.0)
 
     def delta(self, epsilon: float) -> float:
@@ -207,25 +114,99 @@ class LossDistribution:
         return min(max((one.delta(epsilon) for one in self._directions), default=0.0), 1.0)
 
 
+def running_epsilon(
+    steps: Sequence[EventSet], once: EventSet, iterations: int, delta: float, chains: int
+) -> np.ndarray:
+    """Epsilon along a run of sampled Gaussians, from one pass over it.
+
+    Parameters
+    ----------
+    steps : sequence of EventSet
+        What each iteration of a chain releases, or one entry for all.
+    once : EventSet
+        Charged from the first iteration on.
+    iterations : int
+        Of each chain.
+    delta : float
+    chains : int
+
+    Returns
+    -------
+    ndarray, shape (iterations,)
+        Upper bounds, non-decreasing: within one per cent of `LossDistribution` at some eighty iterations, and
+        at each of the others the next of these. inf where the method has no bound.
+    """
+    ends = np.concatenate([np.geomspace(1, iterations, _POINTS), np.linspace(1, iterations, _POINTS)])
+    points = np.unique(np.ceil(np.minimum(ends, iterations))).astype(int)
+    segments = []
+    for start, stop in pairwise([0, *points.tolist()]):
+        between = steps[start:stop] if len(steps) > 1 else [steps[0].repeated(stop - start)]
+        events = EventSet([one.repeated(chains) for one in between] + ([] if start else [once]))
+        mechanisms = sampled_gaussians(events.counts, events.neighboring_relation)
+        if mechanisms is None:
+            return np.full(iterations, np.inf)
+        segments.append(mechanisms)
+    try:
+        prefixes = _prefixes(segments, _ALONG)
+    except OverflowError:
+        return np.full(iterations, np.inf)
+    values = [max((one.epsilon(delta) for one in prefix), default=0.0) for prefix in prefixes]
+    at_points = np.maximum.accumulate(values)
+    return at_points[np.searchsorted(points, np.arange(1, iterations + 1), side="left")]
+
+
 _Mass = tuple[np.ndarray, float]
+_Segments = list[dict[Mixture, int]]
 
 
-def _both_directions(mechanisms: Mapping[SampledGaussian, int], step: float) -> list[_Composed]:
-    tail = _TAIL / sum(mechanisms.values())
-    pairs = [(_discretized(one, step, tail), count) for one, count in mechanisms.items()]
-    directions = [_compose([(pair[0], count) for pair, count in pairs], step)]
-    if any(one.kind == "poisson add_remove" for one in mechanisms):
-        directions.append(_compose([(pair[1], count) for pair, count in pairs], step))
-    return directions
+def _prefixes(
+    segments: Sequence[Mapping[SampledGaussian, int]], accuracy: _Accuracy
+) -> list[list[_Composed]]:
+    """Composition of the first, of the first two, ... segments, in each order of the data sets."""
+    counts: dict[SampledGaussian, int] = defaultdict(int)
+    for segment in segments:
+        for one, count in segment.items():
+            counts[one] += count
+    if not counts:
+        return [[] for _ in segments]
+    if max(one.mu for one in counts) > _LARGEST_MU:
+        raise OverflowError("a release has almost no noise")
+    levels = accuracy.levels if len(counts) > accuracy.most_mixtures else None
+    mixed = mixtures(counts, accuracy.node_ratio, levels)
+    parts: _Segments = []
+    for segment in segments:
+        part: dict[Mixture, int] = defaultdict(int)
+        for one, count in segment.items():
+            part[mixed[one]] += count
+        parts.append(part)
+    variance = sum(count * one.spread**2 for one, count in counts.items())
+    step = math.sqrt(6 * accuracy.variance_share * variance / sum(counts.values()))
+    step = min(step, 0.05 * math.sqrt(variance), 0.05)
+    for _ in range(4):
+        try:
+            return _both_directions(parts, step)
+        except OverflowError:
+            step *= 4  # coarser, still an upper bound
+    raise OverflowError("the losses spread too far for one grid")
+
+
+def _both_directions(parts: _Segments, step: float) -> list[list[_Composed]]:
+    tail = _TAIL / sum(sum(part.values()) for part in parts)
+    used = {one for part in parts for mixture in part for one in mixture.used}
+    pairs = {one: _discretized(one, step, tail) for one in used}
+    orders = (0, 1) if any(one.kind == "poisson add_remove" for one in used) else (0,)
+    directions = [
+        _compose({one: pair[order] for one, pair in pairs.items()}, parts, step) for order in orders
+    ]
+    return [list(prefix) for prefix in zip(*directions, strict=True)]
 
 
 def _discretized(one: SampledGaussian, step: float, tail: float) -> tuple[_Mass, _Mass]:
     """Masses of the loss at -n..n times `step`, and at infinity, in both orders of the data sets."""
-    high = one.spread
-    while max(float(profile[0]) for profile in one.log_profiles(np.array([high]))) > math.log(tail):
-        high *= 1.3
-    points = math.ceil(high / step) + 1
-    if points > _LARGEST_GRID:
+    reach = np.geomspace(one.spread, _LARGEST_LOSS, _CANDIDATES)
+    enough = np.maximum(*one.log_profiles(reach)) <= math.log(tail)
+    points = math.ceil(float(reach[np.argmax(enough)]) / step) + 1
+    if not enough.any() or points > _LARGEST_GRID:
         raise OverflowError("the losses spread too far for one grid")
     epsilon = step * np.arange(points + 1)
     present, absent = one.log_profiles(epsilon)
@@ -256,24 +237,46 @@ def _joined(
     return np.concatenate([negative[:kept][::-1], [centre], up[0][:kept]]), up[1] + cut
 
 
-def _compose(parts: list[tuple[_Mass, int]], step: float) -> _Composed:
-    low, high = _window(parts, step)
-    length = max(next_fast_len(max(int((high - low) / step) + 3, 16), real=True), 16)
+def _compose(masses: Mapping[SampledGaussian, _Mass], parts: _Segments, step: float) -> list[_Composed]:
+    windows = _windows(masses, parts, step)
+    widest = max(high - low for low, high in windows)
+    length = max(next_fast_len(max(int(widest / step) + 3, 16), real=True), 16)
     if length > _LARGEST_GRID:
         raise OverflowError("the losses spread too far for one grid")
+    spectra = {one: _spectrum(mass, length) for one, (mass, _) in masses.items()}
     spectrum = np.ones(length // 2 + 1, dtype=complex)
     infinite, total = 0.0, 0
-    for (mass, beyond), count in parts:
-        n = mass.size // 2
-        wrapped = np.bincount((np.arange(-n, n + 1)) % length, weights=mass, minlength=length)
-        spectrum *= _power(rfft(wrapped), count)
-        infinite += count * beyond
-        total += count
-    result = irfft(spectrum, length)
-    rounding = 8 * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
-    first = math.floor(low / step)
-    index = np.arange(first, first + length)
-    return _Composed(index * step, np.maximum(result[index % length], 0.0), infinite + 2 * _TAIL + rounding)
+    prefixes = []
+    for part, (low, _) in zip(parts, windows, strict=True):
+        spectrum = spectrum * _product(part, spectra)
+        for mixture, count in part.items():
+            infinite += count * mixture.of({one: masses[one][1] for one in mixture.used})
+            total += count
+        result = irfft(spectrum, length)
+        rounding = 8 * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
+        first = math.floor(low / step)
+        index = np.arange(first, first + length)
+        mass = np.maximum(result[index % length], 0.0)
+        prefixes.append(_Composed(index * step, mass, infinite + 2 * _TAIL + rounding))
+    return prefixes
+
+
+def _spectrum(mass: np.ndarray, length: int) -> np.ndarray:
+    n = mass.size // 2
+    return rfft(np.bincount(np.arange(-n, n + 1) % length, weights=mass, minlength=length))
+
+
+def _product(
+    part: Mapping[Mixture, int], spectra: Mapping[SampledGaussian, np.ndarray]
+) -> np.ndarray | float:
+    by_count: dict[int, np.ndarray] = {}
+    for mixture, count in part.items():
+        one = mixture.of(spectra)
+        by_count[count] = by_count[count] * one if count in by_count else one
+    result: np.ndarray | float = 1.0
+    for count, values in by_count.items():
+        result = result * _power(values, count)
+    return result
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
@@ -292,27 +295,30 @@ def _power(values: np.ndarray, exponent: int) -> np.ndarray:
     return np.ones_like(values) if result is None else result
 
 
-def _window(parts: list[tuple[_Mass, int]], step: float) -> tuple[float, float]:
-    """Interval that the sum of the losses leaves with probability below 2 * _TAIL (Chernoff)."""
-    losses = [(np.arange(mass.size) - mass.size // 2) * step for (mass, _), _ in parts]
-    variance = sum(
-        count * _dot(mass, loss**2) for ((mass, _), count), loss in zip(parts, losses, strict=True)
-    )
+def _windows(
+    masses: Mapping[SampledGaussian, _Mass], parts: _Segments, step: float
+) -> list[tuple[float, float]]:
+    """For each prefix, an interval that its loss leaves with probability below 2 * _TAIL (Chernoff)."""
+    losses = {one: (np.arange(mass.size) - mass.size // 2) * step for one, (mass, _) in masses.items()}
+    variances = {one: _dot(mass, losses[one] ** 2) for one, (mass, _) in masses.items()}
+    variance = sum(count * mixture.of(variances) for part in parts for mixture, count in part.items())
     need = -math.log(_TAIL)
     # Slopes fit for a sum that is nearly normal, and for rare large losses, whose tails are exponential.
-    slopes = np.unique(np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0]))[:, None] * (
-        0.25,
-        0.5,
-        1.0,
-        1.5,
-    )
-    slopes = slopes.ravel()
+    slopes = np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0])[:, None] * (0.25, 0.5, 1.0, 1.5)
+    slopes = np.unique(slopes)
+    moments = {}
     log_moments = np.zeros((2, slopes.size))
+    windows = []
     with np.errstate(over="ignore", invalid="ignore"):
-        for ((mass, _), count), loss in zip(parts, losses, strict=True):
+        for one, (mass, _) in masses.items():
             present = mass > 0
-            for row, sign in enumerate((-1.0, 1.0)):
-                moments = [_dot(mass[present], np.exp(sign * t * loss[present])) for t in slopes]
-                log_moments[row] += count * np.log(moments)
-    ends = (np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes
-    return -float(ends[0].min()), float(ends[1].min())
+            exponent = losses[one][present] * slopes[:, None]
+            moments[one] = np.array(
+                [np.einsum("i,ji->j", mass[present], np.exp(sign * exponent)) for sign in (-1.0, 1.0)]
+            )
+        for part in parts:
+            for mixture, count in part.items():
+                log_moments += count * np.log(mixture.of(moments))
+            ends = (np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes
+            windows.append((-float(ends[0].min()), float(ends[1].min())))
+    return windows

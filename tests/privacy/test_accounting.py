@@ -139,8 +139,8 @@ def test_profiles_under_substitution_are_above_explicit_pairs(kind):
     for epsilon in (0.02, 0.1, 0.3):
         exact = np.maximum(p - math.exp(epsilon) * r, 0).sum() * (x[1] - x[0])
         bounds = np.exp(one.log_profiles(np.array([epsilon])))
-        assert np.all(bounds >= exact)
-        assert kind != "poisson substitute" or np.all(bounds <= 3 * exact)
+        assert np.all(bounds >= exact * (1 - 1e-6))  # the sum's error
+        assert kind != "poisson substitute" or np.all(bounds <= (1 + 1e-4) * exact)
 
 
 def test_loss_distribution_refuses_a_delta_below_its_own_errors():
@@ -148,20 +148,6 @@ def test_loss_distribution_refuses_a_delta_below_its_own_errors():
     ours = loss_distribution.LossDistribution({one: 100})
     assert ours.epsilon(1e-9) < ours.epsilon(1e-15) == math.inf
     assert ours.delta(400.0) > 1e-15
-
-
-@pytest.mark.slow
-def test_many_different_noise_scales_within_one_per_cent():
-    events = privacy.EventSet(lode(1.0, 0.15, 1.7, 1500, 10), "add_remove")
-    exact = loss_distribution.sampled_gaussians(events.counts, "add_remove")
-    coarse = loss_distribution.LossDistribution(exact)
-    ungrouped, loss_distribution._UNGROUPED = loss_distribution._UNGROUPED, 10_000
-    try:
-        fine = loss_distribution.LossDistribution(exact)
-    finally:
-        loss_distribution._UNGROUPED = ungrouped
-    for delta in (1e-6, 1e-5, 1e-3):
-        assert fine.epsilon(delta) <= coarse.epsilon(delta) <= 1.008 * fine.epsilon(delta)
 
 
 # ---- Renyi curves
@@ -394,15 +380,6 @@ def test_calibration_is_never_over_budget(epsilon, delta, count, kind):
     assert spent <= epsilon
     if x not in ends:  # the accountant may change from one parameter to the next, so only roughly
         assert spent >= 0.99 * epsilon or kind == "subsampled"
-
-
-@pytest.mark.slow
-def test_calibration_of_many_noise_scales_is_close_and_never_over_budget():
-    def events(x):
-        return [sampled(0.01, x * t ** (1 / 6), 10) for t in range(1, 31)]
-
-    x = privacy.calibrate(events, 0.5, 1e-5, neighboring_relation="add_remove", low=0.3, high=30.0)
-    assert 0.995 * 0.5 <= privacy.compose(events(x), "add_remove").epsilon(1e-5) <= 0.5
 
 
 def test_calibration_refuses_what_cannot_be():

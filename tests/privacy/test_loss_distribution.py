@@ -1,0 +1,234 @@
+"""Many different noise scales: mixtures above them, one composition, epsilon along a run, calibration."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting.pld import PLDAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.fft import irfft, rfft
+from scipy.stats import norm
+
+import pymc_dp.privacy as privacy
+from pymc_dp.privacy import calibration, loss_distribution
+from pymc_dp.privacy.sampled_gaussian import SampledGaussian, mixtures, sampled_gaussians
+
+KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
+UNMIXED = loss_distribution._Accuracy(2e-4, 1.0, 10**6, 1)
+
+
+def sampled(q, nm, count=1):
+    return dp_event.SelfComposedDpEvent(
+        dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(float(nm))), count
+    )
+
+
+def falling(first, iterations, steps=10, q=0.01, decay=1 / 6):
+    """Noise multipliers of step sizes that fall like t^(-2 decay)."""
+    return [sampled(q, first * t**decay, steps) for t in range(1, iterations + 1)]
+
+
+def epsilon(prefix, delta):
+    return max(one.epsilon(delta) for one in prefix)
+
+
+def mixed_profiles(mixture, share, grid):
+    """Both curves of a mixture: what an adversary who sees which part was used would compute."""
+    strong, weak = (np.exp(np.stack(one.log_profiles(grid))) for one in (mixture.strong, mixture.weak))
+    return share * strong + (1 - share) * weak
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    st.floats(1e-6, 1.0),
+    st.floats(1e-4, 12.0),
+    st.lists(st.floats(1.0, 3.0), min_size=1, max_size=6, unique=True),
+    st.floats(1.0, 3.0),
+    st.sampled_from([None, 3]),
+)
+@settings(max_examples=60, deadline=None)
+def test_mixtures_are_above_what_they_stand_for(kind, q, mu, factors, ratio, levels):
+    members = [SampledGaussian(q, mu * factor, kind) for factor in factors]
+    grid = np.concatenate([[0.0], np.geomspace(1e-6, 50.0, 60)])
+    found = mixtures(members, ratio, levels)
+    assert found.keys() == set(members)
+    for one, mixture in found.items():
+        assert mixture.weak.mu <= one.mu <= mixture.strong.mu and 0 < mixture.share <= 1
+        exact = np.exp(np.stack(one.log_profiles(grid)))
+        bound = mixed_profiles(mixture, mixture.share, grid)
+        # 1e-9: the slack of `gaussian.log_delta`, which the stronger curve has as well.
+        assert np.all(bound >= exact * (1 - 1e-9) - 1e-300)
+
+
+def test_a_smaller_share_would_not_do():
+    """Control: the bound of the test above fails when shares are a tenth lower."""
+    members = [SampledGaussian(0.1, mu, KINDS[0]) for mu in (0.5, 0.75, 1.0)]
+    grid = np.geomspace(1e-6, 1.0, 50)
+    mixture = mixtures(members, 2.5, None)[members[1]]
+    assert 0.1 < mixture.share < 0.9
+    exact = np.exp(np.stack(members[1].log_profiles(grid)))
+    assert np.all(mixed_profiles(mixture, mixture.share, grid) >= exact)
+    assert np.any(mixed_profiles(mixture, 0.9 * mixture.share, grid) < exact)
+
+
+def hockey_stick(first, second, q, alpha):
+    """Delta of a record with gradient `first` replaced by one with `second`, by quadrature in the plane."""
+    axis = np.arange(-9.0, 9.0, 0.05)
+    x, y = np.meshgrid(axis, axis)
+    rest = norm.pdf(x) * norm.pdf(y)
+    here, there = (norm.pdf(x - g[0]) * norm.pdf(y - g[1]) for g in (first, second))
+    gap = (1 - q) * rest + q * here - alpha * ((1 - q) * rest + q * there)
+    return np.maximum(gap, 0.0).sum() * 0.05**2
+
+
+@pytest.mark.parametrize(("q", "bound"), [(0.1, 0.4), (0.3, 1.5)])
+def test_no_pair_of_gradients_is_worse_than_opposite_ones(q, bound):
+    one = SampledGaussian(q, 2 * bound, "poisson substitute")
+    rng = np.random.default_rng(20)
+    for epsilon in (0.0, 0.05, 0.4):
+        curve = float(np.exp(one.log_profiles(np.array([epsilon]))[0][0]))
+        opposite = hockey_stick((bound, 0.0), (-bound, 0.0), q, np.exp(epsilon))
+        assert curve == pytest.approx(opposite, rel=2e-3)  # the grid's error at the kink
+        for _ in range(10):
+            angle, (r, s) = rng.uniform(0, 2 * np.pi), bound * np.sqrt(rng.uniform(size=2))
+            other = (s * np.cos(angle), s * np.sin(angle))
+            assert hockey_stick((r, 0.0), other, q, np.exp(epsilon)) <= curve
+    # Control: a bound for gradients a tenth shorter is too small.
+    shorter = SampledGaussian(q, 1.8 * bound, "poisson substitute")
+    assert float(np.exp(shorter.log_profiles(np.array([epsilon]))[0][0])) < 0.9 * opposite
+
+
+@given(st.floats(1e-5, 1.0), st.floats(1e-2, 8.0), st.floats(0.0, 60.0))
+@settings(max_examples=60, deadline=None)
+def test_curve_of_a_replacement_is_right_in_many_digits(q, shift, epsilon):
+    """The same curve, with sixty digits, from its definition at the best threshold."""
+    one = SampledGaussian(q, 2 * shift, "poisson substitute")
+    ours = float(one.log_profiles(np.array([epsilon]))[0][0])
+    with mp.workdps(60):
+        w, a, e = mp.mpf(q), mp.mpf(one.mu / 2), mp.mpf(epsilon)
+        x = (e / 2 + mp.asinh((1 - w) / w * mp.exp(a**2 / 2) * mp.sinh(e / 2))) / a
+        exact = (1 - w) * (1 - mp.exp(e)) * mp.ncdf(-x) + w * mp.ncdf(a - x) - w * mp.exp(e) * mp.ncdf(-a - x)
+        if exact > mp.mpf("1e-300"):
+            assert 0 <= ours - float(mp.log(exact)) <= 1e-8
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "substitute"])
+@pytest.mark.parametrize(
+    ("first", "decay"), [(1.2, 1 / 6), pytest.param(0.6, 0.35, marks=pytest.mark.slow)], ids=["usual", "wide"]
+)
+def test_mixed_composition_is_above_the_unmixed_and_close(relation, first, decay):
+    counts = privacy.EventSet(falling(first, 60, decay=decay), relation).counts
+    mechanisms = sampled_gaussians(counts, relation)
+    (unmixed,) = loss_distribution._prefixes([mechanisms], UNMIXED)
+    fine = loss_distribution.LossDistribution(mechanisms)
+    coarse = loss_distribution.LossDistribution(mechanisms, coarse=True)
+    for delta in (1e-8, 1e-5, 1e-2):
+        exact = epsilon(unmixed, delta)
+        assert exact * (1 - 1e-7) <= fine.epsilon(delta) <= 1.0005 * exact
+        assert exact <= coarse.epsilon(delta) <= 1.1 * exact
+
+
+def test_rounded_shares_cost_little():
+    mechanisms = sampled_gaussians(privacy.EventSet(falling(1.0, 700), "add_remove").counts, "add_remove")
+    assert len(mechanisms) > loss_distribution._FINE.most_mixtures
+    unrounded = loss_distribution._Accuracy(2e-4, 1.03, 10**6, 1)
+    (exact,) = loss_distribution._prefixes([mechanisms], unrounded)
+    fine = loss_distribution.LossDistribution(mechanisms)
+    for delta in (1e-8, 1e-5, 1e-2):
+        assert 1 <= fine.epsilon(delta) / epsilon(exact, delta) <= 1.003
+
+
+@pytest.mark.slow
+def test_different_scales_agree_with_dp_accounting():
+    events = [sampled(0.02, nm, count) for nm, count in ((0.8, 20), (1.0, 50), (1.3, 300), (1.35, 100))]
+    theirs = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE).compose(dp_event.ComposedDpEvent(events))
+    ours = privacy.compose(events, "add_remove")
+    for delta in (1e-7, 1e-4):
+        assert ours.epsilon(delta) == pytest.approx(theirs.get_epsilon(delta), rel=1e-3)
+
+
+def test_different_scales_of_replaced_records_agree_with_dp_accounting():
+    """Its noise multiplier is relative to the clip bound under replacement, ours to the sensitivity."""
+    scales = ((0.8, 20), (1.0, 50), (1.3, 300))
+    theirs = PLDAccountant(NeighboringRelation.REPLACE_ONE).compose(
+        dp_event.ComposedDpEvent([sampled(0.02, 2 * nm, count) for nm, count in scales])
+    )
+    ours = privacy.compose([sampled(0.02, nm, count) for nm, count in scales], "substitute")
+    for delta in (1e-7, 1e-4):
+        exact = theirs.get_epsilon(delta)
+        assert ours.epsilon(delta) == pytest.approx(exact, rel=1e-3)
+
+
+def test_the_bound_of_rounding_covers_it(monkeypatch):
+    """The same composition with transforms in extended precision."""
+    events = [*falling(1.0, 30), dp_event.GaussianDpEvent(50.0)]
+    mechanisms = sampled_gaussians(privacy.EventSet(events, "add_remove").counts, "add_remove")
+    ((ours, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED)
+    if np.finfo(np.longdouble).eps == np.finfo(float).eps:
+        pytest.skip("this platform has no extended precision")
+    monkeypatch.setattr(loss_distribution, "rfft", lambda x: rfft(x.astype(np.longdouble)))
+    monkeypatch.setattr(loss_distribution, "irfft", irfft)
+    ((exact, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED)
+    assert exact.mass.dtype == np.longdouble
+    assert np.abs(ours.mass - exact.mass).sum() <= ours.lost
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "substitute"])
+def test_epsilon_along_a_run_is_above_its_parts(relation):
+    steps = [privacy.EventSet(one, relation) for one in falling(1.0, 150)]
+    once = privacy.EventSet([dp_event.GaussianDpEvent(300.0)], relation)
+    running = loss_distribution.running_epsilon(steps, once, 150, 1e-5, chains=2)
+    assert running.shape == (150,) and np.all(np.diff(running) >= 0)
+    for t in (1, 2, 7, 40, 99, 150):
+        events = privacy.EventSet(steps[:t]).repeated(2) + once
+        (unmixed,) = loss_distribution._prefixes([sampled_gaussians(events.counts, relation)], UNMIXED)
+        exact = epsilon(unmixed, 1e-5)
+        # 4e-4: both bounds are loose by discretization, by up to that.
+        assert exact * (1 - 4e-4) <= running[t - 1] <= 1.03 * exact
+
+
+def test_epsilon_along_a_run_of_equal_iterations():
+    step = privacy.EventSet(sampled(0.01, 0.9, 5), "add_remove")
+    nothing = privacy.EventSet([], "add_remove")
+    running = loss_distribution.running_epsilon([step], nothing, 500, 1e-6, chains=1)
+    for t in (1, 250, 500):
+        exact = privacy.compose(step.repeated(t)).epsilon(1e-6)
+        assert exact * (1 - 4e-4) <= running[t - 1] <= 1.03 * exact
+
+
+def test_epsilon_along_a_run_of_other_releases_is_left_to_others():
+    step = privacy.EventSet(privacy.BoundedRangeDecisionDpEvent(0.1), "substitute")
+    nothing = privacy.EventSet([], "substitute")
+    assert np.all(loss_distribution.running_epsilon([step], nothing, 5, 1e-6, chains=1) == np.inf)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "substitute"])
+def test_calibration_of_many_scales_takes_few_compositions(relation, monkeypatch):
+    composed = {True: 0, False: 0}
+    accountant = calibration.privacy_loss_distribution
+
+    def counted(events, coarse=False):
+        composed[coarse] += 1
+        return accountant(events, coarse)
+
+    monkeypatch.setattr(calibration, "privacy_loss_distribution", counted)
+    x = privacy.calibrate(
+        lambda x: falling(x, 200), 0.5, 1e-5, neighboring_relation=relation, low=0.3, high=30.0
+    )
+    spent = privacy.compose(falling(x, 200), relation).epsilon(1e-5)
+    assert 0.999 * 0.5 <= spent <= 0.5
+    assert composed[False] <= 4 and composed[True] <= 16
+
+
+@pytest.mark.slow
+@given(st.floats(0.1, 8.0), st.sampled_from([1e-8, 1e-4]), st.integers(9, 60), st.floats(0.0, 0.4))
+@settings(max_examples=6, deadline=None)
+def test_calibration_of_many_scales_is_never_over_budget(budget, delta, iterations, decay):
+    def events(x):
+        return falling(x, iterations, decay=decay)
+
+    x = privacy.calibrate(events, budget, delta, neighboring_relation="substitute", low=0.2, high=100.0)
+    spent = privacy.compose(events(x), "substitute").epsilon(delta)
+    assert spent <= budget
+    assert x == 0.2 or spent >= 0.995 * budget
