@@ -1,7 +1,8 @@
 """How far one record may move the log-likelihood ratio."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,6 +40,87 @@ class LipschitzClip:
         return f"{self.constant:g} x distance moved"
 
 
+class LipschitzByPart:
+    """``B = sum over parts of L_b * norm(move of part b)``, a part being a variable or a component.
+
+    If ``L_b`` bounds the norm of every record's gradient with respect to part b, nothing is clipped. No
+    larger than ``norm(L) * norm(move)``, by the Cauchy-Schwarz inequality; a move of component j alone is
+    clipped at ``L_j`` times its length.
+
+    Parameters
+    ----------
+    constants : array_like of shape (d,), or dict of str to float or array_like
+        One number a component, in the order of the flat unconstrained vector; or, for each free variable, a
+        number (a bound of the norm of its gradient) or an array of its unconstrained shape (a bound for each
+        of its components). In nats per unit of unconstrained space.
+
+    Raises
+    ------
+    ValueError
+        A constant is not positive and finite.
+    """
+
+    def __init__(self, constants: Any):
+        parts = constants if isinstance(constants, Mapping) else {"array": constants}
+        self._given = {name: np.asarray(value) for name, value in parts.items()}
+        for name, value in self._given.items():
+            if value.dtype.kind not in "fiu" or not (np.all(np.isfinite(value)) and np.all(value > 0)):
+                where = f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz"
+                raise ValueError(f"{where} must be positive and finite, got {value.tolist()!r}.")
+        self._by_name = isinstance(constants, Mapping)
+        self.constants, self._starts = np.empty(0), np.empty(0, dtype=int)
+
+    def fitted(self, shapes: Mapping[str, tuple[int, ...]]) -> "LipschitzByPart":
+        """Find the parts in the flat vector.
+
+        Parameters
+        ----------
+        shapes : mapping of str to tuple
+            Name and unconstrained shape of each free variable, in the order of the flat vector.
+
+        Raises
+        ------
+        ValueError
+            The constants are not those of these variables.
+        """
+        d = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
+        if not self._by_name:
+            constants = self._given["array"]
+            if constants.shape != (d,):
+                raise ValueError(
+                    f"lipschitz has shape {constants.shape}, the model {d} unconstrained parameters: give "
+                    f"a number, an array of shape ({d},), or a dict with an entry for each free variable."
+                )
+            self.constants, self._starts = constants.astype(float), np.arange(d)
+            return self
+        if set(self._given) != set(shapes):
+            raise ValueError(
+                f"lipschitz is given for {', '.join(self._given)}, and the free variables are "
+                f"{', '.join(shapes)}: each needs an entry."
+            )
+        parts, starts, start = [], [], 0
+        for name, shape in shapes.items():
+            value, size = self._given[name], int(np.prod(shape, dtype=int))
+            if value.ndim and value.shape != shape:
+                raise ValueError(
+                    f"lipschitz[{name!r}] has shape {value.shape}, its unconstrained values have {shape}."
+                )
+            parts.append(np.ravel(value))
+            starts.append(start + np.arange(parts[-1].size))
+            start += size
+        self.constants, self._starts = np.concatenate(parts).astype(float), np.concatenate(starts)
+        return self
+
+    def bound(self, move: np.ndarray) -> float:
+        """Bound for a displacement of shape (d,)."""
+        lengths = np.sqrt(np.add.reduceat(move * move, self._starts))
+        return max(float(self.constants @ lengths), SMALLEST_BOUND)
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{constant:g}" for constant in self.constants[:8])
+        return f"{shown}{', ...' if self.constants.size > 8 else ''} x distance moved by each part, added"
+
+
 @dataclass(frozen=True)
 class ConstantClip:
     """``B`` nats whatever the move.
@@ -72,8 +154,16 @@ def _positive(name: str, value: float) -> None:
         raise ValueError(f"{name} must be a positive, finite number, got {value!r}.")
 
 
-def as_clip(lipschitz: float | None, clip_bound: float | None) -> Clip:
-    """Build the clip from a step's two arguments, of which exactly one is given."""
+def as_clip(lipschitz: Any, clip_bound: float | None, *, by_part: bool = False) -> Clip:
+    """Build the clip from a step's two arguments, of which exactly one is given.
+
+    Parameters
+    ----------
+    lipschitz : float, array_like or dict, optional
+    clip_bound : float, optional
+    by_part : bool
+        Whether the step takes constants for parts of the parameters; it then has to call `fitted`.
+    """
     if (lipschitz is None) == (clip_bound is None):
         raise ValueError(
             "Give exactly one of lipschitz= and clip_bound=: how much one record may change the "
@@ -86,4 +176,6 @@ def as_clip(lipschitz: float | None, clip_bound: float | None) -> Clip:
             "  Choose from public knowledge or on simulated data (docs/clipping): a bound read off the "
             "private data leaks."
         )
+    if by_part and (isinstance(lipschitz, Mapping) or np.ndim(lipschitz)):
+        return LipschitzByPart(lipschitz)
     return LipschitzClip(lipschitz) if lipschitz is not None else ConstantClip(clip_bound)  # type: ignore[arg-type]

@@ -1,10 +1,12 @@
 """Where the penalty test's noisy log-likelihood ratio comes from: all records, or a batch of them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from pymc_dp import batch_ratio
+from pymc_dp.clipping import Clip, ConstantClip
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
@@ -53,6 +55,10 @@ class NoisyRatio(Protocol):
 
     def bound_of_noise(self, noise_std: float, noise_multiplier: float) -> float:
         """Clip bound, in nats, at which the noise has a given standard deviation."""
+
+    def rate(self, clip: Clip) -> Callable[[np.ndarray], float] | None:
+        """Clip bound of a short move, or None if that does not depend on the move."""
+        return None if isinstance(clip, ConstantClip) else clip.bound
 
     def at(self, theta: np.ndarray) -> tuple[Any, float]:
         """What is kept at a starting point, and its log-prior."""

@@ -1,13 +1,12 @@
 """DP penalty: Metropolis-Hastings on a noisy log-ratio (Yıldırım & Ermiş 2019, Räisä 2021)."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pymc_dp.acceptance import penalty
-from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.proposals import Proposal
@@ -15,7 +14,7 @@ from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.noisy_ratios import NoisyRatio, OnAllRecords, OnBatches
 from pymc_dp.steps.owners import OnOwners, settings
-from pymc_dp.steps.tuning import optimal_walk
+from pymc_dp.steps.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.steps.walk import RandomWalk, check_walk
 
 
@@ -34,9 +33,10 @@ class DPPenaltyMH(DPStep):
     epsilon, delta : float
         Guarantee of one whole call of `pymc.sample`: chains x (tune + draws) iterations. ``epsilon=inf`` adds
         no noise and marks every result as not private.
-    lipschitz : float, optional
-        L: a record's ratio is clipped at L times the distance moved in unconstrained space. Exactly one of
-        `lipschitz` and `clip_bound` is given.
+    lipschitz : float, array_like of shape (d,) or dict, optional
+        L: a record's ratio is clipped at L times the distance moved in unconstrained space. An array has a
+        constant for each component, a dict one or an array for each free variable; their bounds add up
+        (`pymc_dp.clipping.LipschitzByPart`). Exactly one of `lipschitz` and `clip_bound` is given.
     clip_bound : float, optional
         B, in nats: a record's ratio is clipped at B.
     batch_size : int, optional
@@ -45,7 +45,7 @@ class DPPenaltyMH(DPStep):
         and of use with a small `tempering` only: the noise grows like n T / b. Default: all records.
     chains : int, optional
         Chains of the call. Default: that of `pymc.sample`, max(2, min(4, processors)).
-    proposal : {"fixed_radius", "gaussian"} or Proposal, optional
+    proposal : {"fixed_radius", "gaussian", "one_at_a_time", "guided"} or Proposal, optional
         Random walk; objects of `pymc_dp.proposals` take a public scale or covariance. Default:
         "fixed_radius", whose noise is the same at every iteration; "gaussian" in one dimension.
     step_size : float, optional
@@ -135,7 +135,7 @@ class DPPenaltyMH(DPStep):
         *,
         epsilon: float | None = None,
         delta: float | None = None,
-        lipschitz: float | None = None,
+        lipschitz: Any = None,
         clip_bound: float | None = None,
         batch_size: int | None = None,
         owners: Sequence[Owner] | None = None,
@@ -158,7 +158,7 @@ class DPPenaltyMH(DPStep):
             clip_bound=clip_bound,
             batch_size=batch_size,
         )
-        self.clip, self.release = as_clip(lipschitz, clip_bound), release
+        self.clip, self.release = as_clip(lipschitz, clip_bound, by_part=True), release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
@@ -175,26 +175,32 @@ class DPPenaltyMH(DPStep):
             self.approximation = (
                 "approximate: the error of a batch is taken for normal, of estimated variance"
             )
+        if isinstance(self.clip, LipschitzByPart):
+            names, shapes = self.model.values_to_rvs, self.records.shapes
+            self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})
         d = self.records.d
         self.moves = RandomWalk(
             proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
         )
-        self._best_noise_std, best = optimal_walk(d, not self.moves.gaussian)
-        self.moves.target_accept = self.moves.target_accept or best
+        best = optimal_guided_walk() if self.moves.guided else optimal_walk(d, not self.moves.gaussian)
+        self._best_noise_std, self.moves.target_accept = best[0], self.moves.target_accept or best[1]
 
     def _price(self, call: Call) -> PrivacyPlan:
-        # Noise of one public size costs less: a constant bound, or moves of one length that tuning does not
-        # change.
-        length, step_size = self.moves.fixed_length(), self.moves.initial
-        if isinstance(self.clip, ConstantClip):
-            fixed = {"shift": self.tempering * self._sensitivity * self.clip.constant}
-        elif isinstance(self.clip, LipschitzClip) and length and step_size:
-            fixed = {"shift": self.tempering * self._sensitivity * self.clip.constant * length * step_size}
-        elif isinstance(self.clip, LipschitzClip) and length:
+        # Noise of one public size costs less.
+        bound, fixed = self._one_bound(self.moves.initial), {}
+        if bound:
+            fixed = {"shift": self.tempering * self._sensitivity * bound}
+        elif isinstance(self.clip, LipschitzClip) and self.moves.fixed_length():
             fixed = {"noise_std": self._best_noise_std}
-        else:
-            fixed = {}
         return self.ratios.price(call, release=self.release, clip_fraction=self.clip_fraction, **fixed)
+
+    def _one_bound(self, step_size: float | None) -> float | None:
+        """Clip bound of all moves, if constant, or if they have one length that tuning does not change."""
+        if isinstance(self.clip, ConstantClip):
+            return self.clip.constant
+        length = self.moves.fixed_length()
+        single = isinstance(self.clip, LipschitzClip) and length and step_size
+        return self.clip.constant * length * step_size if single else None  # type: ignore[attr-defined]
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know; nothing here is computed from private rows."""
@@ -202,22 +208,11 @@ class DPPenaltyMH(DPStep):
 
     def _start(self) -> None:
         self.ratios.start(self.plan)
-        self.step_size = self.moves.initial or self._default_step_size()
-        length = self.moves.fixed_length()
-        self._bound = (
-            self.clip.constant * length * self.step_size
-            if length and isinstance(self.clip, LipschitzClip)
-            else None
-        )
-
-    def _default_step_size(self) -> float:
-        if not isinstance(self.clip, LipschitzClip) or self.plan.noise_multiplier == 0:
-            return 0.1
-        # Root mean square length of a move whose noise has the best standard deviation.
-        bound = self.ratios.bound_of_noise(self._best_noise_std, self.plan.noise_multiplier)
-        length = bound / self.clip.constant
-        fixed = self.moves.fixed_length()
-        return length / fixed if fixed else min(length, 1.0) / math.sqrt(self.records.d)
+        self.step_size = self.moves.initial or 0.1
+        nm, rate = self.plan.noise_multiplier, self.ratios.rate(self.clip)
+        if self.moves.initial is None and rate is not None and nm > 0:
+            self.moves.set_steps(rate, self.ratios.bound_of_noise(self._best_noise_std, nm))
+        self._bound = self._one_bound(self.step_size)
 
     def _arrive(self, theta: np.ndarray) -> None:
         self._rows, self._log_prior = self.ratios.at(theta)

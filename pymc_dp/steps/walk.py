@@ -93,12 +93,40 @@ class RandomWalk(Moves):
     @property
     def unit_length(self) -> float:
         """Root mean square length of a move of step size 1; of 1,000 public ones."""
-        return self.unit(lambda move: float(np.sqrt(move @ move)))
+        return float(np.sqrt(np.mean(self._trial_moves(_length)[1] ** 2)))
 
-    def unit(self, bound: Callable[[np.ndarray], float]) -> float:
-        """Root mean square of a function of a move of step size 1; of 1,000 public ones."""
+    def _trial_moves(self, measure: Callable[[np.ndarray], float]) -> tuple[np.ndarray, np.ndarray]:
+        """Part and measure of public moves of step size 1."""
         rng, proposal = np.random.default_rng(0), copy.deepcopy(self._given)
-        return float(np.sqrt(np.mean([bound(proposal.move(rng, self.d)) ** 2 for _ in range(1000)])))
+        size = max(1000, 20 * self.relative.size)
+        found = [(measure(proposal.move(rng, self.d)), getattr(proposal, "part", 0)) for _ in range(size)]
+        values, parts = np.array(found).T
+        return parts.astype(int) % self.relative.size, values
+
+    def set_steps(self, rate: Callable[[np.ndarray], float], bound: float) -> None:
+        """Give each part the step size at which the root mean square of its clip bound is `bound`.
+
+        Parameters
+        ----------
+        rate : callable
+            Clip bound of a short move, proportional to its length.
+        bound : float
+
+        Notes
+        -----
+        Moves that tuning may shorten are no longer than 1 to begin with: unconstrained parameters seldom ask
+        for more.
+        """
+        parts, bounds = self._trial_moves(rate)
+        lengths = self._trial_moves(_length)[1]
+        steps = np.empty(self.relative.size)
+        for part in range(steps.size):
+            here = parts == part if np.any(parts == part) else slice(None)
+            steps[part] = bound / np.sqrt(np.mean(bounds[here] ** 2))
+            if not self.fixed_length():
+                steps[part] = min(steps[part], 1 / np.sqrt(np.mean(lengths[here] ** 2)))
+        self.step_size = float(np.exp(np.mean(np.log(steps))))
+        self.relative = steps / self.step_size
 
     def fixed_length(self) -> float | None:
         """Length of every move per unit of step size, if that is one number throughout the run."""
@@ -115,7 +143,7 @@ class RandomWalk(Moves):
         move = self.step_size * self.relative[self._part] * unit
         self._shortened = False
         if self.longest < np.inf:
-            length = float(np.sqrt(move @ move))
+            length = _length(move)
             # A length of at most `longest` in floating point too: a bound L * length must not exceed B.
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
@@ -150,6 +178,10 @@ class RandomWalk(Moves):
     @state.setter
     def state(self, value: Any) -> None:
         self.proposal, self.relative, self._tried = copy.deepcopy(value)
+
+
+def _length(move: np.ndarray) -> float:
+    return float(np.sqrt(move @ move))
 
 
 def check_walk(proposal: str | Proposal | None, step_size: float | None, target_accept: float | None) -> None:
