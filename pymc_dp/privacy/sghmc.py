@@ -10,7 +10,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.calibration import calibrate
+from pymc_dp.privacy.calibration import calibrate, epsilon_of
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.plan import Call, PrivacyPlan, not_private
 from pymc_dp.privacy.pricing import Budget
@@ -20,7 +20,7 @@ from pymc_dp.privacy.values import is_number
 # The search for the least noise multiplier starts at the Gaussian limit's answer, and goes so far from it.
 _BRACKET, _WIDENINGS = 2.0, 12
 # Events in another order may be composed to another last digit.
-_NUDGE = 1e-6
+_NUDGE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,10 @@ def price(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: bool =
             parameters={"noise_multiplier": float(noise.min()), **public, **budget.parameters},
         )
 
-    if own.min() > 0 and budget.fits(found := plan(own)):
+    def fits(found: PrivacyPlan) -> bool:
+        return epsilon_of(found.events, call.delta) <= call.epsilon
+
+    if own.min() > 0 and fits(found := plan(own)):
         return found
 
     def events(floor: float) -> EventSet:
@@ -194,8 +197,9 @@ def price(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: bool =
         return EventSet([*releases, budget.chain.repeated(call.chains), budget.once])
 
     floor = _floor(call, events, _first_guess(budget.mu_squared, call.iterations * n_steps, dynamics))
-    while not budget.fits(found := plan(np.maximum(own, floor))):
-        floor *= 1 + _NUDGE
+    nudge = _NUDGE
+    while not fits(found := plan(np.maximum(own, floor))):
+        floor, nudge = floor * (1 + nudge), 2 * nudge
     return found
 
 
