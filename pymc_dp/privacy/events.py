@@ -278,7 +278,7 @@ def _check_inner(event: base.DpEvent, neighboring_relation: str) -> None:
     check_event(event, neighboring_relation)
 
 
-@attr.s(frozen=True, init=False)
+@attr.s(frozen=True, init=False, hash=False)
 class EventSet:
     """Events on one data set under one neighbouring relation.
 

@@ -85,4 +85,5 @@ def compiled_rows(
 ) -> Callable[..., np.ndarray]:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.rows_of_stand_ins(terms, roots, n_rows)
-    return pytensor.function([theta, *stand_ins.values()], rows, on_unused_input="ignore", **kwargs)
+    fast = graph.simplify([rows])[0]
+    return pytensor.function([theta, *stand_ins.values()], fast, on_unused_input="ignore", **kwargs)

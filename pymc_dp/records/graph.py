@@ -155,13 +155,13 @@ def replace_records(
 def rows_of_stand_ins(
     terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
 ) -> tuple[dict[Variable, Variable], Variable]:
-    """Rows of as many records as one likes: a variable for each record root, and the rows they have."""
+    """Rows of as many records as one likes, to differentiate: a variable for each record root, and the rows."""
     stand_ins: dict[Variable, Variable] = {
         root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
         for root, axis in roots.items()
     }
     first, axis = next((stand_ins[root], axis) for root, axis in roots.items())
-    return stand_ins, rows(replace_records(terms, stand_ins, n, first.shape[axis]))
+    return stand_ins, smooth_rows(replace_records(terms, stand_ins, n, first.shape[axis]))
 
 
 @node_rewriter([Elemwise])
@@ -189,9 +189,13 @@ def _one_sided_softplus(fgraph, node):
 
 def rows(terms: Sequence[Variable]) -> Variable:
     """One log-likelihood a record: all terms, summed over everything but their first axis, in a fast form."""
+    return simplify([smooth_rows(terms)])[0]
+
+
+def smooth_rows(terms: Sequence[Variable]) -> Variable:
+    """The same in the form PyMC gave it: `simplify` makes kinks that cancel in values and not in derivatives."""
     summed = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
-    simple = simplify(summed)
-    return pt.add(*simple) if len(simple) > 1 else simple[0]
+    return pt.add(*summed) if len(summed) > 1 else summed[0]
 
 
 def opaque_data(output: Variable, n: int) -> Variable:

@@ -248,6 +248,20 @@ class RecordModel:
         """Log-prior at `theta`, Jacobians included; reads no record."""
         return float(self._log_prior_function(theta))
 
+    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient of the log-prior, Jacobians included, shape (d,); reads no record."""
+        return self._log_prior_gradient_function(theta)
+
+    @cached_property
+    def _log_prior_gradient_function(self) -> Callable[[np.ndarray], np.ndarray]:
+        return pytensor.function(
+            [self._theta],
+            pytensor.grad(self._log_prior, self._theta, disconnected_inputs="ignore"),
+            on_unused_input="ignore",
+            trust_input=True,
+            **self.compile_kwargs,
+        )
+
     @cached_property
     def _log_prior_function(self) -> Callable[[np.ndarray], np.ndarray]:
         return pytensor.function(

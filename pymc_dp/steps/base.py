@@ -62,6 +62,8 @@ class DPStep(BlockedStep):
     mechanism = ""
     # How the chain's law differs from the exact posterior even if nothing is clipped; empty if it does not.
     approximation = ""
+    # Which test of `pymc_dp.steps.surrogate` this step makes with control variates; empty for none.
+    test_on_residuals = ""
     moves: Moves
     records: Any  # a RecordModel, or its interface on records that are elsewhere
     # State of one chain: what it paid for, its noise, where it is, and the private vector of log-likelihoods
@@ -78,11 +80,20 @@ class DPStep(BlockedStep):
         "step_size": (np.float64, []),
         "noise_std": (np.float64, []),
         "clip_bound": (np.float64, []),
+        "batch_size": (np.float64, []),
         "clip_fraction": (np.float64, []),
         "epsilon_spent": (np.float64, []),
         "is_private": (bool, []),
         facts.STAT: (object, None),
     }
+
+    def __new__(cls, *args: Any, control_variates: Any = None, **kwargs: Any) -> Any:
+        """A step, or with `control_variates` the one that makes the same test on what a surrogate leaves."""
+        if control_variates and cls.test_on_residuals:
+            from pymc_dp.steps.surrogate import SurrogateStep
+
+            return SurrogateStep(*args, control_variates=control_variates, test=cls.test_on_residuals, **kwargs)
+        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,
@@ -241,8 +252,11 @@ class DPStep(BlockedStep):
             )
         epsilon_spent = self._chain.pay()
         theta = self.records.ravel(point)
+        moved = False
         if self._theta is None:
-            self._arrive(theta)
+            start = self._arrive(theta)
+            if start is not None:
+                theta, moved = start, True
         elif not np.array_equal(theta, self._theta):
             raise PrivacyError(
                 "Something other than this step moved the parameters: another step that samples the same "
@@ -257,6 +271,7 @@ class DPStep(BlockedStep):
             "accepted": accepted,
             "acceptance_rate": self.accepted / self.iteration,
             "step_size": self.step_size,
+            "batch_size": math.nan,
             **released,
             "clip_fraction": self._released_clip_fraction(),
             "epsilon_spent": epsilon_spent,
@@ -268,7 +283,7 @@ class DPStep(BlockedStep):
             self.moves.learn(accepted, self.iteration)
         if self._chain.at_end:
             self._chain.finish()
-        return (self.records.unravel(self._theta) if accepted else point), [stats]
+        return (self.records.unravel(self._theta) if accepted or moved else point), [stats]
 
     def _released_clip_fraction(self) -> float:
         """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
@@ -288,9 +303,10 @@ class DPStep(BlockedStep):
     def _price(self, call: Call) -> PrivacyPlan:
         """What a call releases, and the settings at which it costs at most the budget. Reads no data."""
 
-    def _arrive(self, theta: np.ndarray) -> None:
-        """Before a chain's first iteration, at its starting point."""
+    def _arrive(self, theta: np.ndarray) -> np.ndarray | None:
+        """Before a chain's first iteration, at its starting point; returns another one to start from, or None."""
         self._rows, self._log_prior = self.records.full_batch.at(theta)
+        return None
 
     @abstractmethod
     def _start(self) -> None:
@@ -304,7 +320,7 @@ class DPStep(BlockedStep):
         -------
         accepted : bool
         stats : dict of str to float
-            `noise_std`, `clip_bound`, and what else the plan charges for.
+            `noise_std`, `clip_bound`, and what else the plan charges for or is public, such as `batch_size`.
         """
 
     @abstractmethod

@@ -80,6 +80,7 @@ class DPHMC(DPStep):
     """
 
     name = "dp_hmc"
+    test_on_residuals = "penalty"
     mechanism = (
         "Gaussian noise on sums of clipped gradients and on the final sum of clipped log-likelihood ratios, "
         "penalty test"

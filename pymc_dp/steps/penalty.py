@@ -125,6 +125,7 @@ class DPPenaltyMH(DPStep):
     """
 
     name = "dp_penalty"
+    test_on_residuals = "penalty"
     moves: RandomWalk
     ratios: NoisyRatio
     mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"

@@ -51,6 +51,19 @@ def test_against_finite_differences(name, monkeypatch):
     check(model)
 
 
+def test_at_a_kink_of_the_fast_form():
+    """All linear predictors are zero at the start, where the fast form of softplus is not smooth."""
+    with pm.Model() as model:
+        families()["logit"]()
+    records = RecordModel(model)
+    theta = np.zeros(3)
+    gradient, hessian = collected(records, theta)
+    expected = numerical(records, theta)
+    np.testing.assert_allclose(gradient, expected[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(hessian, expected[1], rtol=1e-3, atol=1e-4)
+    assert np.all(np.linalg.norm(hessian, axis=(1, 2)) > 1e-6)
+
+
 def test_rows_of_a_person_are_added(monkeypatch):
     monkeypatch.setattr(derivatives, "_ROWS", 7)
     ids = np.random.default_rng(1).integers(0, 12, 40)

@@ -1,0 +1,149 @@
+"""What a quadratic surrogate leaves of each record's log-likelihood: the records that a chain still compares.
+
+With the surrogate ``q_i(theta) = (f_i (g_i - m) + m)' delta + k_i delta' H_i delta / 2``, ``delta = theta -
+c``, of record i (g_i, H_i its gradient and Hessian at c; f_i, k_i the factors that clip them; m the public
+centre of the clip), this is the record model whose log-likelihoods are ``l_i - q_i`` and whose prior is the prior times
+the exponential of a public quadratic function.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace
+
+from pymc_dp.records import graph
+from pymc_dp.records.batches import gather
+from pymc_dp.records.derivatives import along
+from pymc_dp.records.guard import guarded
+from pymc_dp.records.sums import FullBatch
+
+
+class Expansion(NamedTuple):
+    """A surrogate: its private factors, one for each unit, and its public part.
+
+    Attributes
+    ----------
+    point : ndarray, shape (d,)
+        c.
+    centre : ndarray, shape (d,)
+        m, centre of the clip of the gradients.
+    gradient_factors, hessian_factors : ndarray, shape (n,)
+        f_i, k_i in [0, 1]. Private.
+    slope : ndarray, shape (d,)
+    curvature : ndarray, shape (d, d)
+        Of the public function ``slope' delta + delta' curvature delta / 2``, symmetric.
+    """
+
+    point: np.ndarray
+    centre: np.ndarray
+    gradient_factors: np.ndarray
+    hessian_factors: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
+
+
+class Residuals:
+    """The part of `RecordModel`'s interface that steps compare points with, after a surrogate.
+
+    Parameters
+    ----------
+    model : RecordModel
+
+    Notes
+    -----
+    **Privacy.** Reads the same records; a record's residual is a function of that record, of the public
+    surrogate, and of the record's own clip factors. An infinite or undefined derivative counts as 0, in the
+    released sums as here.
+    """
+
+    def __init__(self, model: Any):
+        self._model, self.n, self.d = model, model.n, model.d
+        theta, zeros = model._theta, np.zeros(model.d)
+        self._point, self._centre, self._slope = (
+            pytensor.shared(zeros.copy(), shape=(model.d,)) for _ in range(3)
+        )
+        self._curvature = pytensor.shared(np.zeros((model.d, model.d)), shape=(model.d, model.d))
+        self._factors = [pytensor.shared(np.zeros(model.n), shape=(model.n,)) for _ in range(2)]
+        rows = model._unit_rows(graph.smooth_rows(model._terms))
+        residual = self._residual(rows, theta, *self._factors)
+        delta = theta - self._point
+        quadratic = pt.dot(self._slope, delta) + 0.5 * pt.dot(delta, pt.dot(self._curvature, delta))
+        self._public = model._log_prior + quadratic
+        self.full_batch = FullBatch(
+            theta, graph.opaque_data(residual, model.n_rows), self._public, model.n, model.compile_kwargs
+        )
+
+    def _residual(
+        self, rows: Any, theta: Any, gradient_factor: Any, hessian_factor: Any, centred: bool = True
+    ) -> Any:
+        delta = theta - self._point
+        u = pt.vector("direction", shape=(self.d,), dtype="float64")
+        first, second = (
+            clone_replace(derivative, {u: delta})  # type: ignore[arg-type]
+            for derivative in along(rows, theta, self._point, [u, u])
+        )
+        across = pt.dot(self._centre, delta) if centred else pt.constant(np.float64(0.0))
+        linear = pt.switch(pt.isfinite(first), gradient_factor * (first - across), 0.0)
+        quadratic = pt.switch(pt.isfinite(second), 0.5 * hessian_factor * second, 0.0)
+        return graph.simplify([rows - (linear + across) - quadratic])[0]
+
+    def expand(self, expansion: Expansion) -> None:
+        """Take a surrogate."""
+        self._point.set_value(expansion.point)
+        self._centre.set_value(expansion.centre)
+        self._slope.set_value(expansion.slope)
+        self._curvature.set_value(expansion.curvature)
+        for shared, values in zip(
+            self._factors, (expansion.gradient_factors, expansion.hessian_factors), strict=True
+        ):
+            shared.set_value(values)
+
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Residual log-likelihood at `new` minus that at `theta`, of some units (repeats allowed), shape (b,)."""
+        centre = self._centre.get_value(borrow=True)
+        factors = self._factors[0].get_value(borrow=True)[units]
+
+        def of_rows(rows: np.ndarray) -> np.ndarray:
+            parts = [gather(graph.leaf_value(r), rows, axis) for r, axis in self._model._roots.items()]
+            owners = rows if self._model.unit_of_row is None else self._model.unit_of_row[rows]
+            weights = [f.get_value(borrow=True)[owners] for f in self._factors]
+            with np.errstate(invalid="ignore"):
+                return guarded(self._rows, new, *weights, *parts) - guarded(
+                    self._rows, theta, *weights, *parts
+                )
+
+        return self._model._on_units(of_rows, units) - (1 - factors) * float(centre @ (new - theta))
+
+    @cached_property
+    def _rows(self) -> Any:
+        """Rows of some records without the clip's centre, as a function of (theta, f, k, *data)."""
+        stand_ins, rows = graph.rows_of_stand_ins(self._model._terms, self._model._roots, self._model.n_rows)
+        f, k = (pt.vector(name, dtype="float64") for name in ("f", "k"))
+        theta = self._model._theta
+        output = self._residual(rows, theta, f, k, centred=False)
+        return pytensor.function(
+            [theta, f, k, *stand_ins.values()],
+            output,
+            on_unused_input="ignore",
+            trust_input=True,
+            **self._model.compile_kwargs,
+        )
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log-prior plus the public quadratic function; reads no record."""
+        return float(self._public_functions[0](theta))
+
+    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Its gradient, shape (d,)."""
+        return self._public_functions[1](theta)
+
+    @cached_property
+    def _public_functions(self) -> tuple[Any, Any]:
+        theta, kwargs = self._model._theta, self._model.compile_kwargs
+        options: Mapping[str, Any] = {"on_unused_input": "ignore", "trust_input": True, **kwargs}
+        value = pytensor.function([theta], self._public, **options)
+        return value, pytensor.function([theta], pytensor.grad(self._public, theta), **options)

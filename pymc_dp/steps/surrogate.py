@@ -1,0 +1,158 @@
+"""Steps with private control variates: propose on prior and surrogate, test what the surrogate leaves."""
+
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+
+from pymc_dp.control_variates.finder import Finder, prior_curvature
+from pymc_dp.control_variates.moves import PublicTransitions
+from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
+from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.privacy import facts, gaussian
+from pymc_dp.privacy.events import EventSet
+from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.records.residuals import Residuals
+from pymc_dp.steps.base import DPStep
+from pymc_dp.steps.moves import Moves
+from pymc_dp.steps.surrogate_tests import (
+    BarkerOnResiduals,
+    FastBarkerOnResiduals,
+    PenaltyOnResiduals,
+    ResidualTest,
+)
+
+# Transitions on the public density from the centre to a chain's start.
+_WARM_UP = 30
+
+
+class SurrogateStep(DPStep):
+    """What `DPPenaltyMH`, `DPBarker`, `DPFastMH` and `DPHMC` are with ``control_variates=``.
+
+    The gradient and Hessian of the log-likelihood are released once, with noise, at a private centre; an
+    iteration makes Hamiltonian moves on prior times surrogate, which cost nothing, and tests only what the
+    surrogate leaves of each record's log-likelihood. See docs/control_variates.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model.
+    epsilon, delta : float
+        Guarantee of the whole call: the surrogate and all chains.
+    control_variates : True or ControlVariates
+    test : {"penalty", "barker", "fast"}
+    lipschitz : float, optional
+        Accepted and not needed: clip bounds are found privately.
+    **kwargs
+        As in `DPPenaltyMH`; only ``neighboring_relation="substitute"``.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of range.
+    TooFewRecordsError
+        In sampling: the noise of the surrogate dominates. Said from released quantities alone.
+
+    Notes
+    -----
+    **Privacy.** Events: the Gaussian releases of the surrogate's schedule, once for all chains of the call
+    (`pymc_dp.control_variates.releases`), and one decision an iteration. Released: the surrogate, the draws,
+    decisions, data-free stats. Proof: docs/proofs/control_variates.
+    """
+
+    name = "dp_surrogate"
+    default_tune_steps = 0
+    moves: Moves
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        epsilon: float,
+        delta: float,
+        control_variates: bool | ControlVariates = True,
+        test: str = "penalty",
+        lipschitz: float | None = None,
+        **kwargs: Any,
+    ):
+        settings = as_control_variates(control_variates)
+        if settings is None:
+            raise ValueError("control_variates must be True or ControlVariates(...).")
+        if kwargs.get("neighboring_relation", "substitute") != "substitute":
+            raise ValueError(
+                "control_variates= is for neighboring_relation='substitute' only: n must be public."
+            )
+        self.settings = settings
+        super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+        self.moves = _OnSurrogate()
+        tests: dict[str, ResidualTest] = {
+            "penalty": PenaltyOnResiduals(self.tempering, settings.noise_std),
+            "barker": BarkerOnResiduals(self.tempering),
+            "fast": FastBarkerOnResiduals(self.tempering, self.records.n),
+        }
+        self.test = tests[test]
+        self.clip_fraction = self.clip_fraction and self.test.on_all
+        self.mechanism = (
+            "Gaussian noise on sums of gradients, Hessians and histograms of their norms, once; then "
+            f"{test} test of the residual log-likelihood ratios"
+        )
+        if settings.noise_aware:
+            self.approximation = "exact posterior given the noisy surrogate, widened for its noise"
+        else:
+            self.approximation = "exact posterior tilted by the noise of the surrogate"
+        self.target = Residuals(self.records)
+        self.surrogate: Surrogate | None = None
+
+    def _price(self, call: Call) -> PrivacyPlan:
+        relation = call.neighboring_relation
+        if not np.isfinite(call.epsilon):
+            return self.test.price(call, EventSet([], relation), self.clip_fraction)
+        squared = float(gaussian.mu(call.epsilon, call.delta)) ** 2
+        releases = [
+            dp_event.GaussianDpEvent(1 / np.sqrt(share * squared)) for _, share in self.settings.schedule()
+        ]
+        return self.test.price(call, EventSet(releases, relation), self.clip_fraction)
+
+    def _start(self) -> None:
+        self.surrogate = None
+
+    def _arrive(self, theta: np.ndarray) -> np.ndarray:
+        squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2 if np.isfinite(self.epsilon) else np.inf
+
+        def release() -> str:
+            finder = Finder(self.records, self.settings, squared, self._random, self.tempering, self.epsilon)
+            return finder(theta).to_json()
+
+        self.surrogate = Surrogate.from_json(self._call.slots.once(release))
+        self.target.expand(self.surrogate.expansion(self.records))
+        self._facts = facts.encode(self.facts())
+        precision = self.surrogate.precision(prior_curvature(self.records, self.surrogate.point))
+        self._transitions = PublicTransitions(self.target, np.linalg.inv(np.linalg.cholesky(precision)).T)
+        start = self._transitions(self.rng, self.surrogate.point, _WARM_UP)
+        self._rows, self._log_prior = self.target.full_batch.at(start) if self.test.on_all else (None, np.nan)
+        return start
+
+    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
+        new = self._transitions(self.rng, theta)
+        decision = self.test.decide(self.target, theta, new, self._rows, self.plan, self._random)
+        self._clipped += decision.clipped
+        if decision.accepted:
+            self._theta, self._rows = new, decision.kept
+        return decision.accepted, {
+            "noise_std": decision.noise_std,
+            "clip_bound": self.plan.parameters["clip_bound"],
+            "batch_size": decision.batch_size,
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """What a report needs to know, with the released surrogate."""
+        released = getattr(self, "surrogate", None)
+        return super().facts() | {"surrogate": None if released is None else released.to_json()}
+
+    def _clip_name(self) -> str:
+        return f"gradients, Hessians: found privately; residual ratios: {self.plan.parameters['clip_bound']:.3g} nats"
+
+
+class _OnSurrogate(Moves):
+    name = "Hamiltonian transitions on prior and surrogate"
+    step_size = np.nan

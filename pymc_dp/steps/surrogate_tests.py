@@ -1,0 +1,177 @@
+"""Accept tests on what a surrogate leaves: penalty or Barker on all records, Barker on a TunaMH batch."""
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pymc_dp import tuna
+from pymc_dp.acceptance import barker, penalty
+from pymc_dp.privacy import pricing
+from pymc_dp.privacy.events import EventSet
+from pymc_dp.privacy.multisets import Multisets
+from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.records.sums import GRID
+
+# Expected draws of a batch: residuals are so small that nothing more is needed.
+_BATCH = 100.0
+
+
+class Decision(NamedTuple):
+    """What came of a proposal; `kept` and `clipped` are private."""
+
+    accepted: bool
+    kept: Any
+    clipped: float
+    noise_std: float
+    batch_size: float
+
+
+class ResidualTest(Protocol):
+    """Decides on residual log-likelihood ratios, and says what that costs."""
+
+    on_all: bool
+
+    def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
+        """Plan with parameter "clip_bound", in nats of the untempered ratio."""
+
+    def decide(
+        self,
+        target: Any,
+        theta: np.ndarray,
+        new: np.ndarray,
+        kept: Any,
+        plan: PrivacyPlan,
+        random: PrivacyRandom,
+    ) -> Decision:
+        """Accept or reject."""
+
+
+class PenaltyOnResiduals:
+    """Gaussian noise of a fixed scale on the sum over all records, penalty test.
+
+    Parameters
+    ----------
+    tempering, noise_std : float
+    """
+
+    on_all = True
+
+    def __init__(self, tempering: float, noise_std: float):
+        self.tempering, self.noise_std = tempering, noise_std
+
+    def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
+        """The clip bound at which noise of this scale is enough."""
+        plan = pricing.penalty(call, clip_fraction=clip_fraction, noise_std=self.noise_std, once=once)
+        nm = plan.noise_multiplier
+        bound = self.noise_std / (2 * self.tempering * nm) if nm > 0 else _unclipped(call)
+        return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
+
+    def decide(
+        self,
+        target: Any,
+        theta: np.ndarray,
+        new: np.ndarray,
+        kept: Any,
+        plan: PrivacyPlan,
+        random: PrivacyRandom,
+    ) -> Decision:
+        """One pass over the data."""
+        bound, noise = plan.parameters["clip_bound"], 2 * plan.noise_multiplier
+        ratios = target.full_batch(new, kept, bound)
+        scale = self.tempering * bound
+        noisy = scale * (ratios.total / GRID + noise * random.normal())
+        accepted = penalty(noisy, (scale * noise) ** 2, random.exponential())
+        return Decision(accepted, ratios.rows, ratios.clipped, scale * noise, math.nan)
+
+
+class BarkerOnResiduals:
+    """Barker's test on the sum over all records, without noise.
+
+    Parameters
+    ----------
+    tempering : float
+    """
+
+    on_all = True
+
+    def __init__(self, tempering: float):
+        self.tempering = tempering
+
+    def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
+        """The largest clip bound."""
+        plan = pricing.bounded_range(call, clip_fraction=clip_fraction, once=once)
+        bound = min(plan.parameters["eta"] / (2 * self.tempering), _unclipped(call))
+        return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
+
+    def decide(
+        self,
+        target: Any,
+        theta: np.ndarray,
+        new: np.ndarray,
+        kept: Any,
+        plan: PrivacyPlan,
+        random: PrivacyRandom,
+    ) -> Decision:
+        """One pass over the data."""
+        bound = plan.parameters["clip_bound"]
+        ratios = target.full_batch(new, kept, bound)
+        log_ratio = self.tempering * bound * (ratios.total / GRID)
+        return Decision(
+            barker(log_ratio, random.exponential(), random.exponential()),
+            ratios.rows,
+            ratios.clipped,
+            0.0,
+            math.nan,
+        )
+
+
+class FastBarkerOnResiduals:
+    """Barker's test on a batch of TunaMH: an iteration does not depend on the number of records.
+
+    Parameters
+    ----------
+    tempering : float
+    n : int
+    """
+
+    on_all = False
+
+    def __init__(self, tempering: float, n: int):
+        self.tempering, self.n = tempering, n
+        # x = n B / lambda = 1.
+        inclusion = min(_BATCH / n, 0.5)
+        self.batches = Multisets(inclusion, 0.5 * inclusion)
+
+    def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
+        """Price of batches of 100 draws, and bounds of half a draw a record."""
+        parameters = {
+            "clip_bound": self.batches.clip_bound / self.tempering,
+            "batch_size": self.n * self.batches.inclusion,
+        }
+        advice = "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain."
+        return pricing.fixed(call, self.batches.barker_event(), advice, once=once, **parameters)
+
+    def decide(
+        self,
+        target: Any,
+        theta: np.ndarray,
+        new: np.ndarray,
+        kept: Any,
+        plan: PrivacyPlan,
+        random: PrivacyRandom,
+    ) -> Decision:
+        """Two evaluations of a new batch."""
+        drawn = self.batches.draw(random, self.n)
+        ratios = self.tempering * target.ratios(theta, new, drawn)
+        uniforms = random.uniform(drawn.size)
+        log_ratio = tuna.log_ratio(ratios, self.batches.clip_bound, self.batches, uniforms)
+        accepted = barker(log_ratio, random.exponential(), random.exponential())
+        return Decision(accepted, None, 0.0, 0.0, plan.parameters["batch_size"])
+
+
+def _unclipped(call: Call) -> float:
+    """A bound for runs without privacy that clips nothing of interest."""
+    return 1e3
