@@ -201,6 +201,8 @@ class DPFastMH(DPStep):
         self.step_size = self.moves.initial or self._default_step_size()
 
     def _default_step_size(self) -> float:
+        if self.test == "published":
+            return self._ratio.largest_free / self.tempering / self.moves.unit_length
         if math.isinf(self.moves.longest):
             return 0.1
         length = self.moves.longest

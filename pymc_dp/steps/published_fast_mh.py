@@ -87,6 +87,12 @@ class Published:
         )
         self._cumulative = np.cumsum(self.constants)
 
+    @property
+    def largest_free(self) -> float:
+        """Largest M at which neither branch adds noise."""
+        minibatch, full = self.free
+        return min(math.expm1(minibatch / 2) * self.base / self.total, full / (2 * self.largest))
+
     def at(self, theta: np.ndarray) -> tuple[None, float]:
         """Nothing, and the log-prior."""
         return None, self.records.log_prior(theta)
