@@ -7,17 +7,24 @@ from pymc_dp.privacy.composition import compare_accountants
 from pymc_dp.privacy.ledger import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.privacy.pricing import calibrate
+from pymc_dp.remote.owners import Owner
 from pymc_dp.remote.shards import Shards
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
 from pymc_dp.sampling import NotPrivateWarning, release, sample
+from pymc_dp.steps.barker import DPBarker
+from pymc_dp.steps.fast_mh import DPFastMH
 from pymc_dp.steps.hmc import DPHMC
+from pymc_dp.steps.sghmc import DPSGHMC
 from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "DPHMC",
+    "DPSGHMC",
     "BudgetError",
+    "DPBarker",
+    "DPFastMH",
     "DPPenalty",
     "DPPenaltyMH",
     "Ledger",
@@ -25,6 +32,7 @@ __all__ = [
     "LedgerReport",
     "ModelRefusedError",
     "NotPrivateWarning",
+    "Owner",
     "PrivacyBudgetExceeded",
     "PrivacyError",
     "PrivacyPlan",

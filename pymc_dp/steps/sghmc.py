@@ -1,0 +1,151 @@
+"""DP SGHMC: noisy gradients of batches with friction, no accept test (Lode 2019, Algorithm 2)."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.sghmc import Dynamics, injected, price
+from pymc_dp.privacy.subsets import PoissonBatches
+from pymc_dp.steps.base import DPStep
+from pymc_dp.steps.moves import Moves
+
+
+class DPSGHMC(DPStep):
+    """Differentially private stochastic gradient Hamiltonian Monte Carlo: an approximation.
+
+    Each inner step follows the noisy sum of clipped gradients of a Poisson batch, with the friction that
+    balances the noise: the noise that privacy needs *is* the noise of the dynamics (Chen, Fox & Guestrin
+    2014; Lode's friction has the wrong sign). There is no accept test, so that a step size that is not small,
+    the noise of the batches, and clipping each bend the result.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model (the default); anything less is refused.
+    epsilon, delta : float
+        Guarantee of one whole call of `pymc.sample`. ``epsilon=inf`` adds the friction's own noise only and
+        marks every result as not private.
+    lipschitz : float
+        L: per-record gradients are clipped to this norm, in nats per unit of unconstrained space.
+    sampling_probability : float
+        q: each record is in a batch with this probability, by itself.
+    n_steps : int
+        J: inner steps, and gradients, of a draw.
+    step_size : float
+        a: the step size of draw t (tuning included) is ``a (offset + t) ** -decay``.
+    offset, decay : float
+        b and gamma: 0 and 1/3 as in Lode (2019); ``decay=0`` for a constant step size.
+    friction : float
+        C: the least friction. A budget may raise it, and the noise with it. 0 without privacy is the naive
+        variant, without friction or noise.
+    resample : {"trajectory", "step"}
+        Draw the momentum anew at each draw, or let friction (2 / step size) do it at each inner step: that is
+        stochastic gradient Langevin dynamics, the limit of full friction.
+    **kwargs
+        `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
+        `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of range.
+    ModelRefusedError
+        The model would leak; see `pymc_dp.records.checks`.
+    BudgetError
+        No noise is within the budget; in sampling: a chain, iteration or call beyond the budget.
+
+    Notes
+    -----
+    **Privacy.** Event: each inner step releases the sum over a fresh Poisson batch of gradients clipped to
+    norm L, with Gaussian noise of standard deviation ``q sqrt(2 C / eta) / T``; charged as what was executed,
+    noise multiplier by noise multiplier, by privacy loss distributions (Lode 2019, section 5.3;
+    docs/proofs/sampled_gaussians). Each record's gradient is clipped: clipping that of the batch, as in
+    Lode's Algorithm 2, has sensitivity 2L whatever the batch. Released: the draws, data-free stats.
+    """
+
+    name = "dp_sghmc"
+    mechanism = "Gaussian noise on sums of clipped gradients of Poisson batches"
+    approximation = "approximate: no accept test; bias from step size, batches and clipping"
+    default_tune_steps = 0
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        epsilon: float,
+        delta: float,
+        lipschitz: float,
+        sampling_probability: float = 0.01,
+        n_steps: int = 10,
+        step_size: float = 0.01,
+        offset: float = 0.0,
+        decay: float = 1 / 3,
+        friction: float = 1.0,
+        resample: str = "trajectory",
+        **kwargs: Any,
+    ):
+        kwargs["clip_fraction"] = False  # a batch's share of clipped gradients has another sensitivity
+        super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+        self.dynamics = Dynamics(
+            PoissonBatches(self.records.n, sampling_probability),
+            lipschitz,
+            step_size,
+            offset,
+            decay,
+            friction,
+            resample,
+            self.tempering,
+        )
+        self.n_steps = n_steps
+        self.moves = _Schedule()
+        price(
+            Call(math.inf, self.delta, self.neighboring_relation, 1, 0, 1), self.dynamics, n_steps
+        )  # checks
+
+    def _price(self, call: Call) -> PrivacyPlan:
+        return price(call, self.dynamics, self.n_steps)
+
+    def _start(self) -> None:
+        noise = injected(self.plan, self.dynamics)
+        self._step_sizes, self._frictions = self.dynamics.realized(noise, self.neighboring_relation)
+        # Standard deviation of the noise on a batch's sum of gradients.
+        self._noise = noise * self._sensitivity * self.dynamics.clip_bound
+        self.step_size = float(self._step_sizes[0])
+
+    def _arrive(self, theta: np.ndarray) -> None:
+        """Nothing is kept from one iteration to the next but the point."""
+
+    def _gradient_at(self, theta: np.ndarray, noise: float) -> np.ndarray:
+        """One noisy release: estimated gradient of the tempered log-posterior."""
+        batches = self.dynamics.batches
+        if batches.sampling_probability == 1:
+            total = self.records.gradients(theta, self.dynamics.clip_bound).total
+        else:
+            batch = batches.draw(self._random)
+            total = self.records.gradients.batch(theta, batch, self.dynamics.clip_bound).total
+        noisy = total + noise * self._random.normals(theta.size)
+        return self.tempering / batches.sampling_probability * noisy + self.records.log_prior_gradient(theta)
+
+    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
+        eta, friction = self._step_sizes[self.iteration], self._frictions[self.iteration]
+        noise = self._noise[self.iteration]
+        # Friction at the midpoint: N(0, I) is invariant for the momentum at every friction and step size.
+        damping = 1 + 0.5 * friction * eta
+        kept, kick = (1 - 0.5 * friction * eta) / damping, eta / damping
+        momentum = self.rng.standard_normal(theta.size)
+        for _ in range(self.n_steps):
+            theta = theta + 0.5 * eta * momentum
+            momentum = kept * momentum + kick * self._gradient_at(theta, noise)
+            theta = theta + 0.5 * eta * momentum
+        self._theta, self.step_size = theta, float(eta)
+        return True, {"noise_std": float(noise), "clip_bound": self.dynamics.clip_bound}
+
+    def _clip_name(self) -> str:
+        return f"gradients at norm {self.dynamics.clip_bound:g}"
+
+
+class _Schedule(Moves):
+    name = "stochastic gradient Hamiltonian dynamics"
+    step_size = math.nan
