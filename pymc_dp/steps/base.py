@@ -92,7 +92,8 @@ class DPStep(BlockedStep):
         if control_variates and cls.test_on_residuals:
             from pymc_dp.steps.surrogate import SurrogateStep
 
-            return SurrogateStep(*args, control_variates=control_variates, test=cls.test_on_residuals, **kwargs)
+            kwargs |= {"control_variates": control_variates, "test": cls.test_on_residuals}
+            return SurrogateStep(*args, **kwargs)
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(
@@ -304,7 +305,7 @@ class DPStep(BlockedStep):
         """What a call releases, and the settings at which it costs at most the budget. Reads no data."""
 
     def _arrive(self, theta: np.ndarray) -> np.ndarray | None:
-        """Before a chain's first iteration, at its starting point; returns another one to start from, or None."""
+        """Before a chain's first iteration, at its start; returns another point to start from, or None."""
         self._rows, self._log_prior = self.records.full_batch.at(theta)
         return None
 
