@@ -74,7 +74,7 @@ def calibrate(
     def quick(parameter: float) -> float:
         return cost(parameter, coarse=True)
 
-    if not _many_sampled(EventSet(make_events(high), neighboring_relation)):
+    if not any(_many_sampled(EventSet(make_events(end), neighboring_relation)) for end in (low, high)):
         return _within(cost, epsilon, delta, low, high, tolerance)
     # Search with a coarser bound, which is met for certain, then correct its few per cent.
     if min(quick(low), quick(high)) > epsilon:  # the budget is met by those few per cent, or not at all
