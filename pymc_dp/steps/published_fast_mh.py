@@ -91,7 +91,8 @@ class Published:
     def largest_free(self) -> float:
         """Largest M at which neither branch adds noise."""
         minibatch, full = self.free
-        return min(math.expm1(minibatch / 2) * self.base / self.total, full / (2 * self.largest))
+        bound = min(math.expm1(minibatch / 2) * self.base / self.total, full / (2 * self.largest))
+        return bound * (1 - 1e-9)  # on the free side of the comparison, whatever the rounding
 
     def at(self, theta: np.ndarray) -> tuple[None, float]:
         """Nothing, and the log-prior."""
