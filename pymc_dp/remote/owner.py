@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Terms:
     clip_bound: float | None
     neighboring_relation: str
 
-    @property
+    @cached_property
     def clip(self) -> Clip:
         """Bound on a record's ratio."""
         return as_clip(self.lipschitz, self.clip_bound)
@@ -125,7 +126,9 @@ class DataOwner:
             raise BudgetError("A data owner's budget does not cover another iteration.")
         self._left -= 1
         theta, new = np.array(point), np.array(proposal)
-        total, _ = self._shard.compare(theta, new, self._terms.clip.bound(new - theta))
+        with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
+            bound = self._terms.clip.bound(new - theta)
+        total, _ = self._shard.compare(theta, new, bound)
         noise = self._plan.noise_multiplier * self._terms.sensitivity
         noisy = total / GRID + noise * self._random.normal()
         if self._left == 0 and self._ledger is not None:

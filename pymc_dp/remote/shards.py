@@ -146,7 +146,7 @@ class ShardedRecords(Template):
         self._homes, self.one_process, self._process = homes, one_process, os.getpid()
         facts: list[ShardFacts] = self._ask([("open", self.agreement())] * len(homes))
         self._digests = [one.digest for one in facts]
-        _no_person_twice([one.units for one in facts if one.units is not None])
+        no_person_twice([one.units for one in facts if one.units is not None])
         self.n, self.n_rows = sum(one.n for one in facts), sum(one.n_rows for one in facts)
         if self.n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
@@ -268,7 +268,13 @@ def _parts(parts: Any) -> list[Any]:
     return listed
 
 
-def _no_person_twice(units: Sequence[np.ndarray]) -> None:
+def no_person_twice(units: Sequence[np.ndarray]) -> None:
+    """Refuse ids that occur in more than one part; each part has its own once.
+
+    Raises
+    ------
+    ModelRefusedError
+    """
     try:
         twice = bool(units) and np.unique(np.concatenate(units)).size < sum(one.size for one in units)
     except TypeError:  # ids of several kinds, which cannot be compared

@@ -1,0 +1,303 @@
+"""Several data owners: what they say, what they charge, when they refuse."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import pymc_dp as dp
+from pymc_dp.privacy.clip_fraction import rounding_grid
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.sums import GRID
+from pymc_dp.remote.answers import UnavailableError
+from pymc_dp.remote.homes import Here
+from pymc_dp.remote.owner import DataOwner, Terms
+from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.template import Template
+from tests.conftest import simple_data
+from tests.remote.parts import SECRET, build, build_that_fails, made_up, make_step, split, walk
+
+DATA = simple_data(n=61)
+TERMS = {"epsilon": 5.0, "delta": 1e-6, "lipschitz": 1.0, "clip_bound": None}
+FALSE_ALARM = 1e-6
+
+
+class Recorded(Here):
+    """An owner in this process, and all that passed between the two sides."""
+
+    passed: tuple = ()
+
+    def ask(self, request):
+        wait = super().ask(request)
+
+        def recorded():
+            answer = wait()
+            self.passed += ((request, answer),)
+            return answer
+
+        return recorded
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Owners whose objects live in this process."""
+    monkeypatch.setattr(
+        dp.Owner,
+        "home",
+        lambda owner, recipe, terms: Recorded(DataOwner(recipe, terms, owner.ledger)),
+    )
+
+
+def owners(parts=None, epsilon=(5.0, 10.0), **kwargs):
+    parts = split(DATA, 2) if parts is None else parts
+    return [
+        dp.Owner(name, build, part, epsilon=e, **{"delta": 1e-6, "lipschitz": 1.0, **kwargs})
+        for name, part, e in zip("abcdef", parts, epsilon, strict=False)
+    ]
+
+
+def opened(terms=(), part=DATA, chains=1, tune=0, draws=100, ledger=None):
+    """A data owner that has begun a call."""
+    owner = DataOwner(
+        Recipe(build, part), Terms(**{**TERMS, "neighboring_relation": "substitute", **dict(terms)}), ledger
+    )
+    said(owner, "open", agreement=agreement())
+    said(owner, "begin", chains=chains, tune=tune, draws=draws)
+    return owner
+
+
+_AGREEMENT: list = []
+
+
+def agreement():
+    if not _AGREEMENT:
+        _AGREEMENT.append(Template(made_up()).agreement())
+    return _AGREEMENT[0]
+
+
+def said(owner, question, **arguments):
+    return json.loads(owner.answer(json.dumps([question, arguments])))
+
+
+def compared(owner, theta, new):
+    return said(owner, "compare", point=list(theta), proposal=list(new))
+
+
+def test_each_owner_has_its_own_price(here, quiet):
+    with made_up():
+        step = dp.DPPenaltyMH(owners=owners(), chains=2)
+    idata = dp.sample(step, 20, tune=10, **quiet)
+    report = dp.privacy_report(idata)
+    low, high = report.to_dict()["owners"]
+    assert [low["name"], low["n"], high["n"]] == ["a", 31, 30]
+    plans = [dp.privacy.plan.PrivacyPlan.from_dict(one["plan"]) for one in (low, high)]
+    for plan, epsilon in zip(plans, (5.0, 10.0), strict=True):
+        assert epsilon * (1 - 1e-6) < plan.epsilon_at(1e-6) <= epsilon
+        assert plan.iterations == 60
+        # Every noisy sum is charged as a Gaussian.
+        assert plan.mu == pytest.approx(np.sqrt(60) / plan.noise_multiplier)
+    assert plans[0].noise_multiplier > plans[1].noise_multiplier
+    assert report.plan.epsilon == 10.0 and report.plan.epsilon_at(1e-6) <= 10.0
+    assert report.plan.mu == plans[1].mu  # what holds for every record
+    text = str(report)
+    assert "Owner a:" in text and "(5, 1e-06)-differential privacy of its own" in text
+    assert "the coordinator, other owners" in " ".join(text.split())
+    assert step.facts()["n"] == 61 and report.facts["is_private"]
+    json.loads(report.to_json())
+
+
+def test_only_noisy_sums_are_said(here):
+    """Everything that passed: sizes and noise once, then one number an iteration, each with full noise."""
+    step = make_step(made_up(), owners=owners(), draws=300)
+    walk(step, made_up(), 300)
+    wholes = [RecordModel(build(part)) for part in split(DATA, 2)]
+    for home, whole, noise in zip(step.records._homes, wholes, step.ratios._noise, strict=True):
+        answers = [json.loads(answer)["answer"] for _, answer in home.passed]
+        assert answers[0] == {"n": whole.n} and list(answers[1]) == ["noise_multiplier"]
+        assert len(answers) == 2 + 300
+        errors = []
+        for (request, _), noisy in zip(home.passed[2:], answers[2:], strict=True):
+            question, points = json.loads(request)
+            assert question == "compare" and isinstance(noisy, float)
+            theta, new = np.array(points["point"]), np.array(points["proposal"])
+            bound = np.linalg.norm(new - theta)
+            exact = whole.full_batch(new, whole.full_batch.rows(theta), bound).total / GRID
+            errors.append((noisy - exact) / noise)
+            assert noisy / rounding_grid(noise) == round(noisy / rounding_grid(noise))
+        assert noise == 2 * answers[1]["noise_multiplier"]
+        assert stats.kstest(errors, "norm").pvalue > FALSE_ALARM
+        assert stats.kstest(np.array(errors) / 2, "norm").pvalue < FALSE_ALARM  # control: half the noise
+    first, second = ([json.loads(a)["answer"] for _, a in home.passed[2:]] for home in step.records._homes)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.3  # each its own stream
+
+
+def test_no_seed_controls_an_owners_noise(here):
+    sums = []
+    for _ in range(2):
+        step = make_step(made_up(), owners=owners(), debug_seed=3)
+        walk(step, made_up(), 1)
+        sums.append(step.records._homes[0].passed[-1])
+    assert sums[0][0] == sums[1][0] and sums[0][1] != sums[1][1]
+    assert not step.is_private  # the step's own part of it is known
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -1e300])
+def test_a_record_moves_a_sum_by_at_most_the_sensitivity(poison):
+    question, sums = (np.zeros(2), np.array([0.3, 0.1])), []
+    for changed in (False, True):
+        x, y = simple_data(n=61)
+        x[5] = poison if changed else x[5]
+        sums.append(compared(opened({"epsilon": np.inf}, part=(x, y)), *question)["answer"])
+    assert 0 < abs(sums[1] - sums[0]) <= 2
+
+
+def test_points_of_an_adversary():
+    """Whatever the coordinator asks, an owner's answer is a sum of clipped numbers plus noise."""
+    owner = opened({"epsilon": np.inf})
+    odd = [np.zeros(2), np.full(2, np.nan), np.full(2, np.inf), np.full(2, 1e308), np.full(2, 1e-308)]
+    for theta in odd:
+        for new in odd:
+            assert abs(compared(owner, theta, new)["answer"]) <= 61
+
+
+def test_an_owner_counts_its_iterations():
+    owner = opened(chains=2, tune=1, draws=4)
+    assert said(owner, "begin", chains=2, tune=1, draws=4)["answer"]["noise_multiplier"] > 0  # another chain
+    for _ in range(10):
+        assert "answer" in compared(owner, [0, 0], [0.1, 0])
+    assert compared(owner, [0, 0], [0.1, 0])["refused"] == "BudgetError"
+    said(owner, "begin", chains=2, tune=1, draws=4)
+    assert compared(owner, [0, 0], [0.1, 0])["refused"] == "BudgetError"
+    assert said(owner, "begin", chains=2, tune=1, draws=5)["refused"] == "BudgetError"
+
+
+def test_nothing_is_said_before_it_is_paid():
+    owner = DataOwner(Recipe(build, DATA), Terms(**TERMS, neighboring_relation="substitute"))
+    assert said(owner, "compare", point=[0, 0], proposal=[1, 1])["refused"] == "BudgetError"
+    assert said(owner, "rows")["refused"] == "PrivacyError"
+    assert said(owner, "_compare", point=[0, 0], proposal=[1, 1])["refused"] == "PrivacyError"
+    bad = DataOwner(Recipe(build_that_fails, DATA), Terms(**TERMS, neighboring_relation="substitute"))
+    assert str(SECRET) not in bad.answer(json.dumps(["open", {"agreement": agreement()}]))
+
+
+def test_a_ledger_of_its_own(here, tmp_path):
+    paths = [str(tmp_path / f"{name}.db") for name in "ab"]
+    ledgers = [dp.Ledger(path, epsilon=8.0, delta=1e-6) for path in paths]
+    both = [
+        dp.Owner(name, build, part, epsilon=5.0, delta=1e-6, lipschitz=1.0, ledger=path)
+        for name, part, path in zip("ab", split(DATA, 2), paths, strict=True)
+    ]
+    step = make_step(made_up(), owners=both, draws=10)
+    assert [ledger.entries()[0].status for ledger in ledgers] == ["reserved"] * 2
+    walk(step, made_up(), 10)
+    for ledger in ledgers:
+        (entry,) = ledger.entries()
+        assert entry.status == "confirmed" and entry.events == step.plan.events
+    ledgers[1].record(step.plan.events)  # elsewhere
+    with pytest.raises(dp.BudgetError, match="Owner 'b': This request does not fit"):
+        make_step(made_up(), owners=both, draws=10)
+    assert len(ledgers[0].entries()) == 2 and len(ledgers[1].entries()) == 2
+
+
+def test_without_a_public_n_it_is_not_said(here, quiet):
+    with made_up():
+        step = dp.DPPenaltyMH(owners=owners(), chains=1, neighboring_relation="add_remove")
+    idata = dp.sample(step, 5, tune=0, **quiet)
+    passed = [json.loads(answer)["answer"] for _, answer in step.records._homes[0].passed]
+    assert passed[0] == {"n": None} and step.records.n is None
+    assert step.ratios._noise == [
+        one["noise_multiplier"] for one in step.ratios.records.ask("begin", chains=1, tune=0, draws=5)
+    ]
+    assert "n withheld" in str(dp.privacy_report(idata))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"epsilon": 1.0}, "leave out epsilon"),
+        ({"lipschitz": 1.0, "delta": 1e-6}, "leave out delta, lipschitz"),
+        ({"batch_size": 5}, "leave out batch_size"),
+        ({"privacy_unit": [1, 2]}, "leave out privacy_unit"),
+        ({"owners": []}, "different names"),
+        ({"owners": owners()[:1] * 2}, "different names"),
+        ({"owners": [*owners()[:1], *owners(lipschitz=None, clip_bound=1.0)[1:]]}, "All owners give"),
+    ],
+)
+def test_arguments_of_the_step(kwargs, message):
+    with made_up(), pytest.raises(ValueError, match=message):
+        dp.DPPenaltyMH(**{"owners": owners(), "chains": 1, **kwargs})
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"epsilon": -1.0}, "epsilon must be"),
+        ({"delta": 0.0}, "delta must lie"),
+        ({"lipschitz": None}, "exactly one of"),
+        ({"lipschitz": -1.0}, "lipschitz must be"),
+        ({"worker": "tcp://somewhere"}, "belong together"),
+    ],
+)
+def test_arguments_of_an_owner(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        dp.Owner("a", build, DATA, **{"epsilon": 1.0, "delta": 1e-6, "lipschitz": 1.0, **kwargs})
+
+
+def test_a_refusal_names_the_owner(here):
+    x, y = DATA
+    with made_up(), pytest.raises(dp.ModelRefusedError, match="Owner 'b': Observed variable 'y' has one rec"):
+        dp.DPPenaltyMH(owners=owners([DATA, (x[:1], y[:1])]), chains=1)
+
+
+def test_the_step_starts_where_the_joint_noise_is_best(here):
+    step = make_step(made_up(), owners=owners(lipschitz=0.5), step_size=None)
+    _, (stat, *_) = None, step.step(made_up().initial_point(0))[1]
+    assert stat["noise_std"] == pytest.approx(step._best_noise_std, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_in_processes_of_their_own(tmp_path):
+    """Pipes are watched: texts alone pass, as many as there are iterations; a killed owner ends the run."""
+    path = str(tmp_path / "b.db")
+    dp.Ledger(path, epsilon=60.0, delta=1e-6)
+    both = [
+        *owners()[:1],
+        dp.Owner("b", build, split(DATA, 2)[1], epsilon=50.0, delta=1e-6, lipschitz=1.0, ledger=path),
+    ]
+    step = make_step(made_up(), owners=both, chains=1)
+    processes = [home._process.pid for home in step.records._homes]
+    assert len({*processes, os.getpid()}) == 3
+    home = step.records._homes[1]
+    connection, received = home._connection, []
+
+    class Watched:
+        poll, close = connection.poll, connection.close
+        send_bytes = staticmethod(lambda text: received.append(("to", text)) or connection.send_bytes(text))
+
+        @staticmethod
+        def recv_bytes():
+            received.append(("from", connection.recv_bytes()))
+            return received[-1][1]
+
+    home._connection = Watched
+    walk(step, made_up(), 20)
+    assert len(received) == 40
+    values = {f"{value:.6f}" for value in np.ravel(split(DATA, 2)[1][0])}
+    for direction, text in received:
+        if direction == "from":
+            assert list(json.loads(text)) == ["answer"]
+            assert isinstance(json.loads(text)["answer"], float)
+            assert not any(value in text.decode() for value in values)
+    os.kill(processes[1], signal.SIGKILL)
+    with pytest.raises(UnavailableError, match="Owner 'b': the process ended"):
+        walk_on(step)
+    assert [entry.status for entry in dp.Ledger(path).entries()] == ["reserved"]
+
+
+def walk_on(step):
+    point = step.records.unravel(step._theta)
+    for _ in range(5):
+        point, _ = step.step(point)

@@ -1,0 +1,356 @@
+"""Records in parts, in this process: the same sums, decisions and refusals as in one piece."""
+
+import os
+import traceback
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_dp as dp
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.sums import GRID
+from pymc_dp.remote.answers import UnavailableError
+from pymc_dp.remote.homes import Here, LostError
+from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.shard import Shard
+from pymc_dp.remote.shards import ShardedRecords, no_person_twice
+from tests.conftest import simple_data
+from tests.remote.parts import SECRET, build, build_that_fails, made_up, make_step, split, walk
+
+DATA = simple_data(n=61)
+
+
+class Given:
+    """Records made before, as the data of a step."""
+
+    def __init__(self, records):
+        self.records = lambda model, **settings: records
+
+
+def sharded(parts, **kwargs):
+    return dp.Shards(build, parts, **kwargs).records(made_up())
+
+
+@cache
+def in_one_piece():
+    return RecordModel(build(DATA))
+
+
+@cache
+def in_parts(k):
+    return sharded(split(DATA, k))
+
+
+def draws_of(records, **kwargs):
+    step = make_step(made_up(), data=Given(records), debug_seed=7, **kwargs)
+    return (*walk(step, made_up(), 80), step)
+
+
+@pytest.mark.parametrize(
+    ("k", "kwargs"), [(1, {}), (2, {}), (4, {}), (4, {"batch_size": 20, "tempering": 0.2})]
+)
+def test_draws_are_those_of_one_piece(k, kwargs):
+    one, accepted, _ = draws_of(in_one_piece(), **kwargs)
+    many, same, step = draws_of(in_parts(k), **kwargs)
+    np.testing.assert_array_equal(many, one)
+    np.testing.assert_array_equal(same, accepted)
+    assert 5 < accepted.sum() < 75
+    assert step.facts()["shards"] == k and step.facts()["n"] == 61
+
+
+def test_other_records_make_another_chain():
+    """Control: the comparison above can fail."""
+    x, y = DATA
+    y = np.concatenate([1 - y[:8], y[8:]])
+    assert not np.array_equal(draws_of(in_one_piece())[0], draws_of(sharded(split((x, y), 2)))[0])
+
+
+def poisoned():
+    x, y = simple_data(n=40)
+    x[3], x[11], x[25, 0], x[38] = np.nan, np.inf, -1e300, 1e300
+    return x, y
+
+
+@pytest.mark.slow
+def test_sums_are_exact_also_of_poisoned_records():
+    whole, parts = RecordModel(build(poisoned())), sharded(split(poisoned(), 3))
+    rng = np.random.default_rng(0)
+    for bound in (1e-3, 0.1, 10.0):
+        theta, new = rng.normal(size=(2, 2))
+        rows, prior = whole.full_batch.at(theta)
+        kept, same_prior = parts.full_batch.at(theta)
+        one, many = whole.full_batch(new, rows, bound), parts.full_batch(new, kept, bound)
+        assert (many.total, many.clipped, many.log_prior) == (one.total, one.clipped, one.log_prior)
+        assert prior == same_prior and many.total == round(many.total)
+
+
+def test_a_record_moves_the_sum_by_at_most_the_sensitivity():
+    question = np.zeros(2), np.full(2, 0.4), 0.05
+    before, moved = in_parts(2).totals(*question)[0], []
+    for record, poison in ((0, np.nan), (40, -1e300)):
+        x = DATA[0].copy()
+        x[record] = poison
+        moved.append(sharded(split((x, DATA[1]), 2)).totals(*question)[0] - before)
+    assert np.all(np.abs(moved) <= 2 * GRID)
+    assert np.all(np.abs(moved) > 0)
+
+
+def test_batches_of_positions_run_over_the_parts():
+    whole, parts = in_one_piece(), in_parts(4)
+    rng = np.random.default_rng(1)
+    theta, new = rng.normal(size=(2, 2))
+    for units in (rng.integers(61, size=30), np.array([60, 0, 60]), np.array([], dtype=int)):
+        np.testing.assert_array_equal(parts.minibatch(theta, units), whole.minibatch(theta, units))
+        np.testing.assert_array_equal(parts.ratios(theta, new, units), whole.ratios(theta, new, units))
+    for bad in (61, -1):
+        with pytest.raises(IndexError, match=r"0\.\.60"):
+            parts.minibatch(theta, np.array([bad]))
+
+
+def by_person(part):
+    return part[2]
+
+
+def build_of_three(part):
+    return build(part[:2])
+
+
+@pytest.mark.slow
+def test_a_persons_rows_are_added_before_they_are_clipped():
+    x, y = simple_data(n=60)
+    ids = np.repeat(np.arange(20), 3)
+    whole = RecordModel(build((x, y)), privacy_unit=ids)
+    cuts = [0, 21, 33, 60]
+    parts = [(x[a:b], y[a:b], ids[a:b]) for a, b in pairwise(cuts)]
+    records = dp.Shards(build_of_three, parts, privacy_unit=by_person).records(made_up())
+    assert records.n == 20 and records.n_rows == 60 and records.unit_of_row is not None
+    theta, new = np.zeros(2), np.array([0.3, -0.2])
+    one = whole.full_batch(new, whole.full_batch.rows(theta), 0.05)
+    assert records.totals(theta, new, 0.05) == (one.total, one.clipped)
+
+
+def test_a_person_in_two_parts_is_refused():
+    parts = [(*simple_data(n=4), np.array(ids)) for ids in ([1, 2, 3, 3], [4, 5, 3, 6])]
+    with pytest.raises(dp.ModelRefusedError, match="rows in more than one part"):
+        dp.Shards(build_of_three, parts, privacy_unit=by_person).records(made_up())
+    for units in ([[1, 2], ["3", "1"]], [np.array(["a", 1], object), [2, 3]], [[1.0, 2.0], [2, 3]]):
+        with pytest.raises(dp.ModelRefusedError, match="rows in more than one part"):
+            no_person_twice([np.asarray(one) for one in units])
+    no_person_twice([np.array([1, 2]), np.array([3, 4])])
+
+
+def with_prior_from_data(part):
+    x, y = part
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2 * np.std(y) + 1, shape=2)
+        pm.Bernoulli("y", logit_p=x @ beta, observed=y)
+    return model
+
+
+def with_more_parameters(part):
+    x, y = part
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        pm.Bernoulli("y", logit_p=x @ beta + pm.Normal("a"), observed=y)
+    return model
+
+
+def with_a_leak(part):
+    x, y = part
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        mu = pm.Deterministic("mu", pm.math.dot(x, beta))
+        pm.Bernoulli("y", logit_p=mu, observed=y)
+    return model
+
+
+def with_coupled_rows(part):
+    x, y = part
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        mu = pm.math.dot(pm.Data("x", x), beta)
+        pm.Bernoulli("y", logit_p=mu - mu.mean(), observed=y)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (with_prior_from_data, "another prior"),
+        (with_more_parameters, "other free variables"),
+        (with_a_leak, "Deterministic 'mu'"),
+        pytest.param(with_coupled_rows, "does not factorise", marks=pytest.mark.slow),
+    ],
+)
+def test_every_part_is_checked(bad, message):
+    """The last of the parts alone is bad."""
+    parts = split(DATA, 2)
+
+    def sometimes(part):
+        return bad(part) if len(part[1]) == len(parts[-1][1]) else build(part)
+
+    with made_up(), pytest.raises(dp.ModelRefusedError, match=message):
+        dp.DPPenaltyMH(epsilon=1, delta=1e-6, lipschitz=1, chains=1, data=dp.Shards(sometimes, parts))
+
+
+def test_arguments():
+    with pytest.raises(ValueError, match="at least one part"):
+        dp.Shards(build, [])
+    with made_up(), pytest.raises(ValueError, match="where the rows are"):
+        dp.DPPenaltyMH(
+            epsilon=1, delta=1e-6, lipschitz=1, chains=1, data=dp.Shards(build, [DATA]), privacy_unit=[1] * 6
+        )
+    with pytest.raises(dp.ModelRefusedError, match="has one record"):
+        sharded([DATA, (DATA[0][:1], DATA[1][:1])])
+    with pytest.raises(dp.PrivacyError, match="TypeError"):
+        dp.Shards(lambda part: None, [DATA]).records(made_up())
+
+
+def test_errors_show_no_values():
+    with pytest.raises(dp.PrivacyError, match="ValueError") as caught:
+        dp.Shards(build_that_fails, [DATA]).records(made_up())
+    assert str(SECRET) not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(ValueError, match=str(SECRET)):  # control: the message is there to be shown
+        build_that_fails(DATA)
+
+
+class Leaky(Here):
+    """Loses its servant at some requests, counted from 0 (opening)."""
+
+    def __init__(self, servant, lost=(), remake=None):
+        super().__init__(servant)
+        self.lost, self.asked, self.restarts = set(lost), -1, 0
+        self.remake = remake or (lambda: type(servant)(servant._recipe))
+
+    def ask(self, request):
+        self.asked += 1
+        if self.asked in self.lost:
+            return self.fail
+        return super().ask(request)
+
+    def fail(self):
+        raise LostError
+
+    def restart(self):
+        self.restarts += 1
+        self.servant = self.remake()
+
+
+def leaky(parts, **kwargs):
+    """Records whose first part is lost at some requests."""
+    first, second = (Shard(Recipe(build, part)) for part in parts)
+    home = Leaky(first, **kwargs)
+    return ShardedRecords(made_up(), [home, Here(second)], one_process=False), home
+
+
+def test_a_lost_part_is_loaded_again_and_the_draws_are_the_same():
+    # Opening fails, then some iterations, one of them twice, then opening it again.
+    records, home = leaky(split(DATA, 2), lost=(0, 5, 6))
+    np.testing.assert_array_equal(draws_of(records)[0], draws_of(in_one_piece())[0])
+    assert home.restarts == 3
+
+
+def test_a_part_that_cannot_be_had_stops_the_run_and_stays_paid(tmp_path):
+    ledger = dp.Ledger(tmp_path / "a.db", epsilon=60.0, delta=1e-6)
+    records, _ = leaky(split(DATA, 2), lost=range(6, 100))
+    step = make_step(made_up(), data=Given(records), ledger=ledger)
+    reads = step._random.normal
+    noise = []
+    step._random.normal = lambda: noise.append(reads()) or noise[-1]
+    with pytest.raises(UnavailableError, match="cannot be had"):
+        walk(step, made_up(), 60)
+    assert len(noise) == 5  # none for the iteration that has no sum
+    (entry,) = ledger.entries()
+    assert entry.status == "reserved"
+    assert entry.events.counts == step.plan.events.counts
+
+
+@pytest.mark.slow
+def test_a_part_that_changed_is_not_taken_for_the_lost_one():
+    x, y = split(DATA, 2)[0]
+    records, home = leaky(split(DATA, 2), lost=(3,))
+    recipe = type(home.servant._recipe)(build, (x, 1 - y))
+    home.remake = lambda: type(home.servant)(recipe)
+    step = make_step(made_up(), data=Given(records))
+    with pytest.raises(dp.PrivacyError, match="not the same"):
+        walk(step, made_up(), 60)
+
+
+def test_rows_are_evaluated_once_an_iteration(monkeypatch):
+    step = make_step(made_up(), data=Given(in_parts(2)))
+    servant = in_parts(2)._homes[1].servant
+    function, calls = servant._records.full_batch._function, []
+    monkeypatch.setattr(
+        servant._records.full_batch, "_function", lambda *args: calls.append(1) or function(*args)
+    )
+    servant._rows.clear()
+    walk(step, made_up(), 30)
+    assert len(calls) == 31  # and the starting point
+    assert len(servant._rows) == 2
+
+
+def test_asking_again_gives_the_same_answer():
+    rng = np.random.default_rng(0)
+    questions = [(*rng.normal(size=(2, 2)), 0.1) for _ in range(6)]
+    answers = [in_parts(2).totals(*q) for q in questions]
+    assert [in_parts(2).totals(*q) for q in reversed(questions)] == answers[::-1]
+
+
+def test_a_process_without_the_connections_is_refused(monkeypatch):
+    records = in_parts(2)
+    monkeypatch.setattr(records, "one_process", True)  # as on a cluster
+    records.check_data()
+    process = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: process + 1)
+    with pytest.raises(dp.PrivacyError, match="cores=1"):
+        records.check_data()
+
+
+@pytest.mark.slow
+def test_sample_and_report(quiet):
+    with made_up():
+        data = dp.Shards(build, split(DATA, 2))
+        step = dp.DPPenaltyMH(epsilon=1, delta=1e-6, lipschitz=1, chains=2, data=data)
+    idata = dp.sample(step, 20, tune=10, cores=1, **quiet)
+    report = dp.privacy_report(idata)
+    assert report.facts["n"] == 61 and report.facts["is_private"] and report.not_released == []
+    assert idata.posterior["beta"].shape == (2, 20, 2)
+
+
+@pytest.mark.slow
+def test_dimensions_as_long_as_a_part_are_withheld():
+    def with_coords(part):
+        x, y = part
+        with pm.Model(coords={"feature": ["a", "b"], "group": list("abcde")}) as model:
+            pm.Normal("u", dims="group")
+            beta = pm.Normal("beta", 0, 2, dims="feature")
+            pm.Bernoulli("y", logit_p=x @ beta, observed=y)
+        return model
+
+    parts = [simple_data(n=5), simple_data(n=7)]
+    template = with_coords(simple_data(n=4))
+    assert dp.Shards(with_coords, parts).records(template).withheld_dims == ["group"]
+
+
+def test_dask_collections_are_computed_where_the_model_is_made():
+    dask = pytest.importorskip("dask")
+    array = pytest.importorskip("dask.array")
+    made = []
+
+    @dask.delayed
+    def load(part):
+        made.append(len(part[1]))
+        return part
+
+    shards = dp.Shards(build, [load(part) for part in split(DATA, 2)])
+    assert made == []
+    _, records, _ = Recipe(build, shards.parts[1]).make()
+    assert made == [records.n]
+    table = np.column_stack(DATA)
+    blocks = dp.Shards(build, array.from_array(table, chunks=(31, 3))).parts
+    np.testing.assert_array_equal(np.concatenate([block.compute() for block in blocks]), table)
+    with pytest.raises(ValueError, match="first axis only"):
+        dp.Shards(build, array.from_array(table, chunks=(31, 2)))

@@ -1,0 +1,117 @@
+"""Records on the workers of a Dask cluster: the draws of one machine, also when a worker is killed."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import pymc_dp as dp
+from pymc_dp.errors import PrivacyError
+from pymc_dp.records.model import RecordModel
+from pymc_dp.remote.answers import UnavailableError
+from tests.conftest import simple_data
+from tests.remote.parts import SECRET, build, build_that_fails, made_up, make_step, split, walk
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
+DATA = simple_data(n=61)
+ITERATIONS = 80
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers, each a process of one thread."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def on_one_machine():
+    return walk(make_step(build(DATA), debug_seed=7), made_up(), ITERATIONS)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_decisions_are_those_of_one_machine(client, on_one_machine, k):
+    data = dp.Shards(build, split(DATA, k), client=client)
+    draws, accepted = walk(make_step(made_up(), data=data, debug_seed=7), made_up(), ITERATIONS)
+    np.testing.assert_array_equal(draws, on_one_machine[0])
+    np.testing.assert_array_equal(accepted, on_one_machine[1])
+    assert 5 < accepted.sum() < ITERATIONS - 5
+
+
+def test_a_worker_killed_in_mid_run(client, on_one_machine):
+    """Without warning, between two answers: its part is loaded elsewhere, and the question asked again."""
+    data = dp.Shards(build, split(DATA, 2), client=client)
+    step = make_step(made_up(), data=data, debug_seed=7)
+    normals, drawn = step._random.normal, []
+    step._random.normal = lambda: drawn.append(1) or normals()
+
+    def kill(i):
+        if i == 20:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+    draws, _ = walk(step, made_up(), ITERATIONS, before=kill)
+    np.testing.assert_array_equal(draws, on_one_machine[0])
+    assert len(drawn) == ITERATIONS + 1  # one an iteration, none twice; and one for the clip fraction
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_errors_on_workers_show_no_values(client, capfd):
+    with pytest.raises(PrivacyError, match="ValueError") as caught:
+        dp.Shards(build_that_fails, [DATA], client=client).records(made_up())
+    assert str(SECRET) not in repr(caught.getrepr())
+    written = capfd.readouterr()
+    assert str(SECRET) not in written.out + written.err
+    logs = [*client.get_worker_logs().values(), client.get_scheduler_logs()]
+    assert str(SECRET) not in repr(logs)
+
+
+def test_a_cluster_without_workers_stops_the_run(on_one_machine, tmp_path):
+    ledger = dp.Ledger(tmp_path / "a.db", epsilon=60.0, delta=1e-6)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        step = make_step(made_up(), data=dp.Shards(build, split(DATA, 2), client=client), ledger=ledger)
+        for home in step.records._homes:
+            home.patience = 1.0
+
+        def remove(i):
+            if i == 5:
+                cluster.scale(0)
+                while client.scheduler_info()["workers"]:
+                    time.sleep(0.05)
+
+        with pytest.raises(UnavailableError, match="stays spent"):
+            walk(step, made_up(), ITERATIONS, before=remove)
+    assert [entry.status for entry in ledger.entries()] == ["reserved"]
+
+
+def read_parquet(path):
+    import pandas as pd
+
+    table = pd.read_parquet(path)
+    return build((table[["x0", "x1"]].to_numpy(), table["y"].to_numpy()))
+
+
+def test_parquet_files(client, tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    paths = []
+    for i, (x, y) in enumerate(split(DATA, 3)):
+        paths.append(str(tmp_path / f"part-{i}.parquet"))
+        pd.DataFrame({"x0": x[:, 0], "x1": x[:, 1], "y": y}).to_parquet(paths[-1])
+    records = dp.Shards(read_parquet, paths, client=client).records(made_up())
+    whole = RecordModel(build(DATA))
+    question = np.zeros(2), np.array([0.2, -0.1]), 0.01
+    one = whole.full_batch(question[1], whole.full_batch.rows(question[0]), 0.01)
+    assert records.totals(*question) == (one.total, one.clipped)
