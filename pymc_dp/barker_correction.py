@@ -1,13 +1,17 @@
-"""The correction distribution of minibatch Barker: N(0, 2) + V is close to the standard logistic.
+"""Minibatch Barker: the log-ratio on a batch, and the distribution V that makes its noise about logistic.
 
-V takes five values. `benchmarks/fit_barker_correction.py` finds them, and proves that no distribution does
-better than `LARGEST_ERROR` by more than a few parts in 10,000.
+N(0, 2) + V is close to the standard logistic, which Barker's test needs. V takes five values.
+`benchmarks/fit_barker_correction.py` finds them, and proves that no distribution does better than
+`LARGEST_ERROR` by more than a few parts in 10,000.
 """
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import ndtr
+
+from pymc_dp.clipping import clipped
 
 #: Variance of the Gaussian noise that V completes.
 NOISE_VARIANCE = 2.0
@@ -20,6 +24,48 @@ LARGEST_ERROR = 5.875e-4
 _SORTED = np.array([*(-p for p in POINTS[:0:-1]), *POINTS])
 _MASS = np.array([*(w / 2 for w in WEIGHTS[:0:-1]), WEIGHTS[0], *(w / 2 for w in WEIGHTS[1:])])
 _CUMULATIVE = np.cumsum(_MASS)[:-1]
+
+
+_GRID = 2**20
+
+
+def clip_bound(b: int, n: int, tempering: float) -> float:
+    """Bound on a record's log-likelihood ratio, in nats: ``sqrt(b) / (n T)`` (Räisä 2021, Theorem 8)."""
+    return math.sqrt(b) / (n * tempering)
+
+
+def batch_ratio(ratios: np.ndarray, n: int, tempering: float) -> tuple[float, float]:
+    """Estimate the tempered log-likelihood ratio, and the variance of the estimate.
+
+    Parameters
+    ----------
+    ratios : ndarray, shape (b,)
+        Log-likelihood ratios of a batch drawn without replacement; clipped here at `clip_bound`. b >= 2.
+    n : int
+        Number of records.
+    tempering : float
+        T.
+
+    Returns
+    -------
+    ratio : float
+        ``(n T / b) sum r_j``.
+    variance : float
+        ``(n T)**2 / b`` times the variance of the r_j with divisor b, times ``(1 - b / n) b / (b - 1)`` if
+        that is below 1: then it is unbiased. At most 1.
+
+    Notes
+    -----
+    **Privacy.** Ratios are rounded to multiples of ``clip_bound * 2**-20``, and their sums are exact
+    integers: `ratio` moves by at most ``2 / sqrt(b)`` when one record of the batch is replaced.
+    docs/proofs/barker says what that costs.
+    """
+    b = ratios.size
+    grid = np.round(clipped(ratios / clip_bound(b, n, tempering), 1.0) * _GRID).astype(np.int64)
+    total = int(grid.sum())
+    squares = b * int((grid * grid).sum()) - total * total  # b^2 times the variance, exact
+    finite_population = min(1.0, (n - b) * b / (n * (b - 1)))
+    return total / _GRID / math.sqrt(b), finite_population * (squares / (b * _GRID) ** 2)
 
 
 class _Uniform(Protocol):

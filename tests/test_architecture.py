@@ -20,7 +20,7 @@ ALLOWED = {
     "acceptance": set(),
     "batch_ratio": {"clipping"},
     "tuna": {"clipping", "privacy"},
-    "barker_correction": set(),
+    "barker_correction": {"clipping"},
     "versions": set(),
     "remote": {"records", "privacy", "clipping"},
     "models": set(),

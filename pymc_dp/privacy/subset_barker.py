@@ -61,18 +61,23 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
     mixed_reject = log_ndtr(-low) + _mixed(log_ndtr(-low - shift) - log_ndtr(-low), q)
     down = _term(mixed_accept, -accept, order) + _term(mixed_reject, -reject, order)
     largest = max(float(np.max(up)), float(np.max(down)), math.exp(_log_tail(reach, order, rates)))
-    return math.log1p(largest * (1 + _ROUNDING)) / (order - 1)
+    return math.log1p(largest * (1 + _ROUNDING)) / (order - 1) if largest < math.inf else math.inf
 
 
 def _mixed(log_ratio: np.ndarray, q: float) -> np.ndarray:
     """Logarithm of ``1 - q + q r`` at r = exp(log_ratio)."""
-    return log_ratio if q == 1 else np.log1p(q * np.expm1(log_ratio))
+    if q == 1:
+        return log_ratio
+    near = np.log1p(q * np.expm1(np.minimum(log_ratio, 1.0)))
+    return np.where(log_ratio < 1, near, np.logaddexp(math.log1p(-q), math.log(q) + log_ratio))
 
 
 def _term(log_weight: np.ndarray, log_ratio: np.ndarray, order: float) -> np.ndarray:
     """Upper bound of weight times ``r^order - 1 - order (r - 1)``; exact unless the power overflows."""
     large = order * log_ratio > _LARGEST_EXPONENT
-    small = np.exp(log_weight) * convex_excess(np.where(large, 0.0, log_ratio), order)
+    # Below exp(-1000) the ratio is 0 for every purpose.
+    moderate = np.where(large, 0.0, np.maximum(log_ratio, -1000.0))
+    small = np.exp(log_weight) * convex_excess(moderate, order)
     with np.errstate(over="ignore"):
         return np.where(large, np.exp(log_weight + order * log_ratio), small)
 
