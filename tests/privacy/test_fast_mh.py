@@ -1,11 +1,13 @@
 """What DP-Fast MH pays: bounds and batches from a budget."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy import fast_mh, pricing
+from pymc_dp.privacy import fast_mh, gaussian, pricing
 from pymc_dp.privacy.events import (
     BoundedRangeDecisionDpEvent,
     FixedScalePenaltyDecisionDpEvent,
@@ -144,3 +146,31 @@ def test_nothing_ever_costs_more_than_the_budget(test):
     for epsilon, draws, n, inclusion in ((0.1, 100, 10**7, 1e-3), (8.0, 20_000, 10**4, 0.3)):
         found = plan(call(epsilon, draws=draws), test, n=n, d=3, inclusion=inclusion)
         assert found.epsilon_at(1e-6) <= epsilon
+
+
+def test_table_of_bounds_and_batches():
+    """docs/fast_mh.md, "Privacy, batch, mixing"."""
+    page = (Path(__file__).parents[2] / "docs" / "fast_mh.md").read_text()
+    rows = re.findall(r"^\| ([\d,]+) \| (default|[\d,]+) \| (\.\d+) \| (all|[\d,]+) \|$", page, re.MULTILINE)
+    assert len(rows) == 6
+    for row in rows:
+        n, given, bound, batch = (cell.replace(",", "") for cell in row)
+        inclusion = None if given == "default" else int(given) / int(n)
+        found = plan(call(draws=2500), BarkerTest(), n=int(n), d=10, inclusion=inclusion).parameters
+        assert found["clip_bound"] == pytest.approx(float(bound), abs=6e-6)
+        assert "batch_size" in found or batch == "all"
+        assert found.get("batch_size", 0) == pytest.approx(0 if batch == "all" else int(batch), rel=2e-3)
+
+
+def test_both_tests_on_all_records_pay_alike_for_distance():
+    """docs/fast_mh.md: squared length times acceptance between points of equal density, within a tenth."""
+    barker, penalty = (test.full(call()).parameters["clip_bound"] for test in TESTS[:2])
+    assert penalty**2 * math.erfc(2.38 / math.sqrt(8)) == pytest.approx(barker**2 / 2, rel=0.1)
+
+
+def test_the_bound_is_mu_over_the_root_of_the_number_of_iterations():
+    """docs/fast_mh.md: B is about mu / sqrt(k)."""
+    for epsilon, draws in ((1.0, 2000), (4.0, 500)):
+        mu = float(gaussian.mu(epsilon, 1e-6))
+        bound = BarkerTest().full(call(epsilon, draws=draws)).parameters["clip_bound"]
+        assert bound == pytest.approx(mu / math.sqrt(draws), rel=0.12)
