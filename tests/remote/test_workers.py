@@ -73,27 +73,25 @@ def test_errors_on_workers_show_no_values(client, capfd):
     assert str(SECRET) not in repr(logs)
 
 
-def test_a_cluster_without_workers_stops_the_run(on_one_machine, tmp_path):
-    ledger = dp.Ledger(tmp_path / "a.db", epsilon=60.0, delta=1e-6)
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        step = make_step(made_up(), data=dp.Shards(build, split(DATA, 2), client=client), ledger=ledger)
-        for home in step.records._homes:
-            home.patience = 1.0
+def test_owners_on_workers_of_their_own(client):
+    """Each on its own worker; nothing is asked twice of one that is gone."""
+    client.wait_for_workers(2, timeout=60)
+    workers = sorted(client.scheduler_info()["workers"])
+    owners = [
+        dp.Owner(str(j), build, part, epsilon=20.0, delta=1e-6, lipschitz=1.0, client=client, worker=worker)
+        for j, (part, worker) in enumerate(zip(split(DATA, 2), workers, strict=True))
+    ]
+    step = make_step(made_up(), owners=owners)
+    assert [home._actor._address for home in step.records._homes] == workers
+    assert step.records.sizes == [31, 30]
 
-        def remove(i):
-            if i == 5:
-                cluster.scale(0)
-                while client.scheduler_info()["workers"]:
-                    time.sleep(0.05)
+    def kill(i):
+        if i == 20:
+            os.kill(client.run(os.getpid, workers=workers[1:])[workers[1]], signal.SIGKILL)
 
-        with pytest.raises(UnavailableError, match="stays spent"):
-            walk(step, made_up(), ITERATIONS, before=remove)
-    assert [entry.status for entry in ledger.entries()] == ["reserved"]
+    with pytest.raises(UnavailableError, match="Owner '1': the process ended"):
+        walk(step, made_up(), ITERATIONS, before=kill)
+    assert step.iteration == 20
 
 
 def read_parquet(path):
@@ -115,3 +113,22 @@ def test_parquet_files(client, tmp_path):
     question = np.zeros(2), np.array([0.2, -0.1]), 0.01
     one = whole.full_batch(question[1], whole.full_batch.rows(question[0]), 0.01)
     assert records.totals(*question) == (one.total, one.clipped)
+
+
+def test_a_cluster_without_workers_stops_the_run(client, tmp_path):
+    """Last in this file: the cluster is empty after it."""
+    client.wait_for_workers(1, timeout=60)
+    ledger = dp.Ledger(tmp_path / "a.db", epsilon=60.0, delta=1e-6)
+    step = make_step(made_up(), data=dp.Shards(build, split(DATA, 2), client=client), ledger=ledger)
+    for home in step.records._homes:
+        home.patience = 1.0
+
+    def remove(i):
+        if i == 5:
+            client.cluster.scale(0)
+            while client.scheduler_info()["workers"]:
+                time.sleep(0.05)
+
+    with pytest.raises(UnavailableError, match="stays spent"):
+        walk(step, made_up(), ITERATIONS, before=remove)
+    assert [entry.status for entry in ledger.entries()] == ["reserved"]
