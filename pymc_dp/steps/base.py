@@ -64,6 +64,8 @@ class DPStep(BlockedStep):
     approximation = ""
     # Which test of `pymc_dp.steps.surrogate` this step makes with control variates; empty for none.
     test_on_residuals = ""
+    # Whether the step asks no more of its records than `Shards` can answer.
+    takes_data = False
     moves: Moves
     records: Any  # a RecordModel, or its interface on records that are elsewhere
     # State of one chain: what it paid for, its noise, where it is, and the private vector of log-likelihoods
@@ -118,6 +120,8 @@ class DPStep(BlockedStep):
         blocked: bool = True,
     ):
         model = pm.modelcontext(model)
+        if data is not None and not self.takes_data:
+            raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
         if chains is None:
             chains = max(2, min(4, _cpu_count()))
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
