@@ -30,6 +30,8 @@ class Comparison(NamedTuple):
         Standard deviation of that noise, public.
     clipped : float
         Number of clipped records (private).
+    bound : float, optional
+        Clip bound, public, where it is not the one that was asked for.
     """
 
     kept: Any
@@ -37,10 +39,22 @@ class Comparison(NamedTuple):
     ratio: float
     noise_std: float
     clipped: float
+    bound: float | None = None
 
 
 class NoisyRatio(Protocol):
-    """Compares two points on the records, and says what that costs."""
+    """Compares two points on the records, and says what that costs.
+
+    Attributes
+    ----------
+    mechanism : str
+        For the report.
+    approximation : str
+        How the chain's law differs from the exact posterior even if nothing is clipped.
+    """
+
+    mechanism: str = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
+    approximation: str = ""
 
     def price(self, call: Call, *, release: str, clip_fraction: bool, **scale: Any) -> PrivacyPlan:
         """Noise for a call; `scale` as in `pricing.penalty`."""
@@ -134,6 +148,8 @@ class OnBatches(NoisyRatio):
     ValueError
         The relation is another, or the batch size is not between 2 and n.
     """
+
+    approximation = "approximate: the error of a batch is taken for normal, of estimated variance"
 
     def __init__(self, records: RecordModel, tempering: float, batch_size: int, neighboring_relation: str):
         if neighboring_relation != "substitute":

@@ -29,6 +29,8 @@ class OnOwners(NoisyRatio):
     the owners' noise multipliers: it bounds every record's loss.
     """
 
+    mechanism = f"each data owner adds Gaussian noise: {NoisyRatio.mechanism}"
+
     def __init__(self, records: RecordsOfOwners, tempering: float):
         self.records, self.tempering = records, tempering
         self.terms = records.owners.terms

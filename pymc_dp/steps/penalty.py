@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.acceptance import penalty
-from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip, as_clip
+from pymc_dp.clipping import LipschitzByPart, LipschitzClip
 from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.proposals import Proposal
+from pymc_dp.records.statistics import Statistics
 from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.noisy_ratios import NoisyRatio, OnAllRecords, OnBatches
 from pymc_dp.steps.owners import OnOwners, settings
+from pymc_dp.steps.statistics_ratio import OnStatistics, StatisticClip, clip_of
 from pymc_dp.steps.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.steps.walk import RandomWalk, check_walk
 
@@ -43,6 +45,12 @@ class DPPenaltyMH(DPStep):
         b: each iteration reads b records drawn without replacement, and the test is corrected for the
         estimated variance of their sum (Räisä 2021, section 4.1). Approximate by the central limit theorem,
         and of use with a small `tempering` only: the noise grows like n T / b. Default: all records.
+    sufficient_statistics : "auto" or Statistics, optional
+        The likelihood as an exponential family (docs/exponential_families): the records are read once, and
+        an iteration costs the same for any n.
+    statistic_bound : float or array_like of shape (k,), optional
+        R: the norm, or the size of each entry, at which a record's sufficient statistic is clipped. In the
+        place of `lipschitz` and `clip_bound`.
     chains : int, optional
         Chains of the call. Default: that of `pymc.sample`, max(2, min(4, processors)).
     proposal : {"fixed_radius", "gaussian", "one_at_a_time", "guided"} or Proposal, optional
@@ -125,10 +133,10 @@ class DPPenaltyMH(DPStep):
     """
 
     name = "dp_penalty"
+    takes_data = True
     test_on_residuals = "penalty"
     moves: RandomWalk
     ratios: NoisyRatio
-    mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 
     def __init__(
         self,
@@ -139,6 +147,8 @@ class DPPenaltyMH(DPStep):
         lipschitz: Any = None,
         clip_bound: float | None = None,
         batch_size: int | None = None,
+        sufficient_statistics: str | Statistics | None = None,
+        statistic_bound: Any = None,
         owners: Sequence[Owner] | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
@@ -150,6 +160,7 @@ class DPPenaltyMH(DPStep):
         check_walk(proposal, step_size, target_accept)
         if release not in ("decisions", "noisy_ratio"):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
+        statistics = sufficient_statistics, statistic_bound
         epsilon, delta, lipschitz, clip_bound = settings(
             owners,
             kwargs,
@@ -158,8 +169,10 @@ class DPPenaltyMH(DPStep):
             lipschitz=lipschitz,
             clip_bound=clip_bound,
             batch_size=batch_size,
+            sufficient_statistics=sufficient_statistics,
+            statistic_bound=statistic_bound,
         )
-        self.clip, self.release = as_clip(lipschitz, clip_bound, by_part=True), release
+        self.clip, self.release = clip_of(*statistics, lipschitz, clip_bound, batch_size, kwargs), release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
@@ -168,14 +181,13 @@ class DPPenaltyMH(DPStep):
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if owners is not None:
             self.ratios = OnOwners(self.records, self.tempering)
-            self.mechanism = f"each data owner adds Gaussian noise: {self.mechanism}"
+        elif isinstance(self.clip, StatisticClip):
+            self.ratios = OnStatistics(self.model, self.records, self.clip, self.tempering, self._sensitivity)
         elif batch_size is None:
             self.ratios = OnAllRecords(self.records, self.tempering, self._sensitivity)
         else:
             self.ratios = OnBatches(self.records, self.tempering, batch_size, self.neighboring_relation)
-            self.approximation = (
-                "approximate: the error of a batch is taken for normal, of estimated variance"
-            )
+        self.mechanism, self.approximation = self.ratios.mechanism, self.ratios.approximation
         if isinstance(self.clip, LipschitzByPart):
             names, shapes = self.model.values_to_rvs, self.records.shapes
             self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})
@@ -188,20 +200,12 @@ class DPPenaltyMH(DPStep):
 
     def _price(self, call: Call) -> PrivacyPlan:
         # Noise of one public size costs less.
-        bound, fixed = self._one_bound(self.moves.initial), {}
+        bound, fixed = self.moves.one_bound(self.clip, self.moves.initial), {}
         if bound:
             fixed = {"shift": self.tempering * self._sensitivity * bound}
         elif isinstance(self.clip, LipschitzClip) and self.moves.fixed_length():
             fixed = {"noise_std": self._best_noise_std}
         return self.ratios.price(call, release=self.release, clip_fraction=self.clip_fraction, **fixed)
-
-    def _one_bound(self, step_size: float | None) -> float | None:
-        """Clip bound of all moves, if constant, or if they have one length that tuning does not change."""
-        if isinstance(self.clip, ConstantClip):
-            return self.clip.constant
-        length = self.moves.fixed_length()
-        single = isinstance(self.clip, LipschitzClip) and length and step_size
-        return self.clip.constant * length * step_size if single else None  # type: ignore[attr-defined]
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know; nothing here is computed from private rows."""
@@ -213,7 +217,7 @@ class DPPenaltyMH(DPStep):
         nm, rate = self.plan.noise_multiplier, self.ratios.rate(self.clip)
         if self.moves.initial is None and rate is not None and nm > 0:
             self.moves.set_steps(rate, self.ratios.bound_of_noise(self._best_noise_std, nm))
-        self._bound = self._one_bound(self.step_size)
+        self._bound = self.moves.one_bound(self.clip, self.step_size)
 
     def _arrive(self, theta: np.ndarray) -> None:
         self._rows, self._log_prior = self.ratios.at(theta)
@@ -225,6 +229,7 @@ class DPPenaltyMH(DPStep):
             theta, theta + move, self._rows, bound, self.plan.noise_multiplier, self._random
         )
         self._clipped += new.clipped
+        bound = bound if new.bound is None else new.bound
         log_ratio = new.ratio + new.log_prior - self._log_prior
         accepted = penalty(log_ratio, new.noise_std**2, self._random.exponential())
         if accepted:

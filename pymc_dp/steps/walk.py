@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.clipping import Clip, ConstantClip, LipschitzClip
 from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, Proposal, as_proposal
 from pymc_dp.steps.moves import Moves
 from pymc_dp.steps.tuning import adapted
@@ -132,6 +133,15 @@ class RandomWalk(Moves):
         """Length of every move per unit of step size, if that is one number throughout the run."""
         scalar = isinstance(self._given, FixedRadius) and self._given.length(self.d)
         return scalar or None if not self.adapt else None
+
+    def one_bound(self, clip: Clip, step_size: float | None) -> float | None:
+        """Clip bound of all moves, if it is one public number: constant, or of one length throughout."""
+        if isinstance(clip, ConstantClip):
+            return clip.constant
+        length = self.fixed_length()
+        if isinstance(clip, LipschitzClip) and length and step_size:
+            return clip.constant * length * step_size
+        return None
 
     @property
     def _part(self) -> int:

@@ -1,0 +1,202 @@
+"""A model's likelihood as an exponential family, checked against the model."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pytensor.graph.basic import Variable
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import checks, exponential_family, graph
+from pymc_dp.records.batches import compiled_rows
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.statistics import StatisticBound, Statistics, StatisticSum, exact_sum
+
+# Records and points at which the statistics are compared with the model.
+_RECORDS, _POINTS = 64, 4
+
+
+class Natural(NamedTuple):
+    """What the parameters give; reads no record.
+
+    Attributes
+    ----------
+    phi : ndarray, shape (k,)
+    log_g : float
+    log_prior : float
+        With Jacobians.
+    """
+
+    phi: np.ndarray
+    log_g: float
+    log_prior: float
+
+
+class SufficientStatistics:
+    """Sufficient statistics of a model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    records : RecordModel
+        Of this model, each row a unit.
+    statistics : "auto" or Statistics
+        "auto" for the families of `pymc_dp.records.exponential_family`.
+    bound : StatisticBound
+
+    Attributes
+    ----------
+    names : list of str
+        Of the statistic's entries.
+
+    Raises
+    ------
+    ModelRefusedError
+        The model is not recognised, or its log-likelihood is not the one that the statistics give.
+    ValueError
+        `statistics` is something else, or there are bounds for another number of entries.
+    """
+
+    def __init__(
+        self, model: pm.Model, records: RecordModel, statistics: "str | Statistics", bound: StatisticBound
+    ):
+        self._model, self._records, self.bound = model, records, bound
+        self._of_rows: Callable[[Mapping[str, np.ndarray]], np.ndarray]
+        self.natural: Callable[[np.ndarray], Natural]
+        columns = self._columns()
+        if isinstance(statistics, str):
+            if statistics != "auto":
+                raise ValueError(f"sufficient_statistics is 'auto' or an object, got {statistics!r}.")
+            family = exponential_family.recognise(model, columns, self._private)
+            self.names, self._of_rows = family.names, family.statistic
+            self.natural = self._compiled(*records._on_vector([family.natural, family.log_g]))
+        else:
+            for method in ("statistic", "natural_parameter", "log_g"):
+                if not callable(getattr(statistics, method, None)):
+                    raise ValueError(f"sufficient_statistics= is 'auto' or an object with {method}(...).")
+            self._of_rows, self.natural = _checked(statistics.statistic), self._of_object(statistics)
+            self.names = [f"S[{k}]" for k in range(self.natural(records._start).phi.size)]
+        bound.check(len(self.names), ", ".join(self.names))
+        self._verify(columns)
+
+    def total(self) -> StatisticSum:
+        """Exact sum of the clipped statistics: one pass over the data."""
+        return exact_sum(self._of_rows, self._columns(), self.bound)
+
+    # where S, phi and ln g come from
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """Observed values, and data with one entry a record, by name."""
+        model = self._model
+        roots = {v: axis for v, axis in self._records._roots.items() if axis == 0}
+        data = {v.name: v for v in model.data_vars if v in roots}
+        data |= {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+        return {name: _value(variable) for name, variable in data.items()}
+
+    def _private(self, variable: Variable) -> bool:
+        n = self._records.n_rows
+        return bool(checks.private_leaves([variable], {n}, self._records._roots, ()))
+
+    def _compiled(self, phi: Variable, log_g: Variable) -> Callable[[np.ndarray], Natural]:
+        function = pytensor.function(
+            [self._records._theta],
+            [phi, log_g, self._records._log_prior],
+            on_unused_input="ignore",
+            trust_input=True,
+            **self._records.compile_kwargs,
+        )
+
+        def natural(theta: np.ndarray) -> Natural:
+            with np.errstate(all="ignore"):
+                phi, log_g, log_prior = function(theta)
+            return Natural(phi, float(log_g), float(log_prior))
+
+        return natural
+
+    def _of_object(self, statistics: Statistics) -> Callable[[np.ndarray], Natural]:
+        names = [rv.name for rv in self._model.free_RVs]
+        point_of = pytensor.function(
+            [self._records._theta],
+            self._records._on_vector(self._model.replace_rvs_by_values(self._model.free_RVs)),
+            on_unused_input="ignore",
+            trust_input=True,
+            **self._records.compile_kwargs,
+        )
+
+        def natural(theta: np.ndarray) -> Natural:
+            point = dict(zip(names, point_of(theta), strict=True))
+            with np.errstate(all="ignore"):
+                phi = np.asarray(statistics.natural_parameter(point), dtype=float)
+                log_g = float(statistics.log_g(point))
+            if phi.ndim != 1:
+                raise ValueError(f"natural_parameter must return a vector, got shape {phi.shape}.")
+            return Natural(phi, log_g, self._records.log_prior(theta))
+
+        return natural
+
+    # that they are this model's
+
+    def _verify(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Compare with the model's own log-likelihood ratios, on a few records."""
+        records = self._records
+        rng = np.random.default_rng(0)
+        some = rng.choice(records.n_rows, size=min(records.n_rows, _RECORDS), replace=False)
+        rows = {name: column[some] for name, column in columns.items()}
+        function = compiled_rows(
+            records._theta, records._terms, records._roots, records.n_rows, mode=checks.CHECK_MODE
+        )
+        roots = [np.take(graph.leaf_value(root), some, axis=axis) for root, axis in records._roots.items()]
+        points = records._start + rng.normal(scale=0.5, size=(_POINTS, records.d))
+        with np.errstate(all="ignore"):
+            statistics = self._of_rows(rows)
+            if statistics.shape != (some.size, len(self.names)):
+                raise _wrong(
+                    f"S has shape {statistics.shape} for {some.size} records and {len(self.names)} natural "
+                    "parameters"
+                )
+            self._verify_rows(rows, statistics)
+            likelihoods = np.array([function(point, *roots) for point in points])
+            naturals = [self.natural(point) for point in points]
+            terms = np.array([statistics @ one.phi + one.log_g for one in naturals])
+            sizes = np.array([np.abs(statistics) @ np.abs(one.phi) + abs(one.log_g) for one in naturals])
+            model, own = likelihoods - likelihoods[0], terms - terms[0]
+            close = np.abs(model - own) <= 1e-6 * np.abs(model) + 1e-10 * (1 + sizes + sizes[0])
+        if not np.all(close | ~np.isfinite(model)):
+            raise _wrong("phi(theta)' S(y) + ln g(theta) changes by another amount than the log-likelihood")
+
+    def _verify_rows(self, rows: Mapping[str, np.ndarray], statistics: np.ndarray) -> None:
+        """Check that a row of S depends on that row of the data alone."""
+        half = len(statistics) // 2
+        part = self._of_rows({name: column[:half] for name, column in rows.items()})
+        turned = self._of_rows({name: column[::-1] for name, column in rows.items()})
+        for found, expected in ((part, statistics[:half]), (turned, statistics[::-1])):
+            if found.shape != expected.shape or not np.allclose(found, expected, rtol=1e-9, equal_nan=True):
+                raise _wrong("S of a record depends on which other records are there")
+
+
+def _checked(statistic: Callable[[Mapping[str, np.ndarray]], Any]) -> Any:
+    def checked(rows: Mapping[str, np.ndarray]) -> np.ndarray:
+        found = np.asarray(statistic(rows), dtype=float)
+        b = len(next(iter(rows.values())))
+        if found.ndim != 2 or found.shape[0] != b:
+            raise ValueError(f"statistic must return shape (b, k) for b = {b} records, got {found.shape}.")
+        return found
+
+    return checked
+
+
+def _value(variable: Any) -> np.ndarray:
+    if variable.owner is None:
+        return np.asarray(graph.leaf_value(variable))
+    return np.asarray(variable.eval(mode=checks.CHECK_MODE))
+
+
+def _wrong(what: str) -> ModelRefusedError:
+    return ModelRefusedError(
+        f"The sufficient statistics do not give the model's log-likelihood: {what}.",
+        "the chain would sample another posterior, and its report would say otherwise.",
+        "S, phi and ln g must satisfy ln p(y | theta) = phi(theta)' S(y) + ln g(theta) + a term without "
+        "theta, for every record (docs/exponential_families).",
+    )
