@@ -1,7 +1,8 @@
 """Differentially private Markov chain Monte Carlo for PyMC."""
 
 from pymc_dp import metrics, models, privacy, proposals
-from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
+from pymc_dp.control_variates import ControlVariates, Surrogate
+from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, TooFewRecordsError
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.composition import compare_accountants
 from pymc_dp.privacy.ledger import Ledger, LedgerError, PrivacyBudgetExceeded
@@ -23,6 +24,7 @@ __all__ = [
     "DPHMC",
     "DPSGHMC",
     "BudgetError",
+    "ControlVariates",
     "DPBarker",
     "DPFastMH",
     "DPPenalty",
@@ -38,6 +40,8 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyReport",
     "Shards",
+    "Surrogate",
+    "TooFewRecordsError",
     "calibrate",
     "compare_accountants",
     "metrics",

@@ -28,3 +28,7 @@ class ModelRefusedError(PrivacyError):
 
 class BudgetError(PrivacyError):
     """A chain, an iteration or a call would go beyond the (epsilon, delta) that was declared."""
+
+
+class TooFewRecordsError(PrivacyError):
+    """The budget is too small for so few records; said from released quantities alone."""

@@ -21,6 +21,7 @@ ALLOWED = {
     "batch_ratio": {"clipping"},
     "tuna": {"clipping", "privacy"},
     "barker_correction": {"clipping"},
+    "control_variates": {"records", "privacy"},
     "versions": set(),
     "remote": {"records", "privacy", "clipping"},
     "models": set(),
@@ -28,6 +29,7 @@ ALLOWED = {
     "errors": set(),
     "steps": {
         "records",
+        "control_variates",
         "remote",
         "proposals",
         "clipping",

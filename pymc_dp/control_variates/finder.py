@@ -7,7 +7,7 @@ import numpy as np
 from pymc_dp.control_variates.releases import Histogram, Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.surrogate import Surrogate, too_noisy
-from pymc_dp.errors import PrivacyError
+from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.randomness import PrivacyRandom
 
 # Share of the records that a tail direction looks at.
@@ -16,10 +16,6 @@ _TAIL = 0.05
 _DIFFERENCE = 1e-4
 # Noise variance over the likelihood's information beyond which a surrogate is refused.
 LARGEST_NOISE_RATIO = 4.0
-
-
-class TooFewRecordsError(PrivacyError):
-    """The budget is too small for so few records; said from released quantities alone."""
 
 
 class Finder:
@@ -86,8 +82,9 @@ class Finder:
             tempering=self.tempering,
             noise_aware=s.noise_aware,
         )
-        if not surrogate.noise_ratio <= LARGEST_NOISE_RATIO:
-            raise TooFewRecordsError(too_noisy(surrogate.noise_ratio, self.records.n, self.epsilon))
+        ratio = surrogate.noise_ratio(prior_curvature(self.records, last_point))
+        if not ratio <= LARGEST_NOISE_RATIO:
+            raise TooFewRecordsError(too_noisy(ratio, self.records.n, self.epsilon))
         return surrogate
 
     def _early_round(self, point: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -122,8 +119,8 @@ class Finder:
         top = histogram.top(self.settings.significance)
         if top is None:
             raise TooFewRecordsError(
-                "Too few records for this budget: no cell of a histogram of n records stands out of its noise. "
-                "Take a larger epsilon."
+                "Too few records for this budget: no cell of a histogram of all records stands out of its "
+                "noise. Take a larger epsilon, or more records."
             )
         return top
 
@@ -131,7 +128,7 @@ class Finder:
         return histogram.edge(self._top(histogram) + 1)
 
     def _recentred(self, point: np.ndarray, metric: np.ndarray, centre: np.ndarray, done: int) -> np.ndarray:
-        """Move the centre of the clip towards the records furthest from it: steps of a smallest enclosing ball."""
+        """Move the centre of the clip towards the records furthest from it: Badoiu and Clarkson's steps."""
         whitened = metric @ centre
         for t in range(self.settings.tails):
             (histogram,) = self.releases.norms(
@@ -181,7 +178,7 @@ class Finder:
     def _precision(
         self, hessian: np.ndarray, noise: float, point: np.ndarray, metric: np.ndarray
     ) -> np.ndarray:
-        """Posterior precision: absolute eigenvalues of the likelihood's, not below their noise, plus the prior's."""
+        """Posterior precision: the likelihood's, eigenvalues not below their noise, plus the prior's."""
         values, vectors = np.linalg.eigh(-self.tempering * (metric @ hessian @ metric.T))
         floor = self.tempering * noise * np.sqrt(2.0 * len(point))
         inverse = np.linalg.inv(metric)

@@ -22,8 +22,8 @@ class PublicTransitions:
 
     Notes
     -----
-    **Privacy.** Reads what is released only. Each transition is reversible for the public density (step and length
-    are drawn independently of the state), and so is a number of them in a row: a proposal whose
+    **Privacy.** Reads what is released only. Each transition is reversible for the public density (step and
+    length are drawn independently of the state), and so is a number of them in a row: a proposal whose
     Metropolis-Hastings ratio is that of the residuals alone (docs/proofs/control_variates, section 3).
     """
 
@@ -47,13 +47,14 @@ class PublicTransitions:
         start = momentum = rng.standard_normal(theta.size)
         new = theta
         slope = self._slope(theta)
-        for _ in range(length):
-            momentum = momentum + 0.5 * step * slope
-            new = new + step * (self.root @ momentum)
-            slope = self._slope(new)
-            momentum = momentum + 0.5 * step * slope
-        new_value = self.target.log_prior(new)
-        ratio = new_value - value + 0.5 * float(start @ start - momentum @ momentum)
+        with np.errstate(all="ignore"):
+            for _ in range(length):
+                momentum = momentum + 0.5 * step * slope
+                new = new + step * (self.root @ momentum)
+                slope = self._slope(new)
+                momentum = momentum + 0.5 * step * slope
+            new_value = self.target.log_prior(new)
+            ratio = new_value - value + 0.5 * float(start @ start - momentum @ momentum)
         accepted = -rng.standard_exponential() < ratio  # False for NaN
         return (new, new_value) if accepted else (theta, value)
 

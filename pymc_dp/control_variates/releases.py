@@ -1,4 +1,4 @@
-"""The noisy sums that a surrogate is made of: each an exact sum of integers, a known sensitivity, a Gaussian."""
+"""The noisy sums that a surrogate is made of: exact sums of integers, known sensitivities, Gaussians."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,6 +14,9 @@ from pymc_dp.privacy.randomness import PrivacyRandom
 GRID = 2**24
 # Histograms of log2 of a norm; the first and the last cell are open.
 OCTAVES = 40
+# A record with a derivative beyond this counts like one whose derivative is not finite: its square, and its
+# quotient by any clip bound, are then finite.
+_LARGEST = 1e100
 
 
 class Releases:
@@ -29,10 +32,11 @@ class Releases:
 
     Notes
     -----
-    **Privacy.** Neighbouring data sets: one record (privacy unit) replaced. A release is a sum over records of
-    a function with values of norm at most 1 in the units of its bound, so that one record moves it by at most 2 (a histogram: by
-    sqrt(2)); rounding towards zero never increases a norm, and the sums are of integers. Its noise multiplier
-    is ``1 / sqrt(share mu^2)``. A release that is not the next of the schedule is refused.
+    **Privacy.** Neighbouring data sets: one record (privacy unit) replaced. A release is a sum over records
+    of a function with values of norm at most 1 in the units of its bound, so that one record moves it by at
+    most 2 (a histogram: by sqrt(2); a line search of k points: by 2 sqrt(k)); rounding towards zero never
+    increases a norm, and the sums are of integers. Its noise multiplier is ``1 / sqrt(share mu^2)``. A
+    release that is not the next of the schedule is refused.
     """
 
     def __init__(self, records: Any, settings: ControlVariates, mu_squared: float, random: PrivacyRandom):
@@ -59,7 +63,7 @@ class Releases:
     def gradient(
         self, theta: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float
     ) -> tuple[np.ndarray, float]:
-        """Sum of ``clip(A (g_i - m))``, in units of `bound`, and the standard deviation of its noise there."""
+        """Sum of ``clip(A (g_i - m))`` in units of `bound`, and its noise's standard deviation there."""
         std = self._noise("gradient", 2.0)
         total = np.zeros(self.records.d, dtype=np.int64)
         for part in self.records.derivatives(theta):
@@ -69,7 +73,8 @@ class Releases:
     def hessian(self, theta: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``clip(A H_i A')`` in Frobenius norm, in units of `bound`, and its noise's scale.
 
-        The noise is symmetric and isotropic in the Frobenius norm: variance s^2 on the diagonal, s^2 / 2 off it.
+        The noise is symmetric and isotropic in the Frobenius norm: variance s^2 on the diagonal, s^2 / 2 off
+        it.
         """
         std = self._noise("hessian", 2.0)
         d = self.records.d
@@ -112,7 +117,7 @@ class Releases:
     def line(
         self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float
     ) -> tuple[np.ndarray, float]:
-        """Log-likelihood of each candidate against `theta`, every record's clipped at 1 nat, and its noise."""
+        """Log-likelihood of each candidate against `theta`, clipped at 1 nat a record, and its noise."""
         rows: Callable[[np.ndarray], np.ndarray] = self.records.full_batch.rows
         std = self._noise("line", 2.0 * math.sqrt(len(candidates)))
         base = rows(theta)
@@ -164,14 +169,14 @@ class Histogram:
 
 
 def whitened(gradient: np.ndarray, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """``A (g_i - m)``, shape (k, d); a gradient that is not finite counts as m."""
+    """``A (g_i - m)``, shape (k, d); a gradient that is not finite, or enormous, counts as m."""
     with np.errstate(all="ignore"):
         vectors = (gradient - centre) @ metric.T
     return _finite(vectors)
 
 
 def squared(hessian: np.ndarray | None, metric: np.ndarray) -> np.ndarray:
-    """``A H_i A'``, shape (k, d, d); a Hessian that is not finite counts as 0."""
+    """``A H_i A'``, shape (k, d, d); a Hessian that is not finite, or enormous, counts as 0."""
     if hessian is None:
         raise PrivacyError("Hessians were not computed.")
     with np.errstate(all="ignore"):
@@ -200,17 +205,15 @@ def _packing(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _finite(vectors: np.ndarray) -> np.ndarray:
-    return np.where(np.all(np.isfinite(vectors), axis=1, keepdims=True), vectors, 0.0)
+    return np.where(np.all(np.abs(vectors) <= _LARGEST, axis=1, keepdims=True), vectors, 0.0)
 
 
 def _norms(vectors: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        return np.minimum(np.linalg.norm(vectors, axis=1), 1e300)
+    return np.linalg.norm(vectors, axis=1)
 
 
 def _integers(vectors: np.ndarray) -> np.ndarray:
     """Sum over rows, each clipped to norm 1 and rounded towards zero to multiples of 1 / GRID."""
-    inside = (
-        vectors * (factors(vectors, 1.0) * (1 - 1e-12))[:, None]
-    )  # the norm is at most 1 in floating point too
+    # The norm is at most 1 in floating point too.
+    inside = vectors * (factors(vectors, 1.0) * (1 - 1e-12))[:, None]
     return np.trunc(inside * GRID).astype(np.int64).sum(axis=0)

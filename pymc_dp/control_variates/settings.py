@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ControlVariates:
-    """Shares of the call's budget, as mu^2, of each release of a surrogate; the rest is for its last gradient.
+    """Shares of the call's budget (as mu^2) of each release of a surrogate; its last gradient has the rest.
 
     Parameters
     ----------

@@ -20,7 +20,8 @@ class Surrogate:
     point : ndarray, shape (d,)
         c, in unconstrained space.
     metric : ndarray, shape (d, d)
-        A: gradients are clipped and noised as ``A g``, Hessians as ``A H A'``; about posterior standard deviations.
+        A: gradients are clipped and noised as ``A g``, Hessians as ``A H A'``; about posterior standard
+        deviations.
     centre : ndarray, shape (d,)
         m: gradients are clipped to ``|A (g - m)| <= gradient_bound``.
     gradient_bound, hessian_bound : float
@@ -59,14 +60,22 @@ class Surrogate:
     def from_json(cls, text: str) -> "Surrogate":
         """Read what `to_json` wrote."""
         values = json.loads(text)
-        kept = {f.name: values[f.name] for f in fields(cls)}
-        return cls(**{k: np.array(v, dtype=float) if isinstance(v, list) else v for k, v in kept.items()})
+        kept: dict[str, Any] = {f.name: values[f.name] for f in fields(cls)}
+        arrays = {k: np.array(v, dtype=float) for k, v in kept.items() if isinstance(v, list)}
+        return cls(**(kept | arrays))
 
-    @property
-    def noise_ratio(self) -> float:
-        """Largest variance that the noise of the gradient adds to a direction, in posterior variances."""
+    def noise_ratio(self, prior_curvature: np.ndarray) -> float:
+        """Largest variance that the noise of the gradient adds to a direction, in posterior variances.
+
+        Parameters
+        ----------
+        prior_curvature : ndarray, shape (d, d)
+            Minus the Hessian of the log-prior at the centre.
+        """
         information, noise = self._whitened()
-        return float(np.linalg.eigvals(np.linalg.solve(information, noise)).real.max())
+        values, vectors = np.linalg.eigh(prior_curvature)
+        prior = self.metric @ (vectors * np.maximum(values, 0.0)) @ vectors.T @ self.metric.T
+        return float(np.linalg.eigvals(np.linalg.solve(information + prior, noise)).real.max())
 
     def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
         """Information of the tempered likelihood, and covariance of the gradient's noise, in the metric."""
@@ -77,9 +86,9 @@ class Surrogate:
     def public(self) -> tuple[np.ndarray, np.ndarray]:
         """Slope and curvature of the public part of the target's logarithm, as in `Expansion`.
 
-        ``T (g' delta + delta' H delta / 2)``, plus, if noise-aware, ``delta' W delta / 2 - b' delta`` with ``K = (I + N)^-1 N``, ``W = I
-        K``, ``b = K' T g``, for information I and noise covariance N: the posterior given the *noisy* gradient
-        (docs/proofs/control_variates, section 4).
+        ``T (g' delta + delta' H delta / 2)``, plus, if noise-aware, ``delta' W delta / 2 - b' delta`` with
+        ``K = (I + N)^-1 N``, ``W = I K``, ``b = K' T g``, for information I and noise covariance N: the
+        posterior given the *noisy* gradient (docs/proofs/control_variates, section 4).
         """
         slope, curvature = self.tempering * self.gradient, self.tempering * self.hessian
         if not self.noise_aware:
@@ -92,8 +101,13 @@ class Surrogate:
         return slope - shift, curvature + 0.5 * (widening + widening.T)
 
     def precision(self, prior_curvature: np.ndarray) -> np.ndarray:
-        """Positive definite curvature of the target at the centre, shape (d, d); `prior_curvature` is minus
-        the Hessian of the log-prior there."""
+        """Positive definite curvature of the target at the centre, shape (d, d).
+
+        Parameters
+        ----------
+        prior_curvature : ndarray, shape (d, d)
+            Minus the Hessian of the log-prior there.
+        """
         precision = -self.public()[1] + prior_curvature
         values, vectors = np.linalg.eigh(self.metric @ precision @ self.metric.T)
         inverse = np.linalg.inv(self.metric)
@@ -105,20 +119,24 @@ class Surrogate:
         for part in records.derivatives(self.point, hessians=True):
             gradients = whitened(part.gradient, self.metric, self.centre)
             hessians = squared(part.hessian, self.metric)
-            known = np.all(np.isfinite(part.gradient), axis=1)
-            gradient_factors[part.units] = np.where(known, factors(gradients, self.gradient_bound), 0.0)
-            known = np.all(np.isfinite(part.hessian), axis=(1, 2))
-            hessian_factors[part.units] = np.where(known, factors(hessians, self.hessian_bound), 0.0)
+            gradient_factors[part.units] = _known(gradients) * factors(gradients, self.gradient_bound)
+            hessian_factors[part.units] = _known(hessians) * factors(hessians, self.hessian_bound)
         # The public part is tempered already; residuals are tempered with the ratios.
         slope, curvature = self.public()
         return Expansion(self.point, self.centre, gradient_factors, hessian_factors, slope, curvature)
 
 
+def _known(vectors: np.ndarray) -> np.ndarray:
+    """Zero for records that count as 0 in the released sum (not finite, enormous, or 0 themselves)."""
+    return np.any(vectors.reshape(len(vectors), -1) != 0, axis=1).astype(float)
+
+
 def too_noisy(noise_ratio: float, n: int, epsilon: float) -> str:
-    """Advice when noise dominates, from released numbers alone: noise variances go like 1 / epsilon^2 and 1 / n."""
+    """Advice when noise dominates, from released numbers: its variance goes like 1 / epsilon^2 and 1 / n."""
     more = math.sqrt(noise_ratio)
     return (
-        f"Too few records for this budget: along some direction the noise of the released gradient has {noise_ratio:.3g} times "
-        f"the variance that the likelihood leaves there. About {math.ceil(noise_ratio * n):,} records, or "
-        f"epsilon = {epsilon * more:.3g}, would make them equal; otherwise use fewer parameters or a stronger prior."
+        "Too few records for this budget: along some direction the noise of the released gradient has "
+        f"{noise_ratio:.3g} times the posterior's variance. About {math.ceil(noise_ratio * n):,} records, or "
+        f"epsilon = {epsilon * more:.3g}, would make them equal; otherwise use fewer parameters or a "
+        "stronger prior."
     )

@@ -2,8 +2,8 @@
 
 With the surrogate ``q_i(theta) = (f_i (g_i - m) + m)' delta + k_i delta' H_i delta / 2``, ``delta = theta -
 c``, of record i (g_i, H_i its gradient and Hessian at c; f_i, k_i the factors that clip them; m the public
-centre of the clip), this is the record model whose log-likelihoods are ``l_i - q_i`` and whose prior is the prior times
-the exponential of a public quadratic function.
+centre of the clip), this is the record model whose log-likelihoods are ``l_i - q_i`` and whose prior is the
+prior times the exponential of a public quadratic function.
 """
 
 from collections.abc import Mapping
@@ -102,8 +102,13 @@ class Residuals:
         ):
             shared.set_value(values)
 
+    def forget(self) -> None:
+        """Drop the private factors."""
+        for shared in self._factors:
+            shared.set_value(np.zeros(self.n))
+
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """Residual log-likelihood at `new` minus that at `theta`, of some units (repeats allowed), shape (b,)."""
+        """Residual log-likelihood at `new` minus that at `theta`, of some units, shape (b,)."""
         centre = self._centre.get_value(borrow=True)
         factors = self._factors[0].get_value(borrow=True)[units]
 

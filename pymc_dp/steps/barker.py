@@ -91,6 +91,8 @@ class DPBarker(DPStep):
     """
 
     name = "dp_barker"
+    takes_data = True
+    test_on_residuals = "barker"
     moves: RandomWalk
 
     def __init__(

@@ -109,6 +109,8 @@ class DPFastMH(DPStep):
     """
 
     name = "dp_fast_mh"
+    takes_data = True
+    test_on_residuals = "fast"
     moves: RandomWalk
     _ratio: Ratio
 

@@ -12,6 +12,7 @@ from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.privacy import facts, gaussian
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.moves import Moves
@@ -90,6 +91,8 @@ class SurrogateStep(DPStep):
             "barker": BarkerOnResiduals(self.tempering),
             "fast": FastBarkerOnResiduals(self.tempering, self.records.n),
         }
+        if test not in tests:
+            raise ValueError(f"test must be one of {', '.join(tests)}, got {test!r}.")
         self.test = tests[test]
         self.clip_fraction = self.clip_fraction and self.test.on_all
         self.mechanism = (
@@ -102,6 +105,7 @@ class SurrogateStep(DPStep):
             self.approximation = "exact posterior tilted by the noise of the surrogate"
         self.target = Residuals(self.records)
         self.surrogate: Surrogate | None = None
+        self._expanded = False
 
     def _price(self, call: Call) -> PrivacyPlan:
         relation = call.neighboring_relation
@@ -114,25 +118,34 @@ class SurrogateStep(DPStep):
         return self.test.price(call, EventSet(releases, relation), self.clip_fraction)
 
     def _start(self) -> None:
-        self.surrogate = None
+        self.surrogate, self._expanded = None, False
 
     def _arrive(self, theta: np.ndarray) -> np.ndarray:
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2 if np.isfinite(self.epsilon) else np.inf
 
         def release() -> str:
-            finder = Finder(self.records, self.settings, squared, self._random, self.tempering, self.epsilon)
+            # Of the call, not of the chain that happens to be first.
+            random = PrivacyRandom(self.debug_seed, stream=self.chains)
+            finder = Finder(self.records, self.settings, squared, random, self.tempering, self.epsilon)
             return finder(theta).to_json()
 
         self.surrogate = Surrogate.from_json(self._call.slots.once(release))
-        self.target.expand(self.surrogate.expansion(self.records))
+        self._expand(self.surrogate)
         self._facts = facts.encode(self.facts())
         precision = self.surrogate.precision(prior_curvature(self.records, self.surrogate.point))
         self._transitions = PublicTransitions(self.target, np.linalg.inv(np.linalg.cholesky(precision)).T)
-        start = self._transitions(self.rng, self.surrogate.point, _WARM_UP)
+        resumed = self.iteration > 0
+        start = theta if resumed else self._transitions(self.rng, self.surrogate.point, _WARM_UP)
         self._rows, self._log_prior = self.target.full_batch.at(start) if self.test.on_all else (None, np.nan)
         return start
 
+    def _expand(self, surrogate: Surrogate) -> None:
+        self.target.expand(surrogate.expansion(self.records))
+        self._expanded = True
+
     def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
+        if not self._expanded and self.surrogate is not None:
+            self._expand(self.surrogate)
         new = self._transitions(self.rng, theta)
         decision = self.test.decide(self.target, theta, new, self._rows, self.plan, self._random)
         self._clipped += decision.clipped
@@ -144,13 +157,20 @@ class SurrogateStep(DPStep):
             "batch_size": decision.batch_size,
         }
 
+    def __getstate__(self):
+        # A copy has no paid chain, and a chain that goes on after it was copied expands again.
+        self.target.forget()
+        self._expanded = False
+        return super().__getstate__()
+
     def facts(self) -> dict[str, Any]:
         """What a report needs to know, with the released surrogate."""
         released = getattr(self, "surrogate", None)
         return super().facts() | {"surrogate": None if released is None else released.to_json()}
 
     def _clip_name(self) -> str:
-        return f"gradients, Hessians: found privately; residual ratios: {self.plan.parameters['clip_bound']:.3g} nats"
+        bound = self.plan.parameters["clip_bound"]
+        return f"gradients, Hessians: found privately; residual ratios: {bound:.3g} nats"
 
 
 class _OnSurrogate(Moves):

@@ -147,12 +147,14 @@ class FastBarkerOnResiduals:
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """Price of batches of 100 draws, and bounds of half a draw a record."""
-        parameters = {
-            "clip_bound": self.batches.clip_bound / self.tempering,
-            "batch_size": self.n * self.batches.inclusion,
-        }
-        advice = "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain."
-        return pricing.fixed(call, self.batches.barker_event(), advice, once=once, **parameters)
+        return pricing.fixed(
+            call,
+            self.batches.barker_event(),
+            "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain.",
+            once=once,
+            clip_bound=self.batches.clip_bound / self.tempering,
+            batch_size=self.n * self.batches.inclusion,
+        )
 
     def decide(
         self,
