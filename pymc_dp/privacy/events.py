@@ -61,8 +61,7 @@ class BoundedRangeDecisionDpEvent(base.DpEvent):
     Parameters
     ----------
     eta : float
-        In nats, >= 0. Barker's test on the full batch: tempering times sensitivity. Fast MH with Barker's
-        test: see its proof.
+        In nats, >= 0. Barker's test on the full batch: tempering times sensitivity.
 
     Notes
     -----
