@@ -14,7 +14,7 @@ from pymc_dp import barker_correction
 from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet
 from pymc_dp.privacy.subsets import Subsets
 from pymc_dp.steps import barker_ratios
-from tests.conftest import NUMBA, logistic_model, simple_data
+from tests.conftest import logistic_model, simple_data
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 1}
 POISON = (1e300, -1e300, np.nan, np.inf, -np.inf)
@@ -201,42 +201,53 @@ def test_the_variance_is_that_of_the_batches(b, n):
     assert variance.mean() == pytest.approx(total.var(), rel=0.05)
 
 
+def two_values(n=200):
+    """Half the records at 1, half at -1: a move by t from -t / 2 has ratios of plus and minus t."""
+    with pm.Model() as model:
+        theta = pm.Normal("theta", 0, 1)
+        pm.Normal("y", theta, 1, observed=np.where(np.arange(n) % 2, 1.0, -1.0))
+    return model
+
+
+@pytest.mark.slow
 def test_every_batch_is_new_and_its_noise_completes_it(monkeypatch):
-    """Total noise N(0, 2) around the exact ratio; Kolmogorov-Smirnov at 1e-6. Control: 10% off fails."""
-    model = logistic_model(n=200)
-    step = started(model, batch_size=50, tempering=0.05, epsilon=np.inf, draws=10_000, compile_kwargs=NUMBA)
-    batches, ratios = [], []
-    draw = Subsets.draw
+    """The largest variance that a batch can have and the noise make N(0, 2); Kolmogorov-Smirnov at 1e-6.
+
+    Control: noise of variance 2 that takes no account of the batch fails.
+    """
+    model, b, n, tempering, draws = two_values(), 50, 200, 0.05, 10_000
+    step = started(model, batch_size=b, tempering=tempering, epsilon=np.inf, draws=2 * draws)
+    batches, ratios, noise = [], [], []
+    draw, normal = Subsets.draw, type(step._random).normal
 
     def recording(self, random):
         batches.append(draw(self, random))
         return batches[-1]
 
     monkeypatch.setattr(Subsets, "draw", recording)
+    monkeypatch.setattr(type(step._random), "normal", lambda self: noise.append(normal(self)) or noise[-1])
     monkeypatch.setattr(
         barker_ratios.OnBatches, "accepts", lambda self, ratio, random: bool(ratios.append(ratio))
     )
     monkeypatch.setattr(step.records, "full_batch", None)  # never read
-    move = np.array([0.3, 0.3])
-    step.moves.move = lambda rng: move
-    point = model.initial_point(0)
-    run(step, point, 10_000)
-    theta = step.records.ravel(point)
-    everyone = np.arange(200)
-    exact = 0.05 * step.records.ratios(theta, theta + move, everyone).sum()
-    exact += step.records.log_prior(theta + move) - step.records.log_prior(theta)
-    noise = (np.array(ratios) - exact) / math.sqrt(2)
-    assert stats.kstest(noise, "norm").pvalue > 1e-6
-    for wrong in (0.9, 1.1):
-        assert stats.kstest(noise / wrong, "norm").pvalue < 1e-6
-    assert all(len(set(batch)) == 50 for batch in batches)
-    assert len({tuple(sorted(batch)) for batch in batches}) == len(batches)
-    # Pairs: the number of batches with both of two neighbours, each binomial(10,000, b (b-1) / (n (n-1))).
-    inside = np.zeros((len(batches), 200), dtype=bool)
+    bound = barker_correction.clip_bound(b, n, tempering)
+    step.moves.move = lambda rng: np.array([bound])
+    run(step, {"theta": np.array(-bound / 2)}, draws)
+    ratios = np.array(ratios)
+    assert stats.kstest(ratios / math.sqrt(2), "norm").pvalue > 1e-6
+    values = np.where(np.arange(n) % 2, 1.0, -1.0)
+    of_batch = np.array([values[batch].sum() / math.sqrt(b) for batch in batches])
+    assert of_batch.var() == pytest.approx(0.75, rel=0.1)
+    unaware = of_batch + math.sqrt(2) * np.array(noise)
+    assert stats.kstest(unaware / math.sqrt(2), "norm").pvalue < 1e-6
+    assert all(len(set(batch)) == b for batch in batches)
+    assert len({tuple(sorted(batch)) for batch in batches}) == draws
+    # Pairs: the number of batches with both of two neighbours.
+    inside = np.zeros((draws, n), dtype=bool)
     np.put_along_axis(inside, np.array(batches), True, axis=1)
     both = (inside & np.roll(inside, 1, axis=1)).sum(0)
-    p = 50 * 49 / (200 * 199)
-    assert np.all(stats.binomtest(int(k), len(batches), p).pvalue > 1e-6 / 200 for k in both)
+    p = b * (b - 1) / (n * (n - 1))
+    assert np.all([stats.binomtest(int(k), draws, p).pvalue > 1e-6 / n for k in both])
 
 
 @pytest.mark.parametrize("ratio", [-3.0, -0.5, 0.0, 1.0, 4.0])
