@@ -71,7 +71,7 @@ def test_each_gradient_is_on_the_plan(logistic, monkeypatch):
 
 
 def test_gradients_have_the_noise_that_is_charged(logistic):
-    """All records (q = 1): Kolmogorov-Smirnov at a false-alarm rate of 1e-6; controls 10% off fail."""
+    """All records (q = 1): Kolmogorov-Smirnov at a false-alarm rate of 1e-6; controls 15% off fail."""
     step = started(logistic, sampling_probability=1.0, decay=0.0)
     theta = np.array([0.2, 0.1])
     exact = step.records.gradients(theta, 1.0).total + step.records.log_prior_gradient(theta)
@@ -79,13 +79,13 @@ def test_gradients_have_the_noise_that_is_charged(logistic):
     std = 2 * event.noise_multiplier
     noise = np.array([step._gradient_at(theta, step._noise[0]) - exact for _ in range(10_000)])[:, 0] / std
     assert stats.kstest(noise, "norm").pvalue > 1e-6
-    assert all(stats.kstest(noise / wrong, "norm").pvalue < 1e-6 for wrong in (0.9, 1.1))
+    assert all(stats.kstest(noise / wrong, "norm").pvalue < 1e-6 for wrong in (0.85, 1.15))
 
 
 def test_without_friction_noise_and_batches_it_is_hamiltonian(logistic):
     """Position Verlet, written again with PyMC's own gradient."""
     step = started(
-        logistic, epsilon=np.inf, lipschitz=100.0, sampling_probability=1.0, friction=0.0, n_steps=6,
+        logistic, epsilon=np.inf, lipschitz=2.0, sampling_probability=1.0, friction=0.0, n_steps=6,
         step_size=0.1, decay=0.0,
     )  # fmt: skip
     dlogp = logistic.compile_dlogp()
