@@ -60,7 +60,13 @@ def test_decisions_never_over_the_target(epsilon, delta, draws, tune, chains, cl
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@given(EPSILON, DELTA, st.integers(1, 2000), st.integers(1, 4), st.sampled_from(["decisions", "noisy_ratio"]))
+@given(
+    EPSILON,
+    st.floats(-40, -2).map(lambda power: 10.0**power),
+    st.integers(1, 2000),
+    st.integers(1, 4),
+    st.sampled_from(["decisions", "noisy_ratio"]),
+)
 def test_running_epsilon(epsilon, delta, draws, chains, release):
     plan = dp.calibrate(epsilon, delta, draws=draws, tune=100, chains=chains, release=release)
     running = plan.running_epsilon()
