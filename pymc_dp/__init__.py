@@ -15,8 +15,8 @@ from pymc_dp.sampling import NotPrivateWarning, release, sample
 from pymc_dp.steps.barker import DPBarker
 from pymc_dp.steps.fast_mh import DPFastMH
 from pymc_dp.steps.hmc import DPHMC
-from pymc_dp.steps.sghmc import DPSGHMC
 from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
+from pymc_dp.steps.sghmc import DPSGHMC
 
 __version__ = "0.1.0.dev0"
 

@@ -155,7 +155,7 @@ def replace_records(
 def rows_of_stand_ins(
     terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
 ) -> tuple[dict[Variable, Variable], Variable]:
-    """Rows of as many records as one likes, to differentiate: a variable for each record root, and the rows."""
+    """Rows of as many records as one likes: a variable for each record root, and rows to differentiate."""
     stand_ins: dict[Variable, Variable] = {
         root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
         for root, axis in roots.items()
@@ -193,7 +193,7 @@ def rows(terms: Sequence[Variable]) -> Variable:
 
 
 def smooth_rows(terms: Sequence[Variable]) -> Variable:
-    """The same in the form PyMC gave it: `simplify` makes kinks that cancel in values and not in derivatives."""
+    """The same as PyMC wrote it: `simplify` makes kinks that cancel in values and not in derivatives."""
     summed = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
     return pt.add(*summed) if len(summed) > 1 else summed[0]
 
