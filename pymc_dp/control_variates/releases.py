@@ -1,7 +1,7 @@
 """The noisy sums that a surrogate is made of: exact sums of integers, known sensitivities, Gaussians."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.records.derivatives import Derivatives
 
 # A clipped vector is rounded towards zero, coordinate by coordinate, to multiples of its bound / GRID.
 GRID = 2**24
@@ -17,6 +18,8 @@ OCTAVES = 40
 # A record with a derivative beyond this counts like one whose derivative is not finite: its square, and its
 # quotient by any clip bound, are then finite.
 _LARGEST = 1e100
+# Bytes of derivatives that are kept between releases.
+_KEPT = 2**28
 
 
 class Releases:
@@ -42,6 +45,9 @@ class Releases:
     def __init__(self, records: Any, settings: ControlVariates, mu_squared: float, random: PrivacyRandom):
         self.records, self.random, self.mu_squared = records, random, mu_squared
         self._left = settings.schedule()
+        # Derivatives at one point serve several releases; kept for the last point when they are not too many.
+        self._keeps = 8.0 * records.n * records.d**2 <= _KEPT
+        self._kept: tuple[bytes, list[Derivatives]] = (b"", [])
 
     @property
     def finished(self) -> bool:
@@ -57,6 +63,13 @@ class Releases:
         _, share = self._left.pop(0)
         return sensitivity / math.sqrt(share * self.mu_squared)
 
+    def _derivatives(self, theta: np.ndarray, hessians: bool = False) -> Iterable[Derivatives]:
+        if not self._keeps:
+            return self.records.derivatives(theta, hessians=hessians)
+        if self._kept[0] != theta.tobytes():
+            self._kept = theta.tobytes(), list(self.records.derivatives(theta, hessians=True))
+        return self._kept[1]
+
     def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
         return total + std * self.random.normals(total.shape)
 
@@ -66,7 +79,7 @@ class Releases:
         """Sum of ``clip(A (g_i - m))`` in units of `bound`, and its noise's standard deviation there."""
         std = self._noise("gradient", 2.0)
         total = np.zeros(self.records.d, dtype=np.int64)
-        for part in self.records.derivatives(theta):
+        for part in self._derivatives(theta):
             total += _integers(whitened(part.gradient, metric, centre) / bound)
         return self._noisy(total / GRID, std), std
 
@@ -80,7 +93,7 @@ class Releases:
         d = self.records.d
         scale, rows, columns = _packing(d)
         total = np.zeros(scale.size, dtype=np.int64)
-        for part in self.records.derivatives(theta, hessians=True):
+        for part in self._derivatives(theta, hessians=True):
             packed = squared(part.hessian, metric)[:, rows, columns] * scale
             total += _integers(packed / bound)
         return unpacked(self._noisy(total / GRID, std), d), std
@@ -90,10 +103,10 @@ class Releases:
     ) -> "list[Histogram]":
         """Histograms of the norms of ``A (g_i - m)`` and, if asked for, of ``A H_i A'``: one pass."""
         histograms = [self._histogram(cells) for _ in range(1 + hessians_too)]
-        for part in self.records.derivatives(theta, hessians=hessians_too):
+        for part in self._derivatives(theta, hessians=hessians_too):
             histograms[0].add(_norms(whitened(part.gradient, metric, centre)))
             if hessians_too:
-                histograms[1].add(_norms(squared(part.hessian, metric).reshape(len(part.hessian), -1)))
+                histograms[1].add(_norms(squared(part.hessian, metric).reshape(len(part.gradient), -1)))
         for histogram in histograms:
             histogram.counts = self._noisy(histogram.counts, histogram.std)
         return histograms
@@ -107,7 +120,7 @@ class Releases:
         """Sum of the unit vectors of ``A (g_i - m)`` over the records whose norm is above `beyond`."""
         std = self._noise("direction", 2.0)
         total = np.zeros(self.records.d, dtype=np.int64)
-        for part in self.records.derivatives(theta):
+        for part in self._derivatives(theta):
             vectors = whitened(part.gradient, metric, centre)
             norms = _norms(vectors)
             far = norms > beyond

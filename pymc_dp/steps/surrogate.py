@@ -1,5 +1,6 @@
 """Steps with private control variates: propose on prior and surrogate, test what the surrogate leaves."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,7 @@ class SurrogateStep(DPStep):
         relation = call.neighboring_relation
         if not np.isfinite(call.epsilon):
             return self.test.price(call, EventSet([], relation), self.clip_fraction)
-        squared = float(gaussian.mu(call.epsilon, call.delta)) ** 2
-        releases = [
-            dp_event.GaussianDpEvent(1 / np.sqrt(share * squared)) for _, share in self.settings.schedule()
-        ]
+        releases = surrogate_events(self.settings, call.epsilon, call.delta)
         return self.test.price(call, EventSet(releases, relation), self.clip_fraction)
 
     def _start(self) -> None:
@@ -171,6 +169,12 @@ class SurrogateStep(DPStep):
     def _clip_name(self) -> str:
         bound = self.plan.parameters["clip_bound"]
         return f"gradients, Hessians: found privately; residual ratios: {bound:.3g} nats"
+
+
+def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
+    """One Gaussian for each release of the schedule, of noise multiplier ``1 / sqrt(share mu^2)``."""
+    squared = float(gaussian.mu(epsilon, delta)) ** 2
+    return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
 
 
 class _OnSurrogate(Moves):

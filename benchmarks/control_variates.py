@@ -1,0 +1,251 @@
+"""Private control variates against the non-private posterior.
+
+    python benchmarks/control_variates.py logistic --n 20000 --epsilon 2 --data 10
+    python benchmarks/control_variates.py coverage --n 20000 --epsilon 2 --data 200
+    python benchmarks/control_variates.py poisson | linear | groups | gaussian
+    python benchmarks/control_variates.py banana --epsilon 4 --data 5
+    python benchmarks/control_variates.py speed --n 1000000
+
+Errors are root mean squares over parameters of the difference of posterior means, in non-private posterior standard
+deviations, in unconstrained space. The non-private posterior is Laplace's approximation (exact enough at these sizes)
+or, for `groups`, a chain of the same sampler without noise; `banana` has exact draws.
+"""
+
+import argparse
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+
+import numpy as np
+import pymc as pm
+
+import pymc_dp as dp
+from pymc_dp.control_variates.finder import prior_curvature
+
+DELTA = 1e-6
+QUIET = {"cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False}
+
+
+def logistic(seed, n):
+    r = np.random.default_rng(seed)
+    z = r.normal(size=(n, 5)) / np.sqrt(5)
+    z /= np.maximum(1, np.linalg.norm(z, axis=1))[:, None]
+    x = np.column_stack([np.full(n, 0.7), z * 0.714])
+    truth = np.r_[-1, 1.5 * r.normal(size=5)]
+    y = (r.random(n) < 1 / (1 + np.exp(-x @ truth))).astype(int)
+    beta = pm.Normal("beta", 0, 2, shape=6)
+    pm.Bernoulli("y", logit_p=x @ beta, observed=y)
+    return truth
+
+
+def poisson(seed, n):
+    r = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(n), r.normal(size=(n, 4)) * 0.5])
+    truth = np.r_[1.0, 0.6 * r.normal(size=4)]
+    beta = pm.Normal("beta", 0, 2, shape=5)
+    pm.Poisson("y", pm.math.exp(x @ beta), observed=r.poisson(np.exp(x @ truth)))
+    return truth
+
+
+def linear(seed, n):
+    r = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(n), r.normal(size=(n, 4))])
+    truth = np.r_[2.0, r.normal(size=4), np.log(1.5)]
+    beta = pm.Normal("beta", 0, 5, shape=5)
+    sigma = pm.HalfNormal("sigma", 5)
+    pm.Normal("y", x @ beta, sigma, observed=x @ truth[:5] + 1.5 * r.normal(size=n))
+    return truth
+
+
+def groups(seed, n):
+    r = np.random.default_rng(seed)
+    group, x, z = r.integers(20, size=n), r.normal(size=(n, 3)) * 0.6, r.normal(size=20)
+    slopes = r.normal(size=3)
+    y = (r.random(n) < 1 / (1 + np.exp(0.5 - 0.8 * z[group] - x @ slopes))).astype(int)
+    mean, tau = pm.Normal("mean", 0, 2), pm.HalfNormal("tau", 1)
+    level = pm.Normal("level", mean, tau, shape=20)
+    beta = pm.Normal("beta", 0, 2, shape=3)
+    pm.Bernoulli("y", logit_p=level[group] + x @ beta, observed=y)
+
+
+def gaussian(seed, n):
+    r = np.random.default_rng(seed)
+    q, _ = np.linalg.qr(r.normal(size=(10, 10)))
+    cov = (q * np.geomspace(0.0127, 2, 10)) @ q.T
+    truth = r.normal(size=10)
+    mean = pm.Normal("mean", 0, 30, shape=10)
+    pm.MvNormal("y", mean, cov, observed=r.multivariate_normal(truth, cov, size=n))
+    return truth
+
+
+MODELS = {f.__name__: f for f in (logistic, poisson, linear, groups, gaussian)}
+POSITIVE = ("sigma", "tau")
+
+
+def draws_of(idata):
+    """Draws in unconstrained space, shape (draws, d)."""
+    names = [v for v in ("beta", "sigma", "mean", "tau", "level") if v in idata.posterior]
+    stacked = {v: idata.posterior[v].to_numpy() for v in names}
+    return np.column_stack([
+        (np.log(x) if v in POSITIVE else x).reshape(x.shape[0] * x.shape[1], -1) for v, x in stacked.items()
+    ])  # fmt: skip
+
+
+def laplace(records):
+    """Mean and standard deviations by Newton's method on the exact log-posterior."""
+    theta = records._start.copy()
+
+    def value(t):
+        return records.full_batch.rows(t).sum() + records.log_prior(t)
+
+    for _ in range(100):
+        gradient, precision = records.log_prior_gradient(theta), prior_curvature(records, theta)
+        for part in records.derivatives(theta, hessians=True):
+            gradient = gradient + part.gradient.sum(axis=0)
+            precision = precision - part.hessian.sum(axis=0)
+        values, vectors = np.linalg.eigh(precision)
+        step = vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), 1e-3))
+        while not value(theta + step) >= value(theta) - 1e-6:
+            step = step / 2
+        theta = theta + step
+        if np.sqrt(step @ precision @ step) < 1e-4:
+            return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
+    raise RuntimeError("Newton's method did not converge")
+
+
+def one(name, seed, n, epsilon, draws, sampler, reference=True):
+    """Error, standard deviation ratios and coverage on one data set."""
+    warnings.simplefilter("ignore")
+    with pm.Model() as model:
+        truth = MODELS[name](seed, n)
+        settings = {"delta": DELTA, "chains": 1, "control_variates": True}
+        step = getattr(dp, sampler)(epsilon=epsilon, **settings)
+    if name == "groups":
+        exact = dp.DPPenaltyMH(epsilon=np.inf, model=model, **settings)
+        kept = draws_of(dp.sample(exact, draws=1000, tune=0, random_seed=seed, model=model, **QUIET))
+        mean, sd = kept.mean(axis=0), kept.std(axis=0)
+    elif reference:
+        mean, sd = laplace(step.records)
+    else:
+        mean = sd = None
+    started = time.perf_counter()
+    try:
+        idata = dp.sample(step, draws=draws, tune=0, random_seed=seed, model=model, **QUIET)
+    except dp.TooFewRecordsError as error:
+        return {"refused": str(error)}
+    seconds = time.perf_counter() - started
+    x = draws_of(idata)
+    found = {"seconds": seconds, "accepted": float(idata.sample_stats.accepted.mean())}
+    if reference:
+        found |= {"error": np.sqrt(np.mean(((x.mean(axis=0) - mean) / sd) ** 2)), "ratio": x.std(axis=0) / sd}
+    if truth is not None:
+        low, high = np.quantile(x, [0.05, 0.95], axis=0)
+        found["covered"] = (low <= truth) & (truth <= high)
+    return found
+
+
+def table(name, args):
+    """Errors and ratios over data sets."""
+    kept, refused = [], 0
+    for seed in range(args.data):
+        found = one(name, seed, args.n, args.epsilon, args.draws, args.sampler)
+        if "refused" in found:
+            refused += 1
+            print(seed, found["refused"], flush=True)
+            continue
+        kept.append(found)
+        ratio = found["ratio"]
+        print(f"{seed} error {found['error']:.3f} sd ratio {ratio.min():.2f}-{ratio.max():.2f} "
+              f"accepted {found['accepted']:.2f} {found['seconds']:.0f} s", flush=True)  # fmt: skip
+    if kept:
+        error, ratios = [f["error"] for f in kept], np.array([f["ratio"] for f in kept])
+        print(f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon:g}, {args.draws} draws: median error "
+              f"{np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, {refused} refused; "
+              f"sd ratios: medians by parameter {np.median(ratios, axis=0).min():.3f}-"
+              f"{np.median(ratios, axis=0).max():.3f}, all {ratios.min():.2f}-{ratios.max():.2f}")  # fmt: skip
+
+
+def coverage(args):
+    """Share of 90% intervals that cover the simulated truth."""
+    seeds = range(args.data)
+    same = [repeat(v) for v in (args.n, args.epsilon, args.draws, args.sampler, False)]
+    with ProcessPoolExecutor(args.processes) as pool:
+        found = list(pool.map(one, repeat("logistic"), seeds, *same))
+    kept = [f["covered"] for f in found if "covered" in f]
+    share = np.mean(kept)
+    error = np.std(np.mean(kept, axis=1)) / np.sqrt(len(kept))
+    print(f"coverage of 90% intervals n = {args.n:,}, epsilon = {args.epsilon:g}: {share:.3f} (standard error {error:.3f}), "
+          f"{len(kept)} data sets, {len(found) - len(kept)} refused")  # fmt: skip
+
+
+def banana(args):
+    """Thesis' banana: MMD to exact draws."""
+    problem = dp.models.banana(n=args.n) if args.n else dp.models.banana()
+    distances = []
+    for seed in range(args.data):
+        step = dp.DPPenaltyMH(
+            epsilon=args.epsilon, delta=DELTA, chains=1, control_variates=True, model=problem.model,
+            tempering=getattr(problem, "tempering", 1.0),
+        )  # fmt: skip
+        try:
+            idata = dp.sample(step, draws=args.draws, tune=0, random_seed=seed, model=problem.model, **QUIET)
+        except dp.TooFewRecordsError as error:
+            print(seed, error, flush=True)
+            continue
+        x = np.column_stack([idata.posterior[v].to_numpy().reshape(args.draws, -1) for v in idata.posterior])
+        exact = problem.posterior_draws(1000, np.random.default_rng(seed))
+        distances.append(dp.metrics.mmd(x, exact))
+        print(seed, f"MMD {distances[-1]:.3f}", flush=True)
+    if distances:
+        print(
+            f"banana epsilon = {args.epsilon:g}: mean MMD {np.mean(distances):.3f} over {len(distances)} runs"
+        )
+
+
+def speed(args):
+    """Iterations per second: batches on residuals against the plain full-batch penalty chain."""
+    warnings.simplefilter("ignore")
+    with pm.Model() as model:
+        logistic(0, args.n)
+        fast = dp.DPFastMH(epsilon=args.epsilon, delta=DELTA, chains=1, control_variates=True)
+        plain = dp.DPPenaltyMH(epsilon=args.epsilon, delta=DELTA, chains=1, lipschitz=1.0)
+    for name, step, few, many in (("fast", fast, 100, 2100), ("plain", plain, 5, 25)):
+        seconds = []
+        for iterations in (few, many):
+            again = step if iterations == few else _again(model, name, args)
+            started = time.perf_counter()
+            dp.sample(again, draws=iterations, tune=0, random_seed=0, model=model, **QUIET)
+            seconds.append(time.perf_counter() - started)
+        rate = (many - few) / (seconds[1] - seconds[0])
+        print(f"{name}: {rate:.1f} iterations/s; {seconds[0]:.0f} s with the first {few}", flush=True)
+
+
+def _again(model, name, args):
+    if name == "fast":
+        return dp.DPFastMH(epsilon=args.epsilon, delta=DELTA, chains=1, control_variates=True, model=model)
+    return dp.DPPenaltyMH(epsilon=args.epsilon, delta=DELTA, chains=1, lipschitz=1.0, model=model)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=[*MODELS, "coverage", "banana", "speed"])
+    parser.add_argument("--n", type=int)
+    parser.add_argument("--epsilon", type=float, default=2.0)
+    parser.add_argument("--data", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--sampler", default="DPPenaltyMH")
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args()
+    if args.n is None and args.what != "banana":
+        args.n = {"speed": 1_000_000, "coverage": 20_000}.get(args.what, 100_000)
+    if args.what in MODELS:
+        table(args.what, args)
+    else:
+        {"coverage": coverage, "banana": banana, "speed": speed}[args.what](args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""What one record can move each released sum by, the noise that hides it, and nothing else."""
+
+import itertools
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+from pymc_dp.control_variates import releases
+from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.releases import GRID, Releases
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.accountants import exact_gaussian
+from pymc_dp.privacy.events import EventSet
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
+from pymc_dp.steps.surrogate import surrogate_events
+from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
+
+# False-alarm rate of each statistical test.
+ALPHA = 1e-6
+
+
+def extremes():
+    """Derivatives of one record: adversarial, enormous, tiny, undefined."""
+    e = np.eye(D)
+    vectors = [
+        np.zeros(D),
+        e[0],
+        -1e9 * e[1],
+        1e9 * e[1],
+        np.full(D, 1e300),
+        -np.full(D, 1e300),
+        1e305 * e[2],
+    ]
+    vectors += [
+        np.full(D, 1e155),
+        np.full(D, 1e-310),
+        np.array([np.nan, 1, 1]),
+        np.array([np.inf, -np.inf, 0.0]),
+    ]
+    vectors += [np.array([1e308, -1e308, 1e308]), np.full(D, np.inf), 1e100 * e[0], -1e99 * e[0]]
+    for v in vectors:
+        with np.errstate(all="ignore"):
+            yield v, np.outer(v, np.sign(v) + 0.5), v[0]
+
+
+def grid(kind, values):
+    """A release without noise as Python integers, in units of 1 / GRID."""
+    if kind == "hessian":  # unpacked by division with sqrt(2), and packed again
+        return [round(float(x) * GRID) for x in values]
+    scaled = [float(x) * GRID for x in values]
+    assert all(x.is_integer() for x in scaled)
+    return [int(x) for x in scaled]
+
+
+def largest_move(kind):
+    """Largest squared distance, in units of 1 / GRID, between two data sets that differ in one record."""
+    records, found = some_records(), []
+    for gradient, hessian, row in extremes():
+        neighbour = records.replaced(gradient, hessian, row)
+        found.append(grid(kind, release(kind, neighbour, PrivacyRandom(0))))
+    return max(
+        sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+        for one, other in itertools.combinations(found, 2)
+    )
+
+
+def allowed(kind):
+    return round(SENSITIVITY[kind] ** 2) * GRID**2
+
+
+@pytest.mark.parametrize("kind", RELEASES)
+def test_one_record_moves_a_release_by_its_sensitivity_at_most(kind):
+    most = largest_move(kind)
+    assert most <= allowed(kind)
+    assert most >= 0.9 * allowed(kind)  # and the bound is reached: the test looks where it matters
+
+
+@pytest.mark.parametrize("kind", ["gradient", "hessian"])
+def test_an_unclipped_sum_would_be_noticed(kind, monkeypatch):
+    """Control."""
+    monkeypatch.setattr(releases, "factors", lambda vectors, bound: np.ones(len(vectors)))
+    monkeypatch.setattr(releases, "_LARGEST", 1e10)
+    assert largest_move(kind) > allowed(kind)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_enormous_derivatives_would_be_noticed(monkeypatch):
+    """Control: clipping alone is not enough where a square overflows."""
+    monkeypatch.setattr(releases, "_LARGEST", np.inf)
+    with pytest.raises((AssertionError, OverflowError, ValueError)):
+        assert largest_move("gradient") <= allowed("gradient")
+
+
+@pytest.mark.slow
+def test_a_record_of_a_model_too():
+    """The same through a PyMC model: covariates of one record from 0 to 1e200."""
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    with pm.Model() as model:
+        data = pm.Data("x", x)
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        pm.Bernoulli("y", logit_p=data @ beta, observed=np.arange(30) % 2)
+    records, found = RecordModel(model), []
+    for last in (0.0, 1.0, -1e3, 1e60, -1e200):
+        x[-1] = last
+        pm.set_data({"x": x}, model=model)
+        made = Releases(records, ControlVariates(), np.inf, PrivacyRandom(0))
+        made._left = [("gradient", 1.0), ("hessian", 1.0)]
+        theta, metric = np.array([0.1, -0.2]), np.diag([0.2, 0.3])
+        gradient = made.gradient(theta, metric, np.array([0.1, 0.0]), 0.05)[0] * GRID
+        hessian = made.hessian(theta, metric, 0.01)[0] * GRID
+        found.append((gradient, hessian))
+    moves = [
+        [np.linalg.norm(np.subtract(a[k], b[k])) for a, b in itertools.combinations(found, 2)] for k in (0, 1)
+    ]
+    assert np.max(moves) <= 2 * GRID + 1e-6
+    assert min(np.max(m) for m in moves) > 0.5 * GRID
+
+
+# noise
+
+
+def standardized(kind, scale=1.0):
+    """Noise of releases over what it should be: sensitivity / sqrt(share mu^2)."""
+    records, random = some_records(), PrivacyRandom(7)
+    mu_squared, share = 0.8, 0.25
+    exact = release(kind, records, PrivacyRandom(0))
+    stated = SENSITIVITY[kind] / np.sqrt(share * mu_squared)
+    made = Releases(records, ControlVariates(), mu_squared, random)
+    made._left = [(kind, share)] * 400
+    noisy = [RELEASES[kind](made) for _ in range(10 if kind == "histogram" else 400)]
+    return scale * np.ravel(np.array(noisy) - exact) / stated
+
+
+@pytest.mark.parametrize("kind", RELEASES)
+def test_noise_has_the_stated_scale(kind):
+    assert stats.kstest(standardized(kind), "norm").pvalue > ALPHA
+    for scale in (2 / 3, 3 / 2):  # controls
+        assert stats.kstest(standardized(kind, scale), "norm").pvalue < ALPHA
+
+
+# the schedule
+
+
+class Spy(Releases):
+    """Notes the noise that is made, and of which kind of sum."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.made, self.waiting = [], []
+
+    def _noise(self, kind, sensitivity):
+        self.waiting.append(kind)
+        return super()._noise(kind, sensitivity)
+
+    def _noisy(self, total, std):
+        self.made.append((self.waiting.pop(0), std))
+        return super()._noisy(total, std)
+
+
+def test_what_is_released_is_what_was_paid():
+    """The noise that was made, with the sensitivities tested above, against the events of the plan."""
+    settings = ControlVariates()
+    once = EventSet(surrogate_events(settings, 30.0, 1e-6), "substitute")
+    squared = float(gaussian.mu(30.0, 1e-6)) ** 2
+    finder = Finder(LogisticRecords(), settings, squared, PrivacyRandom(3), 1.0, 30.0)
+    finder.releases = spy = Spy(finder.records, settings, squared, PrivacyRandom(3))
+    finder(np.zeros(2))
+    sensitivity = {**SENSITIVITY, "line": 2 * np.sqrt(len(settings.line_steps))}
+    made = sum((sensitivity[kind] / std) ** 2 for kind, std in spy.made)
+    assert [kind for kind, _ in spy.made] == [kind for kind, _ in settings.schedule()]
+    assert finder.releases.finished
+    assert made == pytest.approx(exact_gaussian(once).mu ** 2, rel=1e-9)
+    assert made == pytest.approx((1 - settings.chain) * squared, rel=1e-9)
+
+
+def test_a_release_out_of_order_is_refused():
+    made = Releases(some_records(), ControlVariates(), 1.0, PrivacyRandom(0))
+    with pytest.raises(PrivacyError, match="not a gradient"):
+        RELEASES["gradient"](made)
+    made._left = []
+    for kind in RELEASES:
+        with pytest.raises(PrivacyError):
+            RELEASES[kind](made)
+
+
+def test_kept_derivatives_change_nothing(monkeypatch):
+    records = some_records()
+    first = {kind: release(kind, records, PrivacyRandom(0)) for kind in RELEASES}
+    monkeypatch.setattr(releases, "_KEPT", 0)
+    for kind, value in first.items():
+        np.testing.assert_array_equal(value, release(kind, records, PrivacyRandom(0)))

@@ -1,0 +1,158 @@
+"""Residuals and surrogate add up to the log-likelihood; moves on the public density leave it invariant."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pymc_dp.control_variates.moves import PublicTransitions
+from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.residuals import Residuals
+from tests.conftest import logistic_model, simple_data
+
+ALPHA = 1e-6
+POINT, METRIC, CENTRE = np.array([0.4, -0.3]), np.array([[0.3, 0.1], [0.0, 0.4]]), np.array([0.05, -0.02])
+
+
+def surrogate(**changes):
+    values = {
+        "point": POINT,
+        "metric": METRIC,
+        "centre": CENTRE,
+        "gradient_bound": 0.08,
+        "hessian_bound": 0.008,
+        "gradient": np.array([1.0, -2.0]),
+        "gradient_noise": np.array([[2.0, 0.3], [0.3, 1.0]]),
+        "hessian": np.array([[-9.0, 1.0], [1.0, -7.0]]),
+        "hessian_noise": 0.1,
+        "tempering": 0.7,
+    }
+    return Surrogate(**(values | changes))
+
+
+def log_likelihoods(x, y, theta):
+    t = x @ theta
+    return y * t - np.logaddexp(0, t)
+
+
+def surrogates(x, y, theta, units):
+    """q_i from the formulas of the logistic model, derivatives added over a unit before they are clipped."""
+    delta = theta - POINT
+    p = 1 / (1 + np.exp(-x @ POINT))
+    gradients = np.zeros((units.max() + 1, 2))
+    hessians = np.zeros((units.max() + 1, 2, 2))
+    np.add.at(gradients, units, (y - p)[:, None] * x)
+    np.add.at(hessians, units, -(p * (1 - p))[:, None, None] * x[:, :, None] * x[:, None, :])
+    f = np.minimum(1, 0.08 / np.linalg.norm((gradients - CENTRE) @ METRIC.T, axis=1))
+    k = np.minimum(1, 0.008 / np.linalg.norm(METRIC @ hessians @ METRIC.T, axis=(1, 2)))
+    assert 0.1 < np.mean(f < 1) < 0.9 and 0.1 < np.mean(k < 1) < 0.9
+    linear = (CENTRE + f[:, None] * (gradients - CENTRE)) @ delta
+    return linear + 0.5 * k * np.einsum("i,nij,j", delta, hessians, delta)
+
+
+@pytest.mark.parametrize("people", [False, True])
+def test_residuals_and_surrogates_are_the_log_likelihood(people):
+    x, y = simple_data(n=60)
+    units = np.arange(60) % 25 if people else np.arange(60)
+    records = RecordModel(logistic_model(), privacy_unit=units if people else None)
+    residuals = Residuals(records)
+    residuals.expand(surrogate().expansion(records))
+    theta, new = np.array([1.3, 0.9]), np.array([-0.7, 0.2])
+    exact, left = {}, {}
+    for name, at in (("theta", theta), ("new", new)):
+        exact[name] = np.bincount(units, log_likelihoods(x, y, at))
+        left[name] = exact[name] - surrogates(x, y, at, units)
+        np.testing.assert_allclose(residuals.full_batch.rows(at), left[name], rtol=0, atol=1e-12)
+    drawn = np.array([3, 7, 7, 0, 24])
+    np.testing.assert_allclose(
+        residuals.ratios(theta, new, drawn), (left["new"] - left["theta"])[drawn], rtol=0, atol=1e-12
+    )
+    assert np.abs(left["new"] - exact["new"]).max() > 0.01  # control: the surrogate is not nothing
+    # the public part: prior and a quadratic
+    slope, curvature = surrogate().public()
+    delta = new - POINT
+    public = records.log_prior(new) + slope @ delta + 0.5 * delta @ curvature @ delta
+    assert residuals.log_prior(new) == pytest.approx(public, rel=1e-12)
+    np.testing.assert_allclose(
+        residuals.log_prior_gradient(new), records.log_prior_gradient(new) + slope + curvature @ delta
+    )
+    residuals.forget()
+    assert not np.allclose(residuals.full_batch.rows(new), left["new"])
+
+
+def test_a_surrogate_as_text():
+    one = surrogate()
+    again = Surrogate.from_json(one.to_json())
+    for name, value in vars(one).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+
+
+def test_the_widened_target_is_the_posterior_given_the_noisy_gradient():
+    """Mode, and covariance H^-1 + H^-1 Sigma H^-1, of a Gaussian model's tempered likelihood."""
+    one = surrogate()
+    slope, curvature = one.public()
+    t, h = one.tempering, -one.hessian
+    inverse = np.linalg.inv(t * h)
+    covariance = inverse + inverse @ (t**2 * one.gradient_noise) @ inverse
+    np.testing.assert_allclose(-np.linalg.inv(curvature), covariance, rtol=1e-10)
+    np.testing.assert_allclose(np.linalg.solve(-curvature, slope), inverse @ (t * one.gradient), rtol=1e-10)
+    plain = surrogate(noise_aware=False).public()
+    np.testing.assert_allclose(plain[1], -t * h)
+    assert not np.allclose(plain[1], curvature)
+
+
+def test_widening_never_makes_the_target_improper():
+    """However large the noise, and where the likelihood has no curvature the gradient's noise is dropped."""
+    for noise in (1e-3, 1.0, 1e3, 1e9):
+        curvature = surrogate(gradient_noise=noise * np.eye(2)).public()[1]
+        assert np.linalg.eigvalsh(curvature).max() <= 1e-9
+    flat = surrogate(hessian=np.diag([-9.0, 0.0]), metric=np.diag([0.3, 0.4]), gradient_noise=np.eye(2))
+    assert abs(flat.public()[0][1]) < 1e-6
+
+
+class LogGamma:
+    """Density of the logarithm of a Gamma(a): skewed, as a public density may be."""
+
+    def __init__(self, a, gradient=1.0):
+        self.a, self.scale = a, gradient
+
+    def log_prior(self, theta):
+        return float(self.a * theta[0] - np.exp(theta[0]))
+
+    def log_prior_gradient(self, theta):
+        return self.scale * (self.a - np.exp(theta))
+
+
+def after_transitions(target, root, draws=2000):
+    rng = np.random.default_rng(5)
+    start = np.log(rng.gamma(2.0, size=draws))
+    move = PublicTransitions(target, np.array([[root]]))
+    return start, np.array([move(rng, np.array([x]))[0] for x in start])
+
+
+def exact_cdf(x):
+    return stats.gamma(2.0).cdf(np.exp(x))
+
+
+@pytest.mark.parametrize("gradient", [1.0, 0.5])
+def test_transitions_leave_the_public_density_invariant(gradient):
+    """Also with another force: volume and reversibility are what counts."""
+    start, end = after_transitions(LogGamma(2.0, gradient), 0.8)
+    assert stats.kstest(end, exact_cdf).pvalue > ALPHA
+    assert np.corrcoef(start, end)[0, 1] < 0.6
+
+
+def test_another_density_would_be_noticed():
+    """Control."""
+    _, end = after_transitions(LogGamma(3.0), 0.8)
+    assert stats.kstest(end, exact_cdf).pvalue < ALPHA
+
+
+def test_transitions_without_a_test_would_be_noticed(monkeypatch):
+    """Control: the accept test of a transition is needed."""
+    monkeypatch.setattr("pymc_dp.control_variates.moves._STEPS", (1.5, 1.6))
+    always = SimpleNamespace(log_prior=lambda theta: 0.0, log_prior_gradient=LogGamma(2.0).log_prior_gradient)
+    _, end = after_transitions(always, 0.8)
+    assert stats.kstest(end, exact_cdf).pvalue < ALPHA
