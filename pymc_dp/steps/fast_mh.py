@@ -17,7 +17,7 @@ from pymc_dp.privacy.values import is_number
 from pymc_dp.proposals import Proposal
 from pymc_dp.steps import published_fast_mh
 from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.batch_ratios import OnAllRecords, OnMultisets, Ratio
+from pymc_dp.steps.batch_ratios import OnAllRecords, OnMultisets
 from pymc_dp.steps.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.steps.walk import RandomWalk, check_walk
 
@@ -112,7 +112,7 @@ class DPFastMH(DPStep):
     takes_data = True
     test_on_residuals = "fast"
     moves: RandomWalk
-    _ratio: Ratio
+    _ratio: Any
 
     def __init__(
         self,
