@@ -16,6 +16,7 @@ from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import checks, graph, verification
 from pymc_dp.records.batches import Batches
 from pymc_dp.records.derivatives import RecordDerivatives
+from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.guard import guarded
 from pymc_dp.records.sums import FullBatch
 
@@ -91,6 +92,7 @@ class RecordModel:
         self.unit_of_row, self.n = _units(privacy_unit, self.n_rows)
 
         self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
+        self._terms_of_values = terms
         self._terms: list[Variable] = self._on_vector(terms)
         self._roots = verification.record_roots(self._terms, self._theta, self._start, self.n_rows)
         sizes = {self.n_rows, self.n}
@@ -174,6 +176,26 @@ class RecordModel:
     @cached_property
     def _batches(self) -> Batches:
         return Batches(self._theta, self._terms, self._roots, self.n_rows, self.compile_kwargs)
+
+    @cached_property
+    def gradients(self) -> Gradients:
+        """Clipped sums of the units' gradients: ``gradients(theta, clip_bound)``, and ``gradients.batch``."""
+        columns, start = {}, 0
+        for variable in self.value_vars:
+            stop = start + int(np.prod(self.shapes[variable.name], dtype=int))
+            columns[variable], start = slice(start, stop), stop
+        rows_of_unit = None if self.unit_of_row is None else self._rows_of_unit
+        return Gradients(
+            self._theta,
+            columns,
+            self._on_vector,
+            self._terms_of_values,
+            self._roots,
+            self.n_rows,
+            rows_of_unit,
+            self._start,
+            self.compile_kwargs,
+        )
 
     @cached_property
     def derivatives(self) -> RecordDerivatives:
