@@ -203,7 +203,7 @@ class DPFastMH(DPStep):
         self.step_size = self.moves.initial or self._default_step_size()
 
     def _default_step_size(self) -> float:
-        if self.test == "published":
+        if isinstance(self._ratio, published_fast_mh.Published):
             return self._ratio.largest_free / self.tempering / self.moves.unit_length
         if math.isinf(self.moves.longest):
             return 0.1
