@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,6 +258,24 @@ def test_the_step_starts_where_the_joint_noise_is_best(here):
     step = make_step(made_up(), owners=owners(lipschitz=0.5), step_size=None)
     _, (stat, *_) = None, step.step(made_up().initial_point(0))[1]
     assert stat["noise_std"] == pytest.approx(step._best_noise_std, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_the_documented_program_runs(here, tmp_path):
+    """docs/owners, with owners in this process and a shorter run."""
+    page = (Path(__file__).parents[2] / "docs" / "owners.md").read_text()
+    (code,) = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    for folder, seed in (("north", 0), ("south", 1)):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "visits", *simple_data(n=30, seed=seed))
+    dp.Ledger(tmp_path / "north" / "ledger.db", epsilon=3.0, delta=1e-6)
+    read = {"/north": f"{tmp_path}/north", "/south": f"{tmp_path}/south", "parquet": "npz"}
+    for old, new in {**read, "1000": "20", "500": "10", "step, 20": "step, 20, progressbar=False"}.items():
+        code = code.replace(old, new)
+    namespace = {"__name__": "__main__", "read": lambda path: tuple(np.load(path).values())}
+    exec(code, namespace)
+    assert namespace["idata"].posterior.sizes["draw"] == 20
+    assert namespace["step"].records.sizes == [30, 30]
 
 
 @pytest.mark.slow

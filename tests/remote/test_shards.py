@@ -354,3 +354,22 @@ def test_dask_collections_are_computed_where_the_model_is_made():
     np.testing.assert_array_equal(np.concatenate([block.compute() for block in blocks]), table)
     with pytest.raises(ValueError, match="first axis only"):
         dp.Shards(build, array.from_array(table, chunks=(31, 2)))
+
+
+def test_mapped_arrays_are_not_copied(tmp_path):
+    """What the compiled likelihood reads is the file."""
+    x, y = DATA
+    np.save(tmp_path / "x.npy", x)
+
+    def from_file(rows):
+        return build((np.load(tmp_path / "x.npy", mmap_mode="r")[rows], y[rows]))
+
+    records = dp.Shards(from_file, [slice(0, 30), slice(30, 61)]).records(made_up())
+    question = np.zeros(2), np.array([0.3, 0.1]), 0.05
+    assert records.totals(*question) == in_parts(2).totals(*question)
+    for home in records._homes:
+        read = [v.get_value(borrow=True) for v in home.servant._records.full_batch._function.get_shared()]
+        (table,) = (value for value in read if np.ndim(value) == 2)
+        while not isinstance(table, np.memmap):
+            table = table.base
+        assert table.filename.name == "x.npy"

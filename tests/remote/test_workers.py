@@ -1,8 +1,11 @@
 """Records on the workers of a Dask cluster: the draws of one machine, also when a worker is killed."""
 
 import os
+import re
 import signal
 import time
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,6 +116,26 @@ def test_parquet_files(client, tmp_path):
     question = np.zeros(2), np.array([0.2, -0.1]), 0.01
     one = whole.full_batch(question[1], whole.full_batch.rows(question[0]), 0.01)
     assert records.totals(*question) == (one.total, one.clipped)
+
+
+def test_the_documented_programs_run(client, tmp_path, monkeypatch):
+    """docs/cluster, with this cluster for theirs."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for i in range(5):
+        x, y = simple_data(n=20, seed=i)
+        path = tmp_path / ("made-up.parquet" if i == 4 else f"visits-{i}.parquet")
+        pd.DataFrame({"x0": x[:, 0], "x1": x[:, 1], "y": y}).to_parquet(path)
+    dask_distributed = pytest.importorskip("dask.distributed")
+    monkeypatch.setattr(dask_distributed, "LocalCluster", lambda **kwargs: nullcontext(client.cluster))
+    monkeypatch.setattr(dask_distributed, "Client", lambda address: nullcontext(client))
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+    first, local, files, _mapped = re.findall(r"^```py(?:thon)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    namespace = {"__name__": "__main__"}
+    for code in (first, local, files):
+        exec(code.replace("/data/", f"{tmp_path}/"), namespace)
+    assert namespace["idata"].posterior.sizes["draw"] == 100
+    assert namespace["step"].records.n == 80
 
 
 def test_a_cluster_without_workers_stops_the_run(client, tmp_path):

@@ -10,6 +10,7 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.clip_fraction import rounding_grid
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.sums import GRID, SumOfRatios
 from pymc_dp.remote import owner as owner_module
@@ -160,3 +161,25 @@ def test_decisions_have_the_stated_frequency(monkeypatch):
 
     assert p_value(total**2) > FALSE_ALARM
     assert p_value(0.8 * total**2) < FALSE_ALARM
+
+
+def test_rounding_is_corrected_for():
+    """Lemma 1 of docs/proofs/penalty with a uniform error of the grid's width, by quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+
+    def acceptance(h, s, width, variance):
+        m = h + width / 2 * nodes - variance / 2
+        each = stats.norm.cdf(m / s) + np.exp(m + s**2 / 2) * stats.norm.cdf(-(m + s**2) / s)
+        return weights @ each / 2
+
+    def error(s, correction):
+        width = s / 16  # the widest grid
+        variance = s**2 + correction * width**2 / 12
+        odds = [acceptance(h, s, width, variance) / acceptance(-h, s, width, variance) for h in heights]
+        return np.max(np.abs(np.log(odds) - heights))
+
+    heights = np.linspace(0.1, 8, 40)
+    for s in (1.0, 2.38, 4.0):
+        assert rounding_grid(s) <= s / 16
+        assert error(s, correction=1) < 1e-6
+        assert error(s, correction=0) > 1e-4  # control
