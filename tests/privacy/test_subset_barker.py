@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
-from pymc_dp import privacy
-from pymc_dp.privacy import rdp
+from pymc_dp import barker_correction, privacy
+from pymc_dp.privacy import accountants, rdp
 from pymc_dp.privacy.subset_barker import _rates, _shift, subset_barker_rdp
 
 U = np.linspace(-8, 8, 321)  # public part of the log-ratio, and where the decision is made
@@ -249,3 +249,52 @@ def test_theorem_9_is_above_pairs_of_mixtures(q, order):
 
 def log_normal(z):
     return -0.5 * z * z - 0.5 * math.log(2 * math.pi)
+
+
+# Figures of docs/proofs/barker.md and docs/barker.md
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("b", "n", "of_theorem_8", "allowed"),
+    [(100, 10**4, 180, 15_388), (1000, 10**4, 8, 1858), (1000, 10**5, 258, 187_636)],
+)
+def test_iterations_that_a_budget_allows(b, n, of_theorem_8, allowed):
+    event = privacy.BarkerMinibatchDpEvent(b, n)
+    found = privacy.iterations_allowed(event, 1.0, 1e-6, neighboring_relation="substitute")
+    assert found == pytest.approx(allowed, rel=1e-3)
+    epsilons = [
+        accountants.renyi(privacy.EventSet(event, "substitute").repeated(of_theorem_8 + k)).epsilon(1e-6)
+        for k in (0, 1)
+    ]
+    assert epsilons[0] <= 1 < epsilons[1]
+
+
+def test_error_of_batches_of_two_values():
+    """Largest difference of the acceptance probability from that with normal errors of known variance."""
+    for b, stated in ((20, 0.0064), (100, 0.0028), (1000, 0.0009)):
+        n = 20 * b
+        largest = max(
+            error_of_two_values(b, n, share, low) for share in (0.1, 0.2, 0.3, 0.5) for low in (-1.0, 0.0)
+        )
+        assert 0.9 * stated < largest <= stated
+
+
+def error_of_two_values(b, n, share, low):
+    """A share of the records has ratio 1, the others `low`, in units of the clip bound."""
+    k = int(share * n)
+    h, w = hypergeometric(n, k, b)
+    total, squares = h + (b - h) * low, h + (b - h) * low**2
+    variance = min(1.0, (n - b) * b / (n * (b - 1))) * (squares / b - (total / b) ** 2)
+    mean = math.sqrt(b) * (k + (n - k) * low) / n
+    points, mass = EXACT_V
+    z = (total[:, None] / math.sqrt(b) - mean + U)[..., None] - points
+    accepted = w @ (ndtr(z / np.sqrt(2 - variance)[:, None, None]) @ mass)
+    return np.max(np.abs(accepted - barker_correction.cdf(U)))
+
+
+def test_log_odds_of_the_correction():
+    for reach, stated in ((2, 0.0055), (4, 0.021)):
+        x = np.linspace(0, reach, 1001)
+        error = np.max(np.abs(np.log(barker_correction.cdf(x) / barker_correction.cdf(-x)) - x))
+        assert 0.98 * stated < error <= stated * (1 + 1e-3)

@@ -7,11 +7,13 @@ import pymc as pm
 import pytest
 from dp_accounting import dp_event
 from scipy import stats
-from scipy.special import expit
+from scipy.special import erfc, expit
 
 import pymc_dp as dp
 from pymc_dp import barker_correction
-from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet
+from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet, pricing
+from pymc_dp.privacy.plan import Call
+from pymc_dp.privacy.subset_barker import subset_barker_rdp
 from pymc_dp.privacy.subsets import Subsets
 from pymc_dp.steps import barker_ratios
 from tests.conftest import logistic_model, simple_data
@@ -147,6 +149,22 @@ def test_no_record_moves_the_log_ratio_by_more_than_eta(decisions, kwargs):
     replaced = 2 if kwargs.get("neighboring_relation") == "add_remove" else 1
     largest = max(np.max(np.abs(ratios[p] - ratios[None])) for p in ratios if p)
     assert 0 < largest <= replaced * event.eta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("tempering", [1.0, 0.3])
+def test_the_log_ratio_is_that_of_the_posterior(logistic, decisions, tempering):
+    """Up to the grid: the sum over all records and the prior."""
+    step = started(logistic, draws=10, tempering=tempering)
+    moves, move = [], step.moves.move
+    step.moves.move = lambda rng: moves.append(move(rng)) or moves[-1]
+    theta = np.array([0.5, -1.0])
+    _, all_stats = run(step, {"beta": theta}, 10)
+    grid = 60 * tempering * all_stats[0]["clip_bound"] * 2.0**-21
+    for displacement, ratio in zip(moves, decisions, strict=True):
+        exact = tempering * step.records.ratios(theta, theta + displacement, np.arange(60)).sum()
+        exact += step.records.log_prior(theta + displacement) - step.records.log_prior(theta)
+        assert abs(exact) > 1e-3 > grid
+        assert ratio == pytest.approx(exact, abs=grid + 1e-12)
 
 
 def test_without_the_clip_the_poison_would_show(decisions, monkeypatch):
@@ -365,3 +383,47 @@ def test_the_clip_fraction_is_released_and_charged(logistic):
     assert len(gaussians) == 1
     _, all_stats = run(step, logistic.initial_point(0), 40)
     assert [math.isnan(s["clip_fraction"]) for s in all_stats] == [True] * 39 + [False]
+
+
+# docs/barker.md
+
+
+def squared_distance(acceptance, precision, lengths):
+    """Largest expected squared jump when the log-ratio of a move has variance precision * length^2."""
+    return max(length**2 * acceptance(precision * length**2, length) for length in lengths)
+
+
+@pytest.mark.parametrize(("epsilon", "iterations"), [(1.0, 300), (2.0, 2500)])
+def test_barker_and_penalty_move_about_as_far(epsilon, iterations):
+    call = Call(epsilon, 1e-6, "substitute", 1, 0, iterations)
+    longest = pricing.bounded_range(call).parameters["eta"] / 2  # L = T = 1
+    normal = stats.norm.ppf((np.arange(500) + 0.5) / 500)
+
+    def barker(variance, length):
+        return expit(np.sqrt(variance) * normal - variance / 2).mean()
+
+    for fixed, row in (
+        ({}, (0.96, 1.0, 1.07, 1.13, 0.91)),
+        ({"noise_std": 2.38}, (0.84, 0.89, 0.97, 1.06, 0.89)),
+    ):
+        noise = 2 * pricing.penalty(call, **fixed).noise_multiplier
+
+        def penalty(variance, length, noise=noise):
+            return erfc(np.sqrt((variance + (noise * length) ** 2) / 8))
+
+        for variance, stated in zip((0.0, 0.3, 1.0, 3.0, 10.0), row, strict=True):
+            precision = variance / longest**2
+            ours = squared_distance(barker, precision, longest * np.linspace(0.1, 1, 40))
+            theirs = squared_distance(penalty, precision, longest * np.geomspace(0.05, 5, 400))
+            assert ours / theirs == pytest.approx(stated, abs=0.02)
+
+
+def test_length_of_the_longest_moves():
+    call = Call(2.0, 1e-6, "substitute", 1, 500, 2000)
+    assert pricing.bounded_range(call).parameters["eta"] / 2 == pytest.approx(0.0084, abs=5e-5)
+    call = Call(1.0, 1e-6, "substitute", 1, 500, 2000)
+    assert pricing.bounded_range(call).parameters["eta"] / 2 == pytest.approx(0.0044, abs=5e-5)
+    assert barker_correction.clip_bound(1000, 10**5, 1.0) == pytest.approx(0.0003, abs=5e-5)
+    # Squared length per unit of rho: (b / n^2) / rho, and (eta / 2)^2 / (eta^2 / 8) = 2. Half are accepted.
+    b, n = 10_000, 10**6
+    assert b / n**2 / (subset_barker_rdp(b, n, 2.0) / 2) / 2 == pytest.approx(0.4, abs=0.02)
