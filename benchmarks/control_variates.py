@@ -6,9 +6,9 @@
     python benchmarks/control_variates.py banana --epsilon 4 --data 5
     python benchmarks/control_variates.py speed --n 1000000
 
-Errors are root mean squares over parameters of the difference of posterior means, in non-private posterior standard
-deviations, in unconstrained space. The non-private posterior is Laplace's approximation (exact enough at these sizes)
-or, for `groups`, a chain of the same sampler without noise; `banana` has exact draws.
+Errors are root mean squares over parameters of the difference of posterior means, in non-private posterior
+standard deviations, in unconstrained space. The non-private posterior is Laplace's approximation (exact
+enough at these sizes) or, for `groups`, a chain of the same sampler without noise; `banana` has exact draws.
 """
 
 import argparse
@@ -160,10 +160,13 @@ def table(name, args):
               f"accepted {found['accepted']:.2f} {found['seconds']:.0f} s", flush=True)  # fmt: skip
     if kept:
         error, ratios = [f["error"] for f in kept], np.array([f["ratio"] for f in kept])
-        print(f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon:g}, {args.draws} draws: median error "
-              f"{np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, {refused} refused; "
-              f"sd ratios: medians by parameter {np.median(ratios, axis=0).min():.3f}-"
-              f"{np.median(ratios, axis=0).max():.3f}, all {ratios.min():.2f}-{ratios.max():.2f}")  # fmt: skip
+        medians = np.median(ratios, axis=0)
+        print(
+            f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon:g}, {args.draws} draws: median "
+            f"error {np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, {refused} "
+            f"refused; sd ratios: medians by parameter {medians.min():.3f}-{medians.max():.3f}, all "
+            f"{ratios.min():.2f}-{ratios.max():.2f}"
+        )
 
 
 def coverage(args):
@@ -175,18 +178,19 @@ def coverage(args):
     kept = [f["covered"] for f in found if "covered" in f]
     share = np.mean(kept)
     error = np.std(np.mean(kept, axis=1)) / np.sqrt(len(kept))
-    print(f"coverage of 90% intervals n = {args.n:,}, epsilon = {args.epsilon:g}: {share:.3f} (standard error {error:.3f}), "
-          f"{len(kept)} data sets, {len(found) - len(kept)} refused")  # fmt: skip
+    print(
+        f"coverage of 90% intervals n = {args.n:,}, epsilon = {args.epsilon:g}: {share:.3f} (standard error "
+        f"{error:.3f}), {len(kept)} data sets, {len(found) - len(kept)} refused"
+    )
 
 
 def banana(args):
     """Thesis' banana: MMD to exact draws."""
-    problem = dp.models.banana(n=args.n) if args.n else dp.models.banana()
     distances = []
     for seed in range(args.data):
+        problem = dp.models.banana(2, args.n or 100_000, a=20.0, seed=seed)
         step = dp.DPPenaltyMH(
             epsilon=args.epsilon, delta=DELTA, chains=1, control_variates=True, model=problem.model,
-            tempering=getattr(problem, "tempering", 1.0),
         )  # fmt: skip
         try:
             idata = dp.sample(step, draws=args.draws, tune=0, random_seed=seed, model=problem.model, **QUIET)

@@ -1,0 +1,204 @@
+"""Steps with control variates: stationary law, one surrogate a call, refusals, copies."""
+
+import pickle
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_dp as dp
+from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.privacy import facts
+from pymc_dp.privacy.randomness import PrivacyRandom
+from tests.conftest import NUMBA, logistic_model
+from tests.control_variates.fixed import LogisticRecords
+
+ALPHA = 1e-6
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+
+
+def step_of(cls=dp.DPPenaltyMH, *, chains=1, epsilon=1000.0, **kwargs):
+    kwargs.setdefault("model", logistic_model(n=150))
+    return cls(epsilon=epsilon, delta=1e-6, chains=chains, control_variates=True, **kwargs)
+
+
+# the law of a chain
+
+N = 80
+X = np.random.default_rng(4).uniform(-1, 1, size=N) * 1.5
+Y = (np.random.default_rng(5).random(N) < 1 / (1 + np.exp(-0.8 * X))).astype(float)
+# A surrogate that is bad on purpose: away from the mode, noisy, most of its curvature clipped away.
+POINT, BOUND, HESSIAN_BOUND, NOISE = 0.6, 0.15, 0.006, 1.5
+SIGNIFICANT = 4000
+
+
+def derivatives():
+    p = 1 / (1 + np.exp(-X * POINT))
+    return (Y - p) * X, -p * (1 - p) * X**2
+
+
+def bad_surrogate(tempering, metric=0.3):
+    g, h = derivatives()
+    gradient = np.clip(g, -BOUND / metric, BOUND / metric).sum() + 0.9
+    hessian = np.maximum(h, -HESSIAN_BOUND / metric**2).sum()
+    return Surrogate(
+        point=np.array([POINT]),
+        metric=np.array([[metric]]),
+        centre=np.zeros(1),
+        gradient_bound=BOUND,
+        hessian_bound=HESSIAN_BOUND,
+        gradient=np.array([gradient]),
+        gradient_noise=np.array([[NOISE]]),
+        hessian=np.array([[hessian]]),
+        hessian_noise=0.0,
+        tempering=tempering,
+    )
+
+
+def exact_cdf(tempering, residuals=True, metric=0.3):
+    """Distribution function of prior times surrogate times what it leaves, on a grid."""
+    g, h = derivatives()
+    released = bad_surrogate(tempering)
+    g_released, h_released = released.gradient[0], released.hessian[0, 0]
+    information, noise = -tempering * h_released, tempering**2 * NOISE
+    kept = information / (information + noise)
+    grid = np.linspace(-3, 4, 4001)
+    delta = grid - POINT
+    log = -(grid**2) / 8 + kept * tempering * (g_released * delta + 0.5 * h_released * delta**2)
+    if residuals:
+        t = grid[:, None] * X
+        likelihood = (Y * t - np.logaddexp(0, t)).sum(axis=1)
+        clipped_g = np.clip(g, -BOUND / metric, BOUND / metric).sum()
+        clipped_h = np.maximum(h, -HESSIAN_BOUND / metric**2).sum()
+        log = log + tempering * (likelihood - clipped_g * delta - 0.5 * clipped_h * delta**2)
+    density = np.exp(log - log.max())
+    cumulative = np.cumsum(density) / density.sum()
+    return lambda x: np.interp(x, grid, cumulative)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", [dp.DPPenaltyMH, dp.DPBarker, dp.DPFastMH])
+def test_the_chain_has_the_exact_law(cls):
+    """Given what was released, the law is known exactly; without the residuals' test it would be another."""
+    tempering = 0.9
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2)
+        pm.Bernoulli("y", logit_p=X * beta, observed=Y)
+    settings = ControlVariates(chain=0.7, early_rounds=1, polish_gradient=0.01, polish_hessian=0.01)
+    step = cls(
+        epsilon=3000.0, delta=1e-6, chains=1, control_variates=settings, tempering=tempering,
+        clip_fraction=False, model=model, compile_kwargs=NUMBA,
+    )  # fmt: skip
+    step._call.slots.once(bad_surrogate(tempering).to_json)
+    idata = dp.sample(step, draws=SIGNIFICANT, tune=0, random_seed=3, cores=1, model=model, **QUIET)
+    draws = idata.posterior["beta"].to_numpy().ravel()[100:]
+    thin = draws[:: 8 if cls is dp.DPFastMH else 5]
+    assert stats.kstest(thin, exact_cdf(tempering)).pvalue > ALPHA
+    assert stats.kstest(thin, exact_cdf(tempering, residuals=False)).pvalue < ALPHA  # control
+
+
+# one surrogate a call
+
+
+@pytest.mark.slow
+def test_two_chains_share_a_surrogate_and_its_price(tmp_path):
+    ledger = dp.Ledger(tmp_path / "l.db", epsilon=2000.0, delta=1e-5)
+    step = step_of(chains=2, ledger=ledger)
+    model = step.model
+    with model:
+        idata = pm.sample(15, tune=0, step=step, cores=2, chains=2, random_seed=1, **QUIET)
+    seen = surrogates(idata)
+    assert len(seen) == 2 and seen[0] is not None and seen[0] == seen[1]
+    assert Surrogate.from_json(seen[0]).point.shape == (2,)
+    (entry,) = ledger.entries()
+    assert entry.events == step.cost(draws=15, tune=0).events
+
+
+def surrogates(idata):
+    stored = idata["sample_stats"][facts.STAT]
+    return [facts.decode(np.asarray(stored.isel(chain=c, draw=3)))["surrogate"] for c in range(2)]
+
+
+def test_resuming_goes_on_from_the_same_place():
+    step = step_of(debug_seed=1, compile_kwargs=None)
+    rng = np.random.default_rng(0)
+    step.setup_chain(rng, 0, 6)
+    point = step.model.initial_point(0)
+    for _ in range(3):
+        point, _ = step.step(point)
+    released, state = step.surrogate, step.sampling_state
+    step.sampling_state = state
+    before = step.records.ravel(point)
+    point, (found,) = step.step(point)
+    assert step.surrogate == released or step.surrogate.to_json() == released.to_json()
+    if not found["accepted"]:
+        np.testing.assert_array_equal(step.records.ravel(point), before)
+    assert np.linalg.norm(step.records.ravel(point) - before) < 10
+
+
+def test_a_copy_holds_no_private_factors_and_a_copied_chain_goes_on():
+    runs = []
+    for copied in (False, True):
+        step = step_of(debug_seed=1)
+        step.setup_chain(np.random.default_rng(0), 0, 4)
+        point = step.model.initial_point(0)
+        for _ in range(4):
+            if copied and step.iteration == 2:
+                assert any(np.any(f.get_value()) for f in step.target._factors)
+                copy = pickle.loads(cloudpickle.dumps(step))
+                assert not any(np.any(f.get_value()) for f in copy.target._factors)
+                assert copy._rows is None
+                with pytest.raises(dp.BudgetError):
+                    copy.step(point)
+            point, _ = step.step(point)
+        runs.append(step.records.ravel(point))
+    np.testing.assert_array_equal(*runs)
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.sampling.NotPrivateWarning")
+def test_without_privacy_and_with_units():
+    model = logistic_model(n=150)
+    step = step_of(epsilon=np.inf, model=model, privacy_unit=np.arange(150) % 70, tempering=0.5)
+    idata = dp.sample(step, draws=40, tune=0, cores=1, random_seed=1, model=model, **QUIET)
+    assert not idata.sample_stats["is_private"].any()
+    assert 0.5 < float(idata.sample_stats["accepted"].mean())
+    assert step.surrogate.gradient_noise.max() == 0
+
+
+# refusals
+
+
+def finder(n, epsilon, mu_squared):
+    return Finder(LogisticRecords(n=n), ControlVariates(), mu_squared, PrivacyRandom(2), 1.0, epsilon)
+
+
+def test_too_few_records():
+    with pytest.raises(dp.TooFewRecordsError, match="epsilon") as refused:
+        finder(100, 0.2, 0.003)(np.zeros(2))
+    assert isinstance(refused.value, dp.PrivacyError)
+    finder(100, np.inf, np.inf)(np.zeros(2))  # control: it is the noise
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "match"),
+    [
+        ({"neighboring_relation": "add_remove"}, "substitute"),
+        ({"tempering": 2.0}, "tempering"),
+    ],
+)
+def test_bad_arguments(kwargs, match, logistic):
+    with pytest.raises(ValueError, match=match):
+        step_of(model=logistic, **kwargs)
+
+
+def test_bad_settings(logistic):
+    for changes in ({"chain": 0.0}, {"chain": 0.9}, {"noise_std": np.inf}, {"line_steps": ()}):
+        with pytest.raises(ValueError):
+            ControlVariates(**changes)
+    with pytest.raises(ValueError, match="control_variates"):
+        dp.DPPenaltyMH(epsilon=1.0, delta=1e-6, chains=1, control_variates=3, model=logistic)
+    assert sum(share for _, share in ControlVariates().schedule()) == pytest.approx(0.98)
