@@ -11,7 +11,7 @@ LOOK = 1.0
 
 
 class LostError(Exception):
-    """What was asked is gone: its process ended."""
+    """What was asked is gone: its process ended. Holds the kind of error that told so."""
 
 
 class Servant(Protocol):
@@ -70,9 +70,13 @@ class OwnProcess:
         self._process.start()
         other.close()
         self._finalizer = weakref.finalize(self, _stop, self._process, self._connection)
+        self._waiting = False
 
     def ask(self, request: str) -> Callable[[], str]:
-        """Send a text."""
+        """Send a text; not while another answer is on its way, which would be taken for this one's."""
+        if self._waiting:
+            return self._lost
+        self._waiting = True
         try:
             self._connection.send_bytes(request.encode())
         except OSError:
@@ -93,13 +97,14 @@ class OwnProcess:
             while not self._connection.poll(LOOK):
                 if not self._process.is_alive() and not self._connection.poll(0):
                     self._lost()
-            return self._connection.recv_bytes().decode()
+            received = self._connection.recv_bytes().decode()
         except (EOFError, OSError):
-            self._lost()
-        raise LostError
+            return self._lost()
+        self._waiting = False
+        return received
 
     def _lost(self) -> str:
-        raise LostError
+        raise LostError("no answer")
 
 
 def _serve(make: Callable[[], Servant], connection: Connection) -> None:

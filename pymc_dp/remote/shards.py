@@ -201,11 +201,11 @@ class ShardedRecords(Template):
                 if reload:
                     wait = self._asked_again(k, request)
                 return value(wait())
-            except LostError:
-                continue
+            except LostError as lost:
+                kind = str(lost)
         raise UnavailableError(
-            f"Part {k} of the records was lost {RELOADS + 1} times and cannot be had. What the run reserved "
-            "stays spent."
+            f"Part {k} of the records was lost {RELOADS + 1} times and cannot be had ({kind}). What the run "
+            "reserved stays spent."
         )
 
     def _asked_again(self, k: int, request: Any) -> Callable[[], Any]:

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pymc_dp.remote.answers import UnavailableError
@@ -59,8 +60,8 @@ class OnWorker:
             pending = self._actor.answer(request)
         except UnavailableError:
             raise
-        except Exception:  # Dask says in many ways that a worker is gone
-            return _lost
+        except Exception as error:  # Dask says in many ways that a worker is gone
+            return partial(_lost, error)
         return lambda: self._wait(pending)
 
     def _placed(self) -> Any:
@@ -80,12 +81,12 @@ class OnWorker:
         while True:
             try:
                 return pending.result(timeout=LOOK)
-            except TimeoutError:
+            except TimeoutError as error:
                 if pending.done() or self._future.status != "finished":
-                    raise LostError from None
-            except Exception:
-                raise LostError from None
+                    _lost(error)
+            except Exception as error:
+                _lost(error)
 
 
-def _lost() -> Any:
-    raise LostError
+def _lost(error: Exception) -> None:
+    raise LostError(type(error).__name__) from None

@@ -261,6 +261,16 @@ def test_the_step_starts_where_the_joint_noise_is_best(here):
 
 
 @pytest.mark.slow
+def test_chains_in_other_processes_are_refused(here, quiet):
+    """Before they take their share of the budget."""
+    with made_up():
+        step = dp.DPPenaltyMH(owners=owners(), chains=2)
+    with pytest.raises(Exception, match="cores=1"):
+        dp.sample(step, 5, tune=0, cores=2, **quiet)
+    dp.sample(step, 5, tune=0, **quiet)
+
+
+@pytest.mark.slow
 def test_the_documented_program_runs(here, tmp_path):
     """docs/owners, with owners in this process and a shorter run."""
     page = (Path(__file__).parents[2] / "docs" / "owners.md").read_text()
@@ -311,10 +321,23 @@ def test_in_processes_of_their_own(tmp_path):
             assert list(json.loads(text)) == ["answer"]
             assert isinstance(json.loads(text)["answer"], float)
             assert not any(value in text.decode() for value in values)
+    with pytest.raises(KeyboardInterrupt):
+        Watched.poll = staticmethod(interrupt)
+        walk_on(step)
+    with pytest.raises(UnavailableError):  # the answer of then is not taken for that of now
+        walk_on(step)
+    assert len(received) == 41
+    connection.recv_bytes()
+    Watched.poll, home._waiting = connection.poll, False
+    walk_on(step)
     os.kill(processes[1], signal.SIGKILL)
     with pytest.raises(UnavailableError, match="Owner 'b': the process ended"):
         walk_on(step)
     assert [entry.status for entry in dp.Ledger(path).entries()] == ["reserved"]
+
+
+def interrupt(seconds):
+    raise KeyboardInterrupt
 
 
 def walk_on(step):

@@ -61,6 +61,31 @@ def test_draws_are_those_of_one_piece(k, kwargs):
     assert step.facts()["shards"] == k and step.facts()["n"] == 61
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "kwargs"),
+    [
+        (dp.DPBarker, {"lipschitz": 1.0}),
+        (dp.DPFastMH, {"lipschitz": 1.0, "batch_size": 40}),
+        (dp.DPFastMH, {"lipschitz": 1.0, "batch_size": 40, "test": "penalty"}),
+    ],
+)
+def test_other_steps_that_take_parts(kind, kwargs):
+    chains = []
+    for records in (in_one_piece(), in_parts(4)):
+        with made_up():
+            step = kind(epsilon=50.0, delta=1e-6, chains=1, data=Given(records), debug_seed=7, **kwargs)
+        step.setup_chain(np.random.default_rng(0), 0, 80)
+        chains.append(walk(step, made_up(), 80))
+    np.testing.assert_array_equal(chains[0][0], chains[1][0])
+    assert 5 < chains[0][1].sum() < 80
+
+
+def test_steps_that_need_all_records_refuse_parts():
+    with made_up(), pytest.raises(ValueError, match="DPHMC does not take data="):
+        dp.DPHMC(epsilon=1.0, delta=1e-6, lipschitz=1.0, chains=1, data=dp.Shards(build, [DATA]))
+
+
 def test_other_records_make_another_chain():
     """Control: the comparison above can fail."""
     x, y = DATA

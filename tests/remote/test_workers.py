@@ -49,54 +49,6 @@ def test_decisions_are_those_of_one_machine(client, on_one_machine, k):
     assert 5 < accepted.sum() < ITERATIONS - 5
 
 
-def test_a_worker_killed_in_mid_run(client, on_one_machine):
-    """Without warning, between two answers: its part is loaded elsewhere, and the question asked again."""
-    data = dp.Shards(build, split(DATA, 2), client=client)
-    step = make_step(made_up(), data=data, debug_seed=7)
-    normals, drawn = step._random.normal, []
-    step._random.normal = lambda: drawn.append(1) or normals()
-
-    def kill(i):
-        if i == 20:
-            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-
-    draws, _ = walk(step, made_up(), ITERATIONS, before=kill)
-    np.testing.assert_array_equal(draws, on_one_machine[0])
-    assert len(drawn) == ITERATIONS + 1  # one an iteration, none twice; and one for the clip fraction
-    client.wait_for_workers(2, timeout=60)
-
-
-def test_errors_on_workers_show_no_values(client, capfd):
-    with pytest.raises(PrivacyError, match="ValueError") as caught:
-        dp.Shards(build_that_fails, [DATA], client=client).records(made_up())
-    assert str(SECRET) not in repr(caught.getrepr())
-    written = capfd.readouterr()
-    assert str(SECRET) not in written.out + written.err
-    logs = [*client.get_worker_logs().values(), client.get_scheduler_logs()]
-    assert str(SECRET) not in repr(logs)
-
-
-def test_owners_on_workers_of_their_own(client):
-    """Each on its own worker; nothing is asked twice of one that is gone."""
-    client.wait_for_workers(2, timeout=60)
-    workers = sorted(client.scheduler_info()["workers"])
-    owners = [
-        dp.Owner(str(j), build, part, epsilon=20.0, delta=1e-6, lipschitz=1.0, client=client, worker=worker)
-        for j, (part, worker) in enumerate(zip(split(DATA, 2), workers, strict=True))
-    ]
-    step = make_step(made_up(), owners=owners)
-    assert [home._actor._address for home in step.records._homes] == workers
-    assert step.records.sizes == [31, 30]
-
-    def kill(i):
-        if i == 20:
-            os.kill(client.run(os.getpid, workers=workers[1:])[workers[1]], signal.SIGKILL)
-
-    with pytest.raises(UnavailableError, match="Owner '1': the process ended"):
-        walk(step, made_up(), ITERATIONS, before=kill)
-    assert step.iteration == 20
-
-
 def read_parquet(path):
     import pandas as pd
 
@@ -138,11 +90,56 @@ def test_the_documented_programs_run(client, tmp_path, monkeypatch):
     assert namespace["step"].records.n == 80
 
 
+def test_errors_on_workers_show_no_values(client, capfd):
+    with pytest.raises(PrivacyError, match="ValueError") as caught:
+        dp.Shards(build_that_fails, [DATA], client=client).records(made_up())
+    assert str(SECRET) not in repr(caught.getrepr())
+    written = capfd.readouterr()
+    assert str(SECRET) not in written.out + written.err
+    logs = [*client.get_worker_logs().values(), client.get_scheduler_logs()]
+    assert str(SECRET) not in repr(logs)
+
+
+def on_workers(client, workers):
+    """A step whose owners are on these workers."""
+    owners = [
+        dp.Owner(str(j), build, part, epsilon=20.0, delta=1e-6, lipschitz=1.0, client=client, worker=worker)
+        for j, (part, worker) in enumerate(zip(split(DATA, 2), workers, strict=True))
+    ]
+    return make_step(made_up(), owners=owners)
+
+
+def test_owners_on_workers_of_their_own(client):
+    workers = sorted(client.scheduler_info()["workers"])
+    step = on_workers(client, workers)
+    assert [home._actor._address for home in step.records._homes] == workers
+    walk(step, made_up(), 20)
+    assert step.records.sizes == [31, 30]
+
+
+def test_a_worker_killed_in_mid_run(client, on_one_machine):
+    """Without warning, between two answers: its part is loaded elsewhere, and the question asked again."""
+    data = dp.Shards(build, split(DATA, 2), client=client)
+    step = make_step(made_up(), data=data, debug_seed=7)
+    normals, drawn = step._random.normal, []
+    step._random.normal = lambda: drawn.append(1) or normals()
+
+    def kill(i):
+        if i == 20:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+    draws, _ = walk(step, made_up(), ITERATIONS, before=kill)
+    np.testing.assert_array_equal(draws, on_one_machine[0])
+    assert len(drawn) == ITERATIONS + 1  # one an iteration, none twice; and one for the clip fraction
+
+
 def test_a_cluster_without_workers_stops_the_run(client, tmp_path):
-    """Last in this file: the cluster is empty after it."""
-    client.wait_for_workers(1, timeout=60)
+    """Last in this file: the cluster is empty after it. Of owners, nothing is asked twice."""
+    (worker, *_) = client.scheduler_info()["workers"]
     ledger = dp.Ledger(tmp_path / "a.db", epsilon=60.0, delta=1e-6)
     step = make_step(made_up(), data=dp.Shards(build, split(DATA, 2), client=client), ledger=ledger)
+    with_owners = on_workers(client, [worker, worker])
+    walk(with_owners, made_up(), 5)
     for home in step.records._homes:
         home.patience = 1.0
 
@@ -155,3 +152,5 @@ def test_a_cluster_without_workers_stops_the_run(client, tmp_path):
     with pytest.raises(UnavailableError, match="stays spent"):
         walk(step, made_up(), ITERATIONS, before=remove)
     assert [entry.status for entry in ledger.entries()] == ["reserved"]
+    with pytest.raises(UnavailableError, match="Owner '0': the process ended"):
+        with_owners.step(with_owners.records.unravel(with_owners._theta))
