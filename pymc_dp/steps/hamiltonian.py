@@ -78,8 +78,9 @@ class Trajectories(Moves):
         return np.sqrt(self.mass) * rng.standard_normal(self.d)
 
     def kinetic_energy(self, momentum: np.ndarray) -> float:
-        """``p' M^-1 p / 2``."""
-        return 0.5 * float(np.sum(momentum**2 / self.mass))
+        """``p' M^-1 p / 2``; infinite where a trajectory ran away."""
+        with np.errstate(over="ignore"):
+            return 0.5 * float(np.sum(momentum**2 / self.mass))
 
     def run(
         self,
