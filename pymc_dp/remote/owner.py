@@ -113,6 +113,8 @@ class DataOwner:
         if self._plan is None:
             self._ledger = None if self._ledger_path is None else Ledger(self._ledger_path)
             if self._ledger is not None:
+                if self._ledger.neighboring_relation != self._terms.neighboring_relation:
+                    raise BudgetError("The ledger of a data owner is for another neighbouring relation.")
                 self._entry = self._ledger.reserve(plan.events, label="DPPenaltyMH, as one of several owners")
             self._plan, self._left = plan, plan.iterations
             self._random = PrivacyRandom()

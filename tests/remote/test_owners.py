@@ -204,6 +204,16 @@ def test_a_ledger_of_its_own(here, tmp_path):
     assert len(ledgers[0].entries()) == 2 and len(ledgers[1].entries()) == 2
 
 
+def test_a_ledger_that_does_not_fit_is_refused(tmp_path):
+    """Before anything is said: another relation, or no file."""
+    dp.Ledger(tmp_path / "a.db", epsilon=8.0, delta=1e-6, neighboring_relation="add_remove")
+    for name, kind in (("a.db", "BudgetError"), ("b.db", "LedgerError")):
+        terms = Terms(**TERMS, neighboring_relation="substitute")
+        owner = DataOwner(Recipe(build, DATA), terms, str(tmp_path / name))
+        assert said(owner, "begin", chains=1, tune=0, draws=10)["refused"] == kind
+        assert compared(owner, [0, 0], [1, 1])["refused"] == "BudgetError"
+
+
 def test_without_a_public_n_it_is_not_said(here, quiet):
     with made_up():
         step = dp.DPPenaltyMH(owners=owners(), chains=1, neighboring_relation="add_remove")
