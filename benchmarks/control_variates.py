@@ -109,7 +109,7 @@ def laplace(records):
         while not value(theta + step) >= value(theta) - 1e-6:
             step = step / 2
         theta = theta + step
-        if np.sqrt(step @ precision @ step) < 1e-4:
+        if abs(step @ precision @ step) < 1e-8:
             return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
     raise RuntimeError("Newton's method did not converge")
 

@@ -134,10 +134,10 @@ def test_resuming_goes_on_from_the_same_place():
     step.sampling_state = state
     before = step.records.ravel(point)
     point, (found,) = step.step(point)
-    assert step.surrogate == released or step.surrogate.to_json() == released.to_json()
+    assert step.surrogate.to_json() == released.to_json()
     if not found["accepted"]:
         np.testing.assert_array_equal(step.records.ravel(point), before)
-    assert np.linalg.norm(step.records.ravel(point) - before) < 10
+    np.testing.assert_array_equal(step._arrive(before), before)  # no new start
 
 
 def test_a_copy_holds_no_private_factors_and_a_copied_chain_goes_on():
