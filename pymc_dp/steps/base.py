@@ -94,6 +94,8 @@ class DPStep(BlockedStep):
         if control_variates and cls.test_on_residuals:
             from pymc_dp.steps.surrogate import SurrogateStep
 
+            if "test" in kwargs:
+                raise ValueError("test= has no meaning with control_variates=: each step has its own.")
             kwargs |= {"control_variates": control_variates, "test": cls.test_on_residuals}
             return SurrogateStep(*args, **kwargs)
         return super().__new__(cls, *args, **kwargs)
