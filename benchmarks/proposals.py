@@ -1,0 +1,98 @@
+"""Iterations from five standard deviations away to the bulk, and effective draws, of one proposal and another.
+
+    python benchmarks/proposals.py                     # the table of docs/penalty.md
+    python benchmarks/proposals.py --d 10 --runs 10
+
+n records with d entries in [-1, 1], a normal likelihood with known variance and unknown mean, given to `DPPenaltyMH`
+as sufficient statistics, so that an iteration costs the same for any n. All proposals have the same budget,
+(2, 1e-6)-DP for one chain, and their own bound: the norm of a record where all components move, the size of an
+entry where one does. The chain starts five posterior standard deviations away in every coordinate, and is in
+the bulk when its squared distance is below the 95% quantile of chi-square.
+"""
+
+import argparse
+import logging
+
+import arviz as az
+import numpy as np
+import pymc as pm
+from scipy import stats
+
+import pymc_dp as dp
+
+SPREAD = 1 / np.sqrt(3)  # standard deviation of a uniform entry
+
+
+def proposals(d: int) -> dict[str, tuple[object, object]]:
+    """Name -> proposal and bound of the statistic."""
+    return {
+        "all together, fixed radius": ("fixed_radius", np.sqrt(d)),
+        "one at a time": (dp.proposals.OneAtATime(), np.ones(d)),
+        "one at a time, in turn": (dp.proposals.OneAtATime(scan="systematic"), np.ones(d)),
+        "guided": (dp.proposals.GuidedWalk(), np.ones(d)),
+        "guided, in turn": (dp.proposals.GuidedWalk(scan="systematic"), np.ones(d)),
+    }
+
+
+def run(n: int, d: int, proposal: object, bound: object, seed: int, tune: int, draws: int) -> tuple[float, float]:
+    """Iterations to the bulk (inf if it was not reached), and effective draws of the worst coordinate after it."""
+    rng = np.random.default_rng(seed)
+    y = rng.uniform(-1, 1, size=(n, d))
+    mean, sd = y.mean(axis=0), SPREAD / np.sqrt(n)
+    with pm.Model():
+        pm.Normal("y", pm.Flat("mu", shape=d), SPREAD, observed=y)
+        step = dp.DPPenaltyMH(
+            epsilon=2.0,
+            delta=1e-6,
+            sufficient_statistics="auto",
+            statistic_bound=bound,
+            proposal=proposal,
+            chains=1,
+            compile_kwargs={"mode": "FAST_COMPILE"},
+        )
+        trace = pm.sample(
+            draws,
+            tune=tune,
+            chains=1,
+            cores=1,
+            step=step,
+            initvals={"mu": mean + 5 * sd * rng.choice([-1, 1], d)},
+            discard_tuned_samples=False,
+            compute_convergence_checks=False,
+            progressbar=False,
+            random_seed=seed,
+        )
+    z = np.concatenate([trace["warmup_posterior"]["mu"].values[0], trace["posterior"]["mu"].values[0]])
+    z = (z - mean) / sd
+    there = np.flatnonzero(np.sum(z**2, axis=1) < stats.chi2(d).ppf(0.95))
+    first = there[0] if there.size else np.inf
+    worst = min(az.ess(z[None, tune:, j]) for j in range(d))
+    return float(first), float(worst)
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=20_000)
+    parser.add_argument("--d", type=int, nargs="+", default=[2, 5, 10])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--tune", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=1500)
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)
+    for d in args.d:
+        for name, (proposal, bound) in proposals(d).items():
+            results = [
+                run(args.n, d, proposal, bound, seed, args.tune, args.draws) for seed in range(args.runs)
+            ]
+            first, worst = np.array(results).T
+            low, middle, high = np.quantile(first, [0.1, 0.5, 0.9], method="inverted_cdf")
+            print(
+                f"d {d:2d}  {name:28s} iterations to the bulk: median {middle:.0f} (10% {low:.0f}, 90% "
+                f"{high:.0f}); effective draws {np.median(worst):.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
