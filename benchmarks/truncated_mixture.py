@@ -10,8 +10,8 @@ iterations tune the step size from decisions; the rest counts. Two rows are not 
 and the article's own algorithm at its epsilon of one iteration.
 
 Printed: symmetric Kullback-Leibler divergence on a grid against the exact posterior, share of the draws in
-the mode with theta_2 > 0 (exactly one half), acceptance rate, expected number of records in an iteration
-(the article's own varies), seconds.
+the mode with theta_2 > 0 (exactly one half) and its standard error over the runs, acceptance rate, expected
+number of records in an iteration (the article's own varies), seconds.
 """
 
 import argparse
@@ -107,13 +107,17 @@ def main() -> None:
     print(f"exact draws, {DRAWS} of them: divergence {floor:.4f}, share {np.mean(exact[:, 1] > 0):.3f}")
     for epsilon in options.epsilon:
         print(f"\nepsilon = {epsilon:g} an iteration; the run: ({budget(epsilon):.3g}, {DELTA:g})")
-        print(f"{'':28}{'sym. KL':>9}{'share':>8}{'accepted':>10}{'records':>9}{'seconds':>9}")
+        print(f"{'':28}{'sym. KL':>9}{'share':>8}{'error':>7}{'accepted':>10}{'records':>9}{'seconds':>9}")
         for name, (make, records) in samplers(reference.lipschitz, epsilon).items():
             if options.only and name not in options.only:
                 continue
             rows = [run(make, reference, exact, grid, seed) for seed in range(options.runs)]
             kl, share, accepted, seconds = np.mean(rows, axis=0)
-            print(f"{name:28}{kl:9.4f}{share:8.3f}{accepted:10.3f}{records:9.0f}{seconds:9.1f}", flush=True)
+            error = np.std(rows, axis=0, ddof=1)[1] / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
+            print(
+                f"{name:28}{kl:9.4f}{share:8.3f}{error:7.3f}{accepted:10.3f}{records:9.0f}{seconds:9.1f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
