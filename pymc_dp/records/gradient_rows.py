@@ -8,19 +8,9 @@ import numpy as np
 import pytensor
 from pytensor.graph.basic import Variable
 
-from pymc_dp.records import adjoints, checks
+from pymc_dp.records import adjoints, checks, kernels
 from pymc_dp.records.adjoints import NotStructuredError, Part
-from pymc_dp.records.clipped_sums import (
-    Block,
-    Dense,
-    Jacobian,
-    Scaled,
-    Sparse,
-    add_looked_up,
-    add_values,
-    identity,
-    sparse,
-)
+from pymc_dp.records.clipped_sums import Block, Dense, Jacobian, Scaled, Sparse, identity, sparse
 from pymc_dp.records.guard import guarded
 
 # Look-ups a record that are kept as positions; with more of them a full vector is not longer.
@@ -56,8 +46,10 @@ class GradientRows:
         Log-likelihoods of records, in the form that PyMC gave them.
     records : mapping of Variable to int
         Data of the records, and the axis of the records.
-    trial : tuple of (ndarray, list of ndarray)
-        A point and the data of some records, to see with what a graph gives.
+    start : ndarray, shape (d,)
+        Any point of the parameter space, to try graphs at.
+    shapes : sequence of tuple
+        Shape of the data of one record, for each of `records`.
     compile_kwargs : mapping
         Passed to `pytensor.function`.
     structured : bool
@@ -77,7 +69,8 @@ class GradientRows:
         on_theta: Callable[[Sequence[Variable]], list[Variable]],
         rows: Variable,
         records: Mapping[Variable, int],
-        trial: tuple[np.ndarray, list[np.ndarray]],
+        start: np.ndarray,
+        shapes: Sequence[tuple[int, ...]],
         compile_kwargs: Mapping[str, Any],
         structured: bool = True,
     ):
@@ -86,11 +79,8 @@ class GradientRows:
             if not structured:
                 raise NotStructuredError
             parts = adjoints.by_structure(rows, list(columns), records)
-            numbers = self._tried(parts, *trial)
+            numbers = self._tried(parts, start, shapes)
         except NotStructuredError:
-            import traceback
-
-            traceback.print_exc()
             parts = adjoints.by_record(rows, list(columns), records)
             numbers = [place.stop - place.start for place in columns.values()]
         self._places = self._arranged(parts, columns, numbers)
@@ -149,19 +139,18 @@ class GradientRows:
                     start, size = int(place.columns[0]), place.columns.size
                     blocks.append(Sparse(start, size, positions, adjoint))
                 else:
-                    add_looked_up(positions, adjoint, *jacobian, shared)
+                    kernels.add_looked_up(positions, adjoint, *jacobian, shared)
                 continue
             if place.kind == "product":
                 table = _matrix(next(outputs) if place.table is None else data[place.table], m)
                 if jacobian is None and place.numbers == 1:
                     blocks.append(Scaled(int(place.columns[0]), table, adjoint[:, 0]))
                     continue
-                with np.errstate(all="ignore"):
-                    adjoint = (table[:, :, None] * adjoint[:, None, :]).reshape(m, -1)
+                adjoint = kernels.outer(table, adjoint)
             if jacobian is None:
-                blocks.append(Dense(place.columns, adjoint))
+                blocks.append(Dense(slice(place.columns[0], place.columns[-1] + 1), adjoint))
             else:
-                add_values(adjoint, *jacobian, shared)
+                kernels.add_values(adjoint, *jacobian, shared)
         return blocks
 
     def _compiled(
@@ -190,8 +179,10 @@ class GradientRows:
             return None
         return inputs.index(part.other)
 
-    def _tried(self, parts: Sequence[Part], theta: np.ndarray, data: Sequence[np.ndarray]) -> list[int]:
-        """Check, on a few records, that the first axis is theirs and that each row is about its own record.
+    def _tried(
+        self, parts: Sequence[Part], theta: np.ndarray, shapes: Sequence[tuple[int, ...]]
+    ) -> list[int]:
+        """Check, on made-up records, that the first axis is theirs and that each row is about its own record.
 
         Returns
         -------
@@ -200,24 +191,28 @@ class GradientRows:
         """
         variables = [v for part in parts for v in (part.adjoint, part.other) if v is not None]
         function = self._compiled(variables, self._records, mode=checks.CHECK_MODE)
-        axes = list(self._records.values())
+        rng = np.random.default_rng(0)
+        made_up = [rng.uniform(0.2, 0.8, (5, *shape)) for shape in shapes]
 
-        def outputs(records: list[int], spoil: bool = False) -> list[np.ndarray]:
-            taken = [np.take(values, records, axis=axis) for values, axis in zip(data, axes, strict=True)]
-            for values, axis in zip(taken, axes, strict=True):
-                if spoil and values.dtype.kind == "f":
-                    np.moveaxis(values, axis, 0)[0] = np.nan
-            return guarded(function, theta, *taken)
+        def outputs(size: int, first: float | None = None) -> list[np.ndarray]:
+            data = []
+            for (record, axis), values in zip(self._records.items(), made_up, strict=True):
+                some = values[:size].copy()
+                if first is not None:
+                    some[0] = first
+                if not record.type.dtype.startswith("float"):
+                    some[:] = 0
+                data.append(np.ascontiguousarray(np.moveaxis(some, 0, axis), dtype=record.type.dtype))
+            return guarded(function, theta, *data)
 
-        few, many = outputs([0, 1]), outputs([0, 1, 0, 1, 0])
-        other, spoilt = outputs([1, 1, 0, 1, 0]), outputs([0, 1, 0, 1, 0], spoil=True)
-        for two, five, *changed in zip(few, many, other, spoilt, strict=True):
+        few, many = outputs(2), outputs(5)
+        for two, five, *changed in zip(few, many, outputs(5, 0.5), outputs(5, np.nan), strict=True):
             if (len(two), len(five)) != (2, 5) or two.shape[1:] != five.shape[1:]:
                 raise NotStructuredError
-            if any(np.any(checks.differ(five[1:], values[1:])) for values in changed):
+            if any(np.any(checks.differ(five[1:], other[1:])) for other in changed):
                 raise NotStructuredError
-        adjoint = dict(zip(variables, few, strict=True))
-        return [adjoint[part.adjoint][0].size for part in parts]
+        sizes = {variable: two[0].size for variable, two in zip(variables, few, strict=True)}
+        return [sizes[part.adjoint] for part in parts]
 
     def _arranged(
         self, parts: Sequence[Part], columns: Mapping[Variable, slice], numbers: Sequence[int]

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.records import graph
+from pymc_dp.records import graph, kernels
 from pymc_dp.records.batches import gather
-from pymc_dp.records.clipped_sums import LARGEST_N, Clip, Dense, add_rows
+from pymc_dp.records.clipped_sums import LARGEST_N, Clip, Dense
 from pymc_dp.records.gradient_rows import GradientRows
 
 # Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
@@ -76,8 +76,6 @@ class Gradients:
         compile_kwargs: Mapping[str, Any],
         structured: bool = True,
     ):
-        if n_rows > LARGEST_N:
-            raise ValueError(f"more than 2**29 records ({n_rows}): their grid sum would not be exact.")
         self.d = start.size
         self._roots, self._n_rows, self._rows_of_unit = dict(roots), n_rows, rows_of_unit
         stand_ins, rows = graph.rows_of_stand_ins(terms, roots, n_rows)
@@ -87,7 +85,11 @@ class Gradients:
             on_theta,
             rows,
             {stand_ins[root]: axis for root, axis in roots.items()},
-            (start, self._gathered(np.arange(2))),
+            start,
+            [
+                tuple(np.delete(np.shape(graph.leaf_value(root)), axis).tolist())
+                for root, axis in roots.items()
+            ],
             compile_kwargs,
             structured,
         )
@@ -110,7 +112,7 @@ class Gradients:
         Raises
         ------
         ValueError
-            b is not a positive, ordinary number.
+            b is not a positive, ordinary number; there are more than 2**29 units.
         PrivacyError
             The gradients could not be evaluated.
         """
@@ -155,6 +157,7 @@ class Gradients:
     def _sum(
         self, theta: np.ndarray, clip_bound: float, chunks: Iterator[list[np.ndarray]], rows: int
     ) -> SumOfGradients:
+        _exact(rows)
         clip, total, clipped = Clip(clip_bound, self.d), np.zeros(self.d), 0
         jacobians = self._rows.jacobians(theta)
         for start, data in zip(range(0, rows, self._chunk), chunks, strict=True):
@@ -166,6 +169,7 @@ class Gradients:
         self, theta: np.ndarray, clip_bound: float, rows: np.ndarray, ends: np.ndarray
     ) -> SumOfGradients:
         """Sum over units; unit k has the rows ``rows[ends[k - 1]:ends[k]]``."""
+        _exact(ends.size)
         clip, total, clipped = Clip(clip_bound, self.d), np.zeros(self.d), 0
         jacobians = self._rows.jacobians(theta)
         columns = np.arange(self.d)
@@ -178,7 +182,7 @@ class Gradients:
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")
             sums = np.zeros((last - first + 1, self.d))
             sums[0] = unfinished
-            add_rows(gradients, ends[first : last + 1] - start, sums)
+            kernels.add_rows(gradients, ends[first : last + 1] - start, sums)
             finished = sums.shape[0] if ends[last] == stop else sums.shape[0] - 1
             unfinished = sums[finished:] if ends[last] != stop else np.zeros((1, self.d))
             clipped += clip.add([Dense(columns, sums[:finished])], finished, total)
@@ -203,3 +207,8 @@ class Gradients:
 def _plain(values: np.ndarray) -> np.ndarray:
     """In the memory layout that functions are compiled for."""
     return values if values.flags.c_contiguous and values.flags.writeable else np.array(values, order="C")
+
+
+def _exact(units: int) -> None:
+    if units > LARGEST_N:
+        raise ValueError(f"more than 2**29 privacy units ({units}): their sum would not be exact.")

@@ -1,0 +1,154 @@
+"""Loops over the vectors of a chunk of records; compiled once, cached on disk."""
+
+import numba
+import numpy as np
+
+
+@numba.njit(cache=True, error_model="numpy")
+def to_weights(squares, scale, steps):
+    """From squared norms, in grid steps, to factors into grid steps; how many are below `scale`."""
+    clipped = 0
+    for i in range(squares.size):
+        square = squares[i]
+        inside = square <= steps * steps
+        shorter = scale * steps / np.sqrt(square)
+        squares[i] = scale if inside else (shorter if square < np.inf else 0.0)
+        clipped += not inside
+    return clipped
+
+
+# Sums of squares may be added in any order: the room in `Clip` covers it. Nothing else may be reordered.
+@numba.njit(cache=True, fastmath={"reassoc", "contract"})
+def _square(row, scale):
+    square = 0.0
+    for j in range(row.size):
+        square += (row[j] * scale) * (row[j] * scale)
+    return square
+
+
+@numba.njit(cache=True)
+def squares_dense(values, scale, squares):
+    """Add the squared norms of ``values * scale`` to `squares`."""
+    for i in range(values.shape[0]):
+        squares[i] += _square(values[i], scale)
+
+
+@numba.njit(cache=True)
+def squares_scaled(table, factor, scale, squares):
+    """The same of ``table * factor[:, None]``."""
+    for i in range(table.shape[0]):
+        squares[i] += _square(table[i], factor[i] * scale)
+
+
+@numba.njit(cache=True)
+def squares_sparse(positions, values, size, scale, squares):
+    """The same of `values`, which are at `positions`; NaN when one is not below `size`. Merges repeats."""
+    if positions.shape[1] == 1:
+        for i in range(positions.shape[0]):
+            value = values[i, 0] * scale
+            squares[i] += value * value if 0 <= positions[i, 0] < size else np.nan
+        return
+    for i in range(positions.shape[0]):
+        for k in range(positions.shape[1]):
+            if not 0 <= positions[i, k] < size:
+                squares[i] = np.nan
+                continue
+            for before in range(k):  # the same column twice: one number
+                if positions[i, before] == positions[i, k]:
+                    values[i, before] += values[i, k]
+                    values[i, k] = 0.0
+                    break
+        squares[i] += _square(values[i], scale)
+
+
+# Sums of integers are exact in any order.
+@numba.njit(cache=True, fastmath={"reassoc"})
+def _rounded_column(values, weights):
+    total = 0.0
+    for i in range(values.size):
+        total += np.rint(values[i] * weights[i]) if weights[i] != 0.0 else 0.0
+    return total
+
+
+@numba.njit(cache=True)
+def rounded_dense(values, weights, total):
+    """Add the rounded ``values * weights[:, None]`` to `total`."""
+    if values.shape[1] < 3:
+        for j in range(values.shape[1]):
+            total[j] += _rounded_column(values[:, j], weights)
+        return
+    for i in range(values.shape[0]):
+        if weights[i] != 0.0:
+            for j in range(values.shape[1]):
+                total[j] += np.rint(values[i, j] * weights[i])
+
+
+@numba.njit(cache=True)
+def products(factor, weights):
+    """``factor * weights``; weight 0 stays 0, whatever the factor."""
+    out = np.empty(factor.size)
+    for i in range(factor.size):
+        out[i] = factor[i] * weights[i] if weights[i] != 0.0 else 0.0
+    return out
+
+
+@numba.njit(cache=True)
+def rounded_sparse(positions, values, weights, total):
+    """The same of values at `positions`."""
+    if positions.shape[1] == 1:
+        for i in range(positions.shape[0]):
+            if weights[i] != 0.0:
+                total[positions[i, 0]] += np.rint(values[i, 0] * weights[i])
+        return
+    for i in range(positions.shape[0]):
+        if weights[i] != 0.0:
+            for k in range(positions.shape[1]):
+                total[positions[i, k]] += np.rint(values[i, k] * weights[i])
+
+
+@numba.njit(cache=True)
+def outer(left, right):
+    """Outer products of the rows of two matrices (m, a) and (m, q), shape (m, a * q)."""
+    m, a, q = left.shape[0], left.shape[1], right.shape[1]
+    out = np.empty((m, a * q))
+    for i in range(m):
+        for j in range(a):
+            for k in range(q):
+                out[i, j * q + k] = left[i, j] * right[i, k]
+    return out
+
+
+@numba.njit(cache=True)
+def add_values(values, first, columns, derivatives, out):
+    """``out += values @ Jacobian``."""
+    for i in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            for j in range(first[k], first[k + 1]):
+                out[i, columns[j]] += values[i, k] * derivatives[j]
+
+
+@numba.njit(cache=True)
+def add_looked_up(positions, values, first, columns, derivatives, out):
+    """Add ``values[i, k]`` times the Jacobian's row ``positions[i, k]``; NaN where there is no such row."""
+    for i in range(positions.shape[0]):
+        for k in range(positions.shape[1]):
+            row = positions[i, k]
+            if not 0 <= row < first.size - 1:
+                out[i] = np.nan
+                continue
+            for j in range(first[row], first[row + 1]):
+                out[i, columns[j]] += values[i, k] * derivatives[j]
+
+
+@numba.njit(cache=True)
+def add_rows(values, ends, out):
+    """Sums of consecutive rows, each strictly from the first to the last: sum k ends before row ``ends[k]``.
+
+    `out`, shape (groups, d), may hold the beginning of the first.
+    """
+    group = 0
+    for i in range(values.shape[0]):
+        while i >= ends[group]:
+            group += 1
+        for j in range(values.shape[1]):
+            out[group, j] += values[i, j]
