@@ -48,7 +48,7 @@ def running_epsilon(
     Returns
     -------
     ndarray, shape (iterations,)
-        Upper bounds, non-decreasing; the last is the epsilon of the run. Within three per cent of what
+        Upper bounds, non-decreasing; the last is the epsilon of the run. Within five per cent of what
         `compose` gives (or .001), except for Poisson-sampled events, which are composed a few times only.
     """
     check_delta(delta)

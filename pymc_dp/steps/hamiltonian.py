@@ -96,11 +96,12 @@ class Trajectories(Moves):
         theta, gradient, momentum : ndarray, shape (d,)
             At the end; the gradient is the one the last half step used.
         """
-        for _ in range(self.n_leapfrog):
-            momentum = momentum + 0.5 * self.step_size * gradient
-            theta = theta + self.step_size * momentum / self.mass
-            gradient = gradient_at(theta)
-            momentum = momentum + 0.5 * self.step_size * gradient
+        with np.errstate(over="ignore", invalid="ignore"):  # one that runs away is rejected
+            for _ in range(self.n_leapfrog):
+                momentum = momentum + 0.5 * self.step_size * gradient
+                theta = theta + self.step_size * momentum / self.mass
+                gradient = gradient_at(theta)
+                momentum = momentum + 0.5 * self.step_size * gradient
         return theta, gradient, momentum
 
     def learn(self, accepted: bool, iteration: int) -> None:
