@@ -79,8 +79,7 @@ class Trajectories(Moves):
 
     def kinetic_energy(self, momentum: np.ndarray) -> float:
         """``p' M^-1 p / 2``; infinite where a trajectory ran away."""
-        with np.errstate(over="ignore"):
-            return 0.5 * float(np.sum(momentum**2 / self.mass))
+        return 0.5 * float(np.sum(momentum**2 / self.mass))
 
     def run(
         self,
@@ -96,12 +95,11 @@ class Trajectories(Moves):
         theta, gradient, momentum : ndarray, shape (d,)
             At the end; the gradient is the one the last half step used.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # one that runs away is rejected
-            for _ in range(self.n_leapfrog):
-                momentum = momentum + 0.5 * self.step_size * gradient
-                theta = theta + self.step_size * momentum / self.mass
-                gradient = gradient_at(theta)
-                momentum = momentum + 0.5 * self.step_size * gradient
+        for _ in range(self.n_leapfrog):
+            momentum = momentum + 0.5 * self.step_size * gradient
+            theta = theta + self.step_size * momentum / self.mass
+            gradient = gradient_at(theta)
+            momentum = momentum + 0.5 * self.step_size * gradient
         return theta, gradient, momentum
 
     def learn(self, accepted: bool, iteration: int) -> None:

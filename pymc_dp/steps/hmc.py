@@ -166,6 +166,7 @@ class DPHMC(DPStep):
         noisy = total + self._gradient_noise * self.gradient_clip * self._random.normals(self.records.d)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a trajectory that runs away is rejected
     def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
         momentum = self.moves.momentum(self.rng)
         new, gradient, last = self.moves.run(theta, self._gradient, momentum, self._gradient_at)

@@ -76,7 +76,7 @@ def test_running_epsilon(epsilon, delta, draws, chains, release):
         part = dp.privacy.compose(plan.iteration[0], plan.neighboring_relation)
         part = dp.privacy.compose(part.events.repeated(t * chains))
         assert part.epsilon(delta) <= running[t - 1] * (1 + 1e-9)
-        assert running[t - 1] <= max(1.05 * part.epsilon(delta), 1e-3)
+        assert running[t - 1] <= max(1.1 * part.epsilon(delta), 1e-2)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pymc_dp.steps import fast_mh as module
 from tests.conftest import NUMBA
 from tests.statistical.test_invariance import banana
 
-CHAINS, ITERATIONS = 1200, 25
+CHAINS, ITERATIONS = 2500, 25
 FALSE_ALARM = 1e-6
 
 
