@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/gradients.py             # everything, about fifteen minutes
     OMP_NUM_THREADS=1 python benchmarks/gradients.py --only cost --families logistic linear
 
-"plain" is PyTensor's gradient of PyMC's summed log-likelihood of the same model, compiled in the same mode: no
-clipping, no record by itself. Times are medians over alternating calls, of the process's own time (one thread), so
-that what else the machine does matters less.
+"plain" is PyTensor's gradient of PyMC's summed log-likelihood of the same model, compiled in the same mode:
+no clipping, no record by itself. Times are medians over alternating calls, of the process's own time (one
+thread), so that what else the machine does matters less.
 """
 
 import argparse
@@ -121,7 +121,8 @@ def cost(families: list[str]) -> None:
         ours, theirs = medians([partial(records.gradients, theta, BOUND), partial(plain, *values)])
         name = f"{family} n={n:.0e} d={d}"
         print(
-            f"{name:34}{ours:9.2f}{theirs:9.2f}{ours / theirs:8.2f}{limit:7.1f}{seconds:21.1f}{plain_seconds:8.1f}",
+            f"{name:34}{ours:9.2f}{theirs:9.2f}{ours / theirs:8.2f}{limit:7.1f}"
+            f"{seconds:21.1f}{plain_seconds:8.1f}",
             flush=True,
         )
 
