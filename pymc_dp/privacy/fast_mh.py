@@ -18,6 +18,7 @@ from pymc_dp.privacy.events import (
 )
 from pymc_dp.privacy.multisets import Multisets
 from pymc_dp.privacy.plan import Call, PrivacyPlan, not_private
+from pymc_dp.privacy.values import round_down
 
 # Expected draws of a record from which on all records are used instead: a draw costs two evaluations of the
 # log-likelihood, a record of the full batch one, and the full batch is cheaper in privacy and has no noise.
@@ -203,9 +204,10 @@ def _at_bound(
 ) -> PrivacyPlan:
     """The smallest batches, not below the default, that fit."""
     budget = pricing.Budget(call)
+    largest = round_down(0.999 * test.full(call).parameters["clip_bound"])
     advice = (
-        f"Take clip_bound = {0.999 * test.full(call).parameters['clip_bound']:.3g} or less, fewer draws, a "
-        "shorter tune, fewer chains, or a larger epsilon."
+        f"Take clip_bound = {largest} or less, fewer draws, a shorter tune, fewer chains, or a larger "
+        "epsilon."
     )
 
     def at(draws: float) -> PrivacyPlan:

@@ -41,3 +41,12 @@ def round_up(value: float, digits: int = 4) -> str:
     while float(f"{steps * unit:.{digits}g}") < value:
         steps += 1
     return f"{steps * unit:.{digits}g}"
+
+
+def round_down(value: float, digits: int = 3) -> str:
+    """Decimal string of at most a positive `value`: a bound that is advised fits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    steps = math.floor(value / unit)
+    while float(f"{steps * unit:.{digits}g}") > value:
+        steps -= 1
+    return f"{steps * unit:.{digits}g}"

@@ -17,6 +17,7 @@ from pymc_dp.privacy.events import BoundedRangeDecisionDpEvent
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.privacy.subsets import Subsets
+from pymc_dp.privacy.values import round_down
 from pymc_dp.records.sums import GRID
 
 # Relative distance of a bound from the calibrated one: covers the rounding of a few operations.
@@ -72,7 +73,7 @@ class OnAllRecords:
             return _fixed(
                 call,
                 BoundedRangeDecisionDpEvent(unit * bound),
-                lambda: f"clip_bound = {_down(self._largest(call, clip_fraction)):.3g} would fit too.",
+                lambda: f"clip_bound = {round_down(self._largest(call, clip_fraction))} would fit too.",
                 clip_fraction=clip_fraction,
                 clip_bound=bound,
             )
@@ -169,12 +170,6 @@ class OnBatches:
     def accepts(self, log_ratio: float, random: PrivacyRandom) -> bool:
         """Positive after the correction; False for NaN."""
         return log_ratio + barker_correction.draw(random) > 0
-
-
-def _down(value: float) -> float:
-    """Three digits, rounded down."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return math.floor(value / unit) * unit
 
 
 def _fixed(call: Call, event: dp_event.DpEvent, advice: Callable[[], str], **settings: Any) -> PrivacyPlan:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pymc_dp as dp
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.plan import PrivacyPlan
-from pymc_dp.privacy.values import round_up
+from pymc_dp.privacy.values import round_down, round_up
 
 EPSILON = st.floats(1e-3, 100)
 DELTA = st.floats(-40, -0.5).map(lambda power: 10.0**power)
@@ -128,3 +128,4 @@ def test_bad_arguments(kwargs, message):
 @given(st.floats(1e-12, 1e12))
 def test_printed_numbers_are_rounded_up(value):
     assert value <= float(round_up(value)) <= value * 1.0011
+    assert value / 1.011 <= float(round_down(value)) <= value

@@ -1,0 +1,264 @@
+"""Simulation-based calibration and a joint test of each sampler, clips that hold and tight ones.
+
+    OMP_NUM_THREADS=1 python benchmarks/simulation_based_calibration.py --figure docs/images/calibration.png
+
+A data set is drawn from the prior and the model, so that the coefficients it was made of are one exact draw
+of its posterior. The chain starts *there*: 20 more draws are made around it, a random number of them before
+it and the rest after it. A reversible chain that leaves the posterior alone gives the first draw a uniform
+rank among the 21 (Besag and Clifford 1989; Talts et al. 2018), however slowly it mixes. The table has
+
+- p: chi-square test of the ranks' uniformity, Bonferroni over the coefficients;
+- joint: that the last draw is distributed as the prior, and that its log-likelihood exceeds the first draw's
+  half of the time (Geweke 2004; the only test of the samplers that are not reversible), Bonferroni;
+- higher: how often the last draw's log-likelihood is the larger one, .5 for an exact chain;
+- outward: how far the last draw lies further from 0 than the first, mean in posterior standard deviations;
+- moved: root mean squared distance of the last draw from the first, same unit; 1.41 for independent draws.
+
+Logistic regression, n = 1,000, rows of norm 1, prior N(0, 1) for each of 2 coefficients. Budgets are real,
+but large, so that chains of this length move.
+"""
+
+import argparse
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from scipy import stats
+from scipy.special import expit
+
+import pymc_dp as dp
+from pymc_dp.privacy.call import CallBudget, ChainBudget
+
+N, D, KEPT = 1000, 2, 20
+BUDGET = {"delta": 1e-6, "chains": 1}
+
+
+@dataclass
+class Setting:
+    """A sampler, how many iterations lie between two kept draws, and whether its ranks can be used."""
+
+    name: str
+    make: Callable[..., Any]
+    thin: int = 10
+    arguments: dict[str, Any] = field(default_factory=dict)
+    reversible: bool = True
+
+
+FIXED = {"adapt_step_size": False}
+SETTINGS = [
+    Setting("DPPenaltyMH", dp.DPPenaltyMH, 10, {"epsilon": 20, **FIXED}),
+    Setting("DPPenaltyMH, batch_size=250", dp.DPPenaltyMH, 10, {"epsilon": 20, "batch_size": 250, **FIXED}),
+    Setting("DPPenaltyMH, guided", dp.DPPenaltyMH, 10, {"epsilon": 20, "proposal": "guided", **FIXED}, False),
+    Setting("DPBarker", dp.DPBarker, 10, {"epsilon": 20, **FIXED}),
+    Setting("DPBarker, batch_size=250", dp.DPBarker, 10, {"epsilon": 20, "batch_size": 250, **FIXED}),
+    Setting("DPFastMH", dp.DPFastMH, 10, {"epsilon": 20, **FIXED}),
+    Setting("DPFastMH, penalty", dp.DPFastMH, 10, {"epsilon": 20, "test": "penalty", **FIXED}),
+    Setting("DPHMC", dp.DPHMC, 10, {"epsilon": 60, "n_leapfrog": 3, "adapt_mass": False, **FIXED}),
+    Setting(
+        "DPSGHMC",
+        dp.DPSGHMC,
+        5,
+        {"epsilon": 60, "sampling_probability": 0.25, "n_steps": 5, "step_size": 0.03, "decay": 0.0},
+        False,
+    ),
+]
+CLIPS = {"wide": 1.0, "tight": 0.6}
+
+
+class PaidAgain(CallBudget):
+    """Every data set of a simulation is a call of its own."""
+
+    def __init__(self) -> None:
+        self.ledger, self.slots = None, self  # type: ignore[assignment]
+
+    def open_chain(self, rng: Any, plan: Any, **_: Any) -> ChainBudget:
+        """The next chain, with its whole budget."""
+        return ChainBudget(self, plan, 0, None)
+
+    def finish(self, slot: int) -> bool:
+        """Nothing to confirm."""
+        return False
+
+
+class Simulation:
+    """One step, used on many data sets."""
+
+    def __init__(self, setting: Setting, lipschitz: float):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(N, D))
+        self.x = x / np.linalg.norm(x, axis=1)[:, None]
+        self.setting = setting
+        with pm.Model() as self.model:
+            beta = pm.Normal("beta", 0, 1, shape=D)
+            self.outcomes = pm.Data("outcomes", rng.integers(0, 2, N))
+            pm.Bernoulli("y", logit_p=self.x @ beta, observed=self.outcomes)
+            self.step = setting.make(
+                lipschitz=lipschitz,
+                compile_kwargs={"mode": "NUMBA"},
+                **BUDGET,
+                **setting.arguments,
+            )
+        plan = self.step.cost(KEPT * setting.thin, tune=0)
+        self.step.cost = lambda *_: plan
+
+    def log_likelihood(self, beta: np.ndarray, y: np.ndarray) -> float:
+        """Of the model, computed by hand."""
+        eta = self.x @ beta
+        return float(y @ eta - np.logaddexp(0, eta).sum())
+
+    def begin(self, y: np.ndarray, rng: np.random.Generator) -> None:
+        """Give the step other data, as nobody could who uses it: `check_data` refuses this."""
+        step = self.step
+        self.outcomes.set_value(y.astype(self.outcomes.type.dtype))
+        step.records._snapshot = []
+        step._call = PaidAgain()
+        step.setup_chain(np.random.default_rng(rng.integers(2**63)), 0, KEPT * self.setting.thin)
+
+    def check(self, beta: np.ndarray, y: np.ndarray) -> None:
+        """Whether everything that the step has compiled sees the new data."""
+        records, some = self.step.records, np.arange(0, N, 7)
+        eta = self.x @ beta
+        rows = y * eta - np.logaddexp(0, eta)
+        seen = [
+            np.allclose(records.full_batch.at(beta)[0], rows),
+            np.allclose(records.minibatch(beta, some), rows[some]),
+        ]
+        if "gradients" in vars(records):
+            gradient = (y - expit(eta))[:, None] * self.x
+            seen.append(np.allclose(records.gradients(beta, 10.0).total, gradient.sum(axis=0), atol=1e-2))
+            seen.append(
+                np.allclose(
+                    records.gradients.batch(beta, some, 10.0).total, gradient[some].sum(axis=0), atol=1e-2
+                )
+            )
+        if not all(seen):
+            raise RuntimeError("the step does not see the new data")
+
+    def walk(self, start: np.ndarray, kept: int, gradient: Any = None) -> np.ndarray:
+        """Kept draws after `start`, shape (kept, d), nearest first."""
+        step, draws = self.step, []
+        if gradient is not None:  # both directions leave from one state
+            step._gradient, step._gradient_point = gradient, start
+        step._arrive(start)
+        step._theta = start
+        for _ in range(kept):
+            for _ in range(self.setting.thin):
+                accepted, _ = step._iterate(step._theta)
+                step.moves.decided(accepted, False)
+                step.iteration += 1
+            draws.append(step._theta)
+        return np.array(draws).reshape(kept, D)
+
+    def one(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Ranks, and the joint test's quantities, of one data set."""
+        truth = rng.normal(size=D)
+        y = (rng.random(N) < expit(self.x @ truth)).astype(int)
+        self.begin(y, rng)
+        step = self.step
+        self.check(truth, y)
+        gradient = None
+        before = int(rng.integers(KEPT + 1)) if self.setting.reversible else 0
+        if hasattr(step, "_gradient_point"):
+            step._gradient_point = None
+            step._arrive(truth)
+            gradient = step._gradient
+        past = self.walk(truth, before, gradient)
+        step.iteration = 0
+        future = self.walk(truth, KEPT - before, gradient)
+        others = np.concatenate([past, future])
+        last = others[-1]
+        p = expit(self.x @ truth)
+        sd = np.sqrt(np.diag(np.linalg.inv((self.x.T * (p * (1 - p))) @ self.x + np.eye(D))))
+        return {
+            "rank": (others < truth).sum(axis=0) + rng.integers(1 + (others == truth).sum(axis=0)),
+            "last": last,
+            "moved": np.sqrt(np.mean(((last - truth) / sd) ** 2)),
+            "outward": np.mean(np.sign(truth) * (last - truth) / sd),
+            "higher": np.sign(self.log_likelihood(last, y) - self.log_likelihood(truth, y)),
+        }
+
+
+def summary(found: list[dict[str, Any]], reversible: bool) -> dict[str, Any]:
+    """What the table has."""
+    ranks = np.array([f["rank"] for f in found])
+    last = np.array([f["last"] for f in found])
+    higher = np.array([f["higher"] for f in found])
+    joint = [stats.kstest(last[:, j], "norm").pvalue for j in range(D)]
+    joint.append(stats.binomtest(int((higher > 0).sum()), int((higher != 0).sum())).pvalue)
+    out = {
+        "joint": min(1.0, len(joint) * min(joint)),
+        "moved": np.sqrt(np.mean([f["moved"] ** 2 for f in found])),
+    }
+    out["outward"] = np.mean([f["outward"] for f in found])
+    out["higher"] = (higher > 0).sum() / (higher != 0).sum()
+    if reversible:
+        counts = [np.bincount(ranks[:, j], minlength=KEPT + 1) for j in range(D)]
+        out["p"] = min(1.0, D * min(stats.chisquare(c).pvalue for c in counts))
+        out["counts"] = np.sum(counts, axis=0)
+    return out
+
+
+def figure(rows: list[tuple[str, str, dict[str, Any]]], path: str) -> None:
+    """Histograms of the ranks."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [r for r in rows if "counts" in r[2]]
+    names = list(dict.fromkeys(r[0] for r in rows))
+    fig, axes = plt.subplots(
+        len(CLIPS), len(names), figsize=(2.2 * len(names), 4.2), sharex=True, sharey=True
+    )
+    for name, clip, found in rows:
+        ax = axes[list(CLIPS).index(clip), names.index(name)]
+        counts = found["counts"]
+        total = counts.sum()
+        low, high = stats.binom(total, 1 / len(counts)).ppf([0.005, 0.995])
+        ax.axhspan(low, high, color="0.85", lw=0)
+        ax.bar(np.arange(len(counts)), counts, width=1, color="C0" if clip == "wide" else "C1")
+        ax.set_title(name.replace(", ", "\n") if clip == "wide" else "", fontsize=8)
+        if name == names[0]:
+            ax.set_ylabel(f"{clip} clip")
+    fig.supxlabel("rank of the exact draw (band: 99% of each bar, if exact)", fontsize=9)
+    fig.tight_layout()
+    fig.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Print the table, draw the histograms."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=int, default=1000, help="data sets for each line")
+    parser.add_argument("--only", nargs="+", help="samplers whose names begin so")
+    parser.add_argument("--figure")
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)
+    print(f"{'sampler':30}{'clip':>7}{'p':>10}{'joint':>10}{'higher':>8}{'outward':>9}{'moved':>7}{'s':>6}")
+    rows = []
+    for setting in SETTINGS:
+        if args.only and not setting.name.startswith(tuple(args.only)):
+            continue
+        for clip, constant in CLIPS.items():
+            started = time.perf_counter()
+            simulation = Simulation(setting, constant)
+            rng = np.random.default_rng(1)
+            found = summary([simulation.one(rng) for _ in range(args.data)], setting.reversible)
+            rows.append((setting.name, clip, found))
+            p = f"{found['p']:.2g}" if "p" in found else "-"
+            print(
+                f"{setting.name:30}{clip:>7}{p:>10}{found['joint']:>10.2g}{found['higher']:>8.2f}"
+                f"{found['outward']:>9.2f}{found['moved']:>7.2f}{time.perf_counter() - started:>6.0f}",
+                flush=True,
+            )
+    if args.figure:
+        figure(rows, args.figure)
+
+
+if __name__ == "__main__":
+    main()
