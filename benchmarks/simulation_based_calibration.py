@@ -7,7 +7,7 @@ of its posterior. The chain starts *there*: 20 more draws are made around it, a 
 it and the rest after it. A reversible chain that leaves the posterior alone gives the first draw a uniform
 rank among the 21 (Besag and Clifford 1989; Talts et al. 2018), however slowly it mixes. The table has
 
-- p: chi-square test of the ranks' uniformity, Bonferroni over the coefficients;
+- p: chi-square test that the ranks of each coefficient and of the log-likelihood are uniform, Bonferroni;
 - joint: that the last draw is distributed as the prior, and that its log-likelihood exceeds the first draw's
   half of the time (Geweke 2004; the only test of the samplers that are not reversible), Bonferroni;
 - higher: how often the last draw's log-likelihood is the larger one, .5 for an exact chain;
@@ -173,12 +173,17 @@ class Simulation:
         last = others[-1]
         p = expit(self.x @ truth)
         sd = np.sqrt(np.diag(np.linalg.inv((self.x.T * (p * (1 - p))) @ self.x + np.eye(D))))
+        # What is ranked: each coefficient, away from 0 being up, and the log-likelihood (Modrak et al. 2023).
+        away = np.sign((y - 0.5) @ self.x)
+        value = np.r_[away * truth, self.log_likelihood(truth, y)]
+        values = np.array([np.r_[away * b, self.log_likelihood(b, y)] for b in others])
+        ties = (values == value).sum(axis=0)
         return {
-            "rank": (others < truth).sum(axis=0) + rng.integers(1 + (others == truth).sum(axis=0)),
+            "rank": (values < value).sum(axis=0) + [rng.integers(1 + t) for t in ties],
             "last": last,
             "moved": np.sqrt(np.mean(((last - truth) / sd) ** 2)),
-            "outward": np.mean(np.sign(truth) * (last - truth) / sd),
-            "higher": np.sign(self.log_likelihood(last, y) - self.log_likelihood(truth, y)),
+            "outward": np.mean(away * (last - truth) / sd),
+            "higher": np.sign(values[-1, -1] - value[-1]),
         }
 
 
@@ -196,9 +201,9 @@ def summary(found: list[dict[str, Any]], reversible: bool) -> dict[str, Any]:
     out["outward"] = np.mean([f["outward"] for f in found])
     out["higher"] = (higher > 0).sum() / (higher != 0).sum()
     if reversible:
-        counts = [np.bincount(ranks[:, j], minlength=KEPT + 1) for j in range(D)]
-        out["p"] = min(1.0, D * min(stats.chisquare(c).pvalue for c in counts))
-        out["counts"] = np.sum(counts, axis=0)
+        counts = [np.bincount(column, minlength=KEPT + 1) for column in ranks.T]
+        out["p"] = min(1.0, len(counts) * min(stats.chisquare(c).pvalue for c in counts))
+        out["counts"] = np.sum(counts[:D], axis=0), counts[D]
     return out
 
 
@@ -211,19 +216,20 @@ def figure(rows: list[tuple[str, str, dict[str, Any]]], path: str) -> None:
 
     rows = [r for r in rows if "counts" in r[2]]
     names = list(dict.fromkeys(r[0] for r in rows))
+    lines = [(clip, what) for clip in CLIPS for what in (0, 1)]
     fig, axes = plt.subplots(
-        len(CLIPS), len(names), figsize=(2.2 * len(names), 4.2), sharex=True, sharey=True
+        len(lines), len(names), figsize=(1.9 * len(names), 7), sharex=True, sharey="row", squeeze=False
     )
     for name, clip, found in rows:
-        ax = axes[list(CLIPS).index(clip), names.index(name)]
-        counts = found["counts"]
-        total = counts.sum()
-        low, high = stats.binom(total, 1 / len(counts)).ppf([0.005, 0.995])
-        ax.axhspan(low, high, color="0.85", lw=0)
-        ax.bar(np.arange(len(counts)), counts, width=1, color="C0" if clip == "wide" else "C1")
-        ax.set_title(name.replace(", ", "\n") if clip == "wide" else "", fontsize=8)
-        if name == names[0]:
-            ax.set_ylabel(f"{clip} clip")
+        for what in (0, 1):
+            ax, counts = axes[lines.index((clip, what)), names.index(name)], found["counts"][what]
+            low, high = stats.binom(counts.sum(), 1 / len(counts)).ppf([0.005, 0.995])
+            ax.axhspan(low, high, color="0.85", lw=0)
+            ax.bar(np.arange(len(counts)), counts, width=1, color="C0" if clip == "wide" else "C1")
+    for column, name in enumerate(names):
+        axes[0, column].set_title(name.replace(", ", "\n").replace("batch_size=", "batches of "), fontsize=8)
+    for row, (clip, what) in enumerate(lines):
+        axes[row, 0].set_ylabel(f"{clip} clip:\n{'log-likelihood' if what else 'coefficients'}", fontsize=8)
     fig.supxlabel("rank of the exact draw (band: 99% of each bar, if exact)", fontsize=9)
     fig.tight_layout()
     fig.savefig(path, dpi=120)
@@ -234,7 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=int, default=1000, help="data sets for each line")
+    parser.add_argument("--data", type=int, default=600, help="data sets for each line")
     parser.add_argument("--only", nargs="+", help="samplers whose names begin so")
     parser.add_argument("--figure")
     args = parser.parse_args()
