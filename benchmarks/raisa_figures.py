@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
 import pymc_dp as dp
 from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
@@ -66,11 +67,31 @@ def proposal(kind: str, d: int, tempering: float) -> Any:
     }[kind]()
 
 
+@cache
+def public_step(kind: str, d: int, tempering: float, noise: float) -> float:
+    """Step size of the longest expected jump, for a penalty test with noise `noise` times the step size.
+
+    Found on the posterior as it would be at theta = 0: public, like `public_clip`.
+    """
+    rng = np.random.default_rng(125)
+    posterior = dp.models.BananaPosterior(np.zeros(d), variances(d) / (N * tempering), CURVATURE, 0.0, 0.0)
+    start = posterior.draws(2000, rng)
+    moves = np.array([proposal(kind, d, tempering).move(rng, d) for _ in start])
+
+    def jump(step: float) -> float:
+        ratio = posterior.log_density(start + step * moves) - posterior.log_density(start)
+        s = noise * step
+        accepted = ndtr(ratio / s - s / 2) + np.exp(np.minimum(ratio, 50) + log_ndtr(-ratio / s - s / 2))
+        return step**2 * float(np.mean(np.minimum(accepted, 1)))
+
+    return float(max(np.geomspace(0.003, 3, 40), key=jump))
+
+
 def penalty(kind: str, d: int, tempering: float, epsilon: float, **kwargs: Any) -> Any:
-    """Constant clip; the step is the one that is best for the noise, and at most 2.4 times the posterior's."""
+    """Constant clip, in proportion to the step."""
     clip = public_clip(d, tempering, kind)
     nm = dp.calibrate(epsilon, DELTA, draws=2 * HALF, tune=0, chains=1).noise_multiplier
-    step = min(2.4 if kind != "all" else 1.7, 2.38 / (2 * nm * clip * tempering))
+    step = public_step(kind, d, tempering, 2 * nm * clip * tempering)
     return dp.DPPenaltyMH(
         epsilon=epsilon,
         delta=DELTA,
@@ -92,7 +113,7 @@ def barker(d: int, tempering: float, epsilon: float) -> Any:
     return dp.DPBarker(
         clip_bound=bound,
         proposal=proposal("all", d, tempering),
-        step_size=min(1.7, bound / public_clip(d, tempering, "all")),
+        step_size=bound / public_clip(d, tempering, "all"),
         adapt_step_size=False,
         **given,
     )
