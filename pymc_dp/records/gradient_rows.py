@@ -85,7 +85,7 @@ class GradientRows:
             numbers = [place.stop - place.start for place in columns.values()]
         self._places = self._arranged(parts, columns, numbers)
         self._shared = _union(place.columns for place in self._places if not place.alone)
-        self.width = 1 + self._shared.size + sum(place.columns.size for place in self._places)
+        self.width = 1 + self._shared.size + sum(_numbers(place) for place in self._places)
         self._function = self._compiled(self._outputs(parts), self._records, **compile_kwargs)
         derivatives = [
             adjoints.jacobian(part.parameter, adjoints.touched(part.parameter, list(columns)))
@@ -229,6 +229,11 @@ class GradientRows:
             where = _union(np.arange(columns[p].start, columns[p].stop) for p in found)
             places.append(_Place(part.kind, where, is_columns, alone, self._table(part), number))
         return places
+
+
+def _numbers(place: _Place) -> int:
+    """About how many numbers a record the block of a part, or what it is made from, has."""
+    return min(2 * place.numbers, place.columns.size) if place.kind == "lookup" else place.columns.size
 
 
 def _union(columns: Iterable[np.ndarray]) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
+from pymc_dp.records import kernels
 from pymc_dp.records.model import RecordModel
 from tests.records.families import families
 
@@ -115,3 +116,20 @@ def test_bad_bounds(bound):
     records = RecordModel(model_of("logit"))
     with pytest.raises(ValueError, match="clip_bound"):
         records.gradients(np.zeros(3), bound)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7])
+def test_rows_that_count_for_nothing_do_not_spoil_their_neighbours(width):
+    """Weight zero: adds nothing, whatever is in the row; all others as if added one by one."""
+    rng = np.random.default_rng(width)
+    values, weights = rng.normal(size=(23, width)), 1e3 * rng.uniform(1, 2, size=23)
+    weights[[0, 5, 6, 21]] = 0.0
+    expected = np.rint(values * weights[:, None]).sum(0)
+    values[[0, 5, 6, 21]] = np.array([np.nan, np.inf, -np.inf, 1e300])[:, None]
+    total = np.ones(width)
+    kernels.rounded_dense(values, weights, total)
+    np.testing.assert_array_equal(total, 1 + expected)
+    squares = np.ones(23)
+    kernels.squares_dense(values, 2.0, squares)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(squares, 1 + 4 * np.sum(values**2, axis=1), rtol=1e-12)
