@@ -1,21 +1,56 @@
 """From a public start to a private centre, and the surrogate there (docs/control_variates)."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pymc_dp.control_variates.releases import Histogram, Releases
+from pymc_dp.control_variates.curvature import (
+    NoisyCurvature,
+    Prior,
+    at_least,
+    inverse_root,
+    prior_curvature,
+    symmetric,
+)
+from pymc_dp.control_variates.histograms import Histogram
+from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.control_variates.surrogate import Surrogate, too_noisy
+from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.randomness import PrivacyRandom
 
 # Share of the records that a tail direction looks at.
 _TAIL = 0.05
-# Step of the central differences of the log-prior's gradient, in prior standard deviations.
-_DIFFERENCE = 1e-4
-# Noise variance over the likelihood's information beyond which a surrogate is refused.
-LARGEST_NOISE_RATIO = 4.0
+# Cells of an octave of histograms: in early rounds, near the mode and of Hessians, at the last point.
+_COARSE, _MIDDLE, _FINE = 2, 4, 8
+# Curvature of a step near the mode, in units of the Fisher matrix, at least.
+_POLISH_LEAST = 0.5
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where the next sums are released: a point, its metric A, and the centre m of the gradients' clip."""
+
+    theta: np.ndarray
+    metric: np.ndarray
+    centre: np.ndarray
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Released derivatives at a point, in the units of the parameters.
+
+    `gradient_std` is in units of ``A g``, `hessian_noise` of a diagonal entry of ``A H A'``.
+    """
+
+    at: Point
+    gradient: np.ndarray
+    gradient_std: float
+    hessian: np.ndarray
+    hessian_noise: float
+    gradient_bound: float
+    hessian_bound: float
 
 
 class Finder:
@@ -32,6 +67,9 @@ class Finder:
     tempering : float
     epsilon : float
         For advice.
+    lipschitz : float, optional
+        Upper bound of the norm of a record's gradient: clip bounds are not chosen beyond it. Privacy does
+        not depend on it.
     """
 
     def __init__(
@@ -42,8 +80,10 @@ class Finder:
         random: PrivacyRandom,
         tempering: float,
         epsilon: float,
+        lipschitz: float | None = None,
     ):
         self.records, self.settings, self.tempering, self.epsilon = records, settings, tempering, epsilon
+        self.lipschitz, self.mu_squared = lipschitz, mu_squared
         self.releases = Releases(records, settings, mu_squared, random)
 
     def __call__(self, start: np.ndarray) -> Surrogate:
@@ -54,178 +94,170 @@ class Finder:
         TooFewRecordsError
             Noise dominates; what to change is in the message.
         """
-        s = self.settings
-        d = self.records.d
-        point, metric = start.copy(), np.diag(self._prior_scale(start))
-        for _ in range(s.early_rounds):
-            point, metric = self._early_round(point, metric)
-        centre = self._recentred(point, metric, np.zeros(d), 0)
-        first = self._expand(point, metric, centre, s.polish_histogram, hessian_first=False)
-        precision = self._precision(first["hessian"], first["hessian_noise"], point, metric)
-        step = np.linalg.solve(precision, self._slope(first["gradient"], point))
-        last_point, last_metric = point + step, _inverse_root(precision)
-        centre = self._recentred(last_point, last_metric, centre, s.tails)
-        last = self._expand(last_point, last_metric, centre, s.last_histogram, hessian_first=True)
-        gradient, noise = _combined(first, last, last_point - point, metric, last_metric)
+        s, d = self.settings, self.records.d
+        self.prior = Prior(self.records, start)
+        at = Point(start.copy(), np.diag(self.prior.scale), np.zeros(d))
+        for _ in s.early:
+            at = self._early_round(at)
+        for k in range(len(s.polish)):
+            if s.recentre and k == len(s.polish) - 1:
+                at = self._recentred(at, 0)
+            polished, at = self._polish_round(at)
+        if s.recentre:
+            at = self._recentred(at, 1)
+        last = self._last(at)
+        gradient, noise = combined(polished, last)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
         surrogate = Surrogate(
-            point=last_point,
-            metric=last_metric,
-            centre=centre,
-            gradient_bound=last["gradient_bound"],
-            hessian_bound=last["hessian_bound"],
+            point=at.theta,
+            metric=at.metric,
+            centre=at.centre,
+            gradient_bound=last.gradient_bound,
+            hessian_bound=last.hessian_bound,
             gradient=gradient,
             gradient_noise=noise,
-            hessian=last["hessian"],
-            hessian_noise=last["hessian_noise"],
+            hessian=last.hessian,
+            hessian_noise=last.hessian_noise,
             tempering=self.tempering,
             noise_aware=s.noise_aware,
         )
-        ratio = surrogate.noise_ratio(prior_curvature(self.records, last_point))
-        if not ratio <= LARGEST_NOISE_RATIO:
-            raise TooFewRecordsError(too_noisy(ratio, self.records.n, self.epsilon))
+        slope = self.records.log_prior_gradient(at.theta)
+        found = surrogate.problem(
+            prior_curvature(self.records, at.theta), slope, self.records.n, self.epsilon
+        )
+        if found is not None:
+            raise TooFewRecordsError(found)
         return surrogate
 
-    def _early_round(self, point: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Noisy Newton step with a line search, coarse clips."""
-        s, d = self.settings, self.records.d
-        bound, hessian_bound = self._bounds(point, metric, np.zeros(d), 1)
-        gradient, _ = self.releases.gradient(point, metric, np.zeros(d), bound)
-        hessian, noise = self.releases.hessian(point, metric, hessian_bound)
-        inverse = np.linalg.inv(metric)
-        gradient = inverse @ (bound * gradient)
-        precision = self._precision(
-            inverse @ (hessian_bound * hessian) @ inverse.T, hessian_bound * noise, point, metric
-        )
-        step = np.linalg.solve(precision, self._slope(gradient, point))
-        candidates = [point + length * step for length in s.line_steps]
-        ratios, noise = self.releases.line(point, candidates, self.tempering)
-        prior = self.records.log_prior
+    def _early_round(self, at: Point) -> Point:
+        """Step with two curvatures and several lengths, the best by a noisy line search."""
+        sums, fisher = self._derivatives(at, _COARSE)
+        newton, safe = self._curvatures(sums, fisher, 1.0)
+        prior, slope = self.prior.precision(at.theta), self._slope(sums)
+        # Newton's where curvature is far from Fisher's (scales far off), Fisher's where it is not definite.
+        steps = [np.linalg.solve(symmetric(c + prior), slope) for c in (newton, safe)]
+        candidates = [at.theta + length * step for length in self.settings.line_steps for step in steps]
+        ratios, noise = self.releases.line(at.theta, candidates, self.tempering)
+        log_prior = self.records.log_prior
         with np.errstate(invalid="ignore"):
-            scores = np.nan_to_num(ratios + [prior(c) - prior(point) for c in candidates], nan=-np.inf)
-        # The longest step that is not clearly worse than the best.
+            here = log_prior(at.theta)
+            scores = np.nan_to_num(ratios + [log_prior(c) - here for c in candidates], nan=-np.inf)
+        # The longest step that is not clearly worse than the best; none when all are worse than staying.
+        candidates, scores = [*candidates, at.theta], np.r_[scores, 0.0]
         chosen = int(np.flatnonzero(scores >= scores.max() - 3 * noise)[0])
-        return candidates[chosen], _inverse_root(precision)
+        return Point(candidates[chosen], self._metric(fisher, at.theta), at.centre)
 
-    def _bounds(
-        self, point: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: int
-    ) -> tuple[float, float]:
-        """Clip bounds that hold for nearly all records."""
-        first, second = self.releases.norms(point, metric, centre, cells, hessians_too=True)
-        return self._bound(first), self._bound(second)
+    def _polish_round(self, at: Point) -> tuple[Sums, Point]:
+        sums, fisher = self._derivatives(at, _MIDDLE)
+        curvature = self._curvatures(sums, fisher, _POLISH_LEAST)[1] + self.prior.precision(at.theta)
+        theta = at.theta + np.linalg.solve(symmetric(curvature), self._slope(sums))
+        return sums, Point(theta, self._metric(fisher, at.theta), at.centre)
+
+    def _last(self, at: Point) -> Sums:
+        """The two sums that a surrogate is made of; their bounds balance noise and bias."""
+        s, left = self.settings, self.settings.last_pair
+        first, second = self._norms(at, _FINE, _MIDDLE)
+        shares = ((first, left), (second, s.hessian_least))
+        bounds = [
+            h.best_bound(self._top(h), 2 / np.sqrt(self.mu_squared * share), self.records.d, s.align)
+            for h, share in shares
+        ]
+        bound, hessian_bound = self._limited(at, *bounds)
+        # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
+        weight = s.hessian_weight * hessian_bound / bound
+        self.releases.split(float(np.clip(weight / (1 + weight), s.hessian_least, 0.5)))
+        return self._sums(at, bound, hessian_bound)
+
+    # bounds
+
+    def _norms(self, at: Point, cells: int, hessian_cells: int | None = None) -> list[Histogram]:
+        return self.releases.norms(at.theta, at.metric, at.centre, (cells, hessian_cells or cells))
 
     def _top(self, histogram: Histogram) -> int:
         top = histogram.top(self.settings.significance)
         if top is None:
+            enough = 10 * self.settings.significance * histogram.std
             raise TooFewRecordsError(
                 "Too few records for this budget: no cell of a histogram of all records stands out of its "
-                "noise. Take a larger epsilon, or more records."
+                f"noise. {enough:,.0f} records would do, or a larger epsilon."
             )
         return top
 
-    def _bound(self, histogram: Histogram) -> float:
+    def _outer(self, histogram: Histogram) -> float:
+        """Clip bound that holds for nearly all records."""
         return histogram.edge(self._top(histogram) + 1)
 
-    def _recentred(self, point: np.ndarray, metric: np.ndarray, centre: np.ndarray, done: int) -> np.ndarray:
-        """Move the centre of the clip towards the records furthest from it: Badoiu and Clarkson's steps."""
-        whitened = metric @ centre
-        for t in range(self.settings.tails):
-            (histogram,) = self.releases.norms(
-                point, metric, np.linalg.solve(metric, whitened), 4, hessians_too=False
-            )
-            top = self._top(histogram)
-            number = _TAIL * self.records.n
-            cell = histogram.upper(top, number)
-            beyond = histogram.edge(cell)
-            direction = self.releases.direction(point, metric, np.linalg.solve(metric, whitened), beyond)
-            found = max(float(histogram.counts[cell : top + 1].sum()), number)
-            direction = direction / max(found, float(np.linalg.norm(direction)))
-            whitened = whitened + beyond * direction / (t + 2 + done)
-        return np.linalg.solve(metric, whitened)
+    def _limited(self, at: Point, bound: float, hessian_bound: float) -> tuple[float, float]:
+        """Not beyond what the user's bounds allow in this metric."""
+        largest = float(np.linalg.norm(at.metric, 2))
+        if self.lipschitz is not None:
+            reach = largest * self.lipschitz + float(np.linalg.norm(at.metric @ at.centre))
+            bound = min(bound, reach)
+        if self.settings.hessian_bound is not None:
+            hessian_bound = min(hessian_bound, largest**2 * self.settings.hessian_bound)
+        return bound, hessian_bound
 
-    def _expand(
-        self, point: np.ndarray, metric: np.ndarray, centre: np.ndarray, share: float, hessian_first: bool
-    ) -> dict[str, Any]:
-        """Gradient and Hessian at a point, with their noise, in the units of the parameters."""
-        first, second = self.releases.norms(
-            point, metric, centre, 8 if hessian_first else 4, hessians_too=True
-        )
-        bound, hessian_bound = self._bound(first), self._bound(second)
-        found: dict[str, Any] = {"gradient_bound": bound, "hessian_bound": hessian_bound}
-        inverse = np.linalg.inv(metric)
-        for kind in ("hessian", "gradient") if hessian_first else ("gradient", "hessian"):
-            if kind == "gradient":
-                value, std = self.releases.gradient(point, metric, centre, bound)
-                found["gradient"] = inverse @ (bound * value) + self.records.n * centre
-                found["gradient_std"] = bound * std
-            else:
-                value, std = self.releases.hessian(point, metric, hessian_bound)
-                found["hessian"] = inverse @ (hessian_bound * value) @ inverse.T
-                found["hessian_noise"] = hessian_bound * std
-        return found
+    def _recentred(self, at: Point, done: int) -> Point:
+        """Move the centre of the clip towards the records furthest from it: Badoiu and Clarkson's step."""
+        (histogram,) = self.releases.norms(at.theta, at.metric, at.centre, (_MIDDLE,))
+        top, number = self._top(histogram), _TAIL * self.records.n
+        cell = histogram.upper(top, number)
+        beyond = histogram.edge(cell)
+        direction = self.releases.direction(at.theta, at.metric, at.centre, beyond)
+        found = max(float(histogram.counts[cell : top + 1].sum()), number)
+        direction = direction / max(found, float(np.linalg.norm(direction)))
+        move = np.linalg.solve(at.metric, beyond * direction / (done + 2))
+        return Point(at.theta, at.metric, at.centre + move)
 
-    # public functions of the prior
+    # sums
 
-    def _slope(self, gradient: np.ndarray, point: np.ndarray) -> np.ndarray:
-        return self.tempering * gradient + self.records.log_prior_gradient(point)
+    def _derivatives(self, at: Point, cells: int) -> tuple[Sums, NoisyCurvature]:
+        """Gradient, Hessian and Fisher matrix, clipped for nearly no record."""
+        bounds = self._limited(at, *[self._outer(h) for h in self._norms(at, cells)])
+        return self._sums(at, *bounds), self._fisher(at, bounds[0])
 
-    def _prior_scale(self, point: np.ndarray) -> np.ndarray:
-        """Prior standard deviations at the start, 1 where the prior has no curvature."""
-        curvature = np.diag(prior_curvature(self.records, point))
-        return 1 / np.sqrt(np.where(curvature > 1e-8, curvature, 1.0))
+    def _sums(self, at: Point, bound: float, hessian_bound: float) -> Sums:
+        """Hessian and gradient."""
+        inverse = np.linalg.inv(at.metric)
+        value, hessian_std = self.releases.hessian(at.theta, at.metric, hessian_bound)
+        hessian = inverse @ (hessian_bound * value) @ inverse.T
+        value, std = self.releases.gradient(at.theta, at.metric, at.centre, bound)
+        gradient = inverse @ (bound * value) + self.records.n * at.centre
+        return Sums(at, gradient, bound * std, hessian, hessian_bound * hessian_std, bound, hessian_bound)
 
-    def _precision(
-        self, hessian: np.ndarray, noise: float, point: np.ndarray, metric: np.ndarray
-    ) -> np.ndarray:
-        """Posterior precision: the likelihood's, eigenvalues not below their noise, plus the prior's."""
-        values, vectors = np.linalg.eigh(-self.tempering * (metric @ hessian @ metric.T))
-        floor = self.tempering * noise * np.sqrt(2.0 * len(point))
-        inverse = np.linalg.inv(metric)
-        likelihood = inverse @ ((vectors * np.maximum(np.abs(values), floor)) @ vectors.T) @ inverse.T
-        values, vectors = np.linalg.eigh(prior_curvature(self.records, point))
-        total = likelihood + (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return 0.5 * (total + total.T)
+    def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
+        value, std = self.releases.fisher(at.theta, at.metric, bound)
+        return NoisyCurvature(bound**2 * value, bound**2 * std, at.metric, self.tempering)
+
+    def _curvatures(self, sums: Sums, fisher: NoisyCurvature, least: float) -> tuple[np.ndarray, np.ndarray]:
+        """Newton's curvature with absolute eigenvalues; the same, but at least `least` of Fisher's."""
+        metric = sums.at.metric
+        matrix = -metric @ sums.hessian @ metric.T
+        newton = NoisyCurvature(symmetric(matrix), sums.hessian_noise, metric, self.tempering).absolute()
+        return newton, at_least(newton, fisher.positive(), least)
+
+    def _metric(self, fisher: NoisyCurvature, theta: np.ndarray) -> np.ndarray:
+        """About posterior standard deviations: the next round's metric."""
+        return inverse_root(symmetric(fisher.weakest() + self.prior.precision(theta)))
+
+    def _slope(self, sums: Sums) -> np.ndarray:
+        return self.tempering * sums.gradient + self.records.log_prior_gradient(sums.at.theta)
 
 
-def prior_curvature(records: Any, point: np.ndarray) -> np.ndarray:
-    """Minus the Hessian of the log-prior, by central differences of its gradient; zero where undefined."""
-    gradient = records.log_prior_gradient
-    columns = []
-    for j in range(len(point)):
-        h = _DIFFERENCE * max(1.0, abs(point[j]))
-        e = np.zeros(len(point))
-        e[j] = h
-        columns.append((gradient(point - e) - gradient(point + e)) / (2 * h))
-    matrix = np.nan_to_num(np.array(columns), posinf=0.0, neginf=0.0)
-    return 0.5 * (matrix + matrix.T)
-
-
-def _combined(
-    first: dict[str, Any],
-    last: dict[str, Any],
-    delta: np.ndarray,
-    metric: np.ndarray,
-    last_metric: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+def combined(first: Sums, last: Sums) -> tuple[np.ndarray, np.ndarray]:
     """Gradient at the last point from both, by generalised least squares, and the covariance of its noise."""
-    inverse, last_inverse = np.linalg.inv(metric), np.linalg.inv(last_metric)
-    noise = last["gradient_std"] ** 2 * last_inverse @ last_inverse.T
+    inverse, last_inverse = np.linalg.inv(first.at.metric), np.linalg.inv(last.at.metric)
+    noise = last.gradient_std**2 * last_inverse @ last_inverse.T
     if not np.any(noise):
-        return last["gradient"], noise
-    moved = first["gradient"] + 0.5 * (first["hessian"] + last["hessian"]) @ delta
-    other = first["gradient_std"] ** 2 * inverse @ inverse.T
+        return last.gradient, noise
+    delta = last.at.theta - first.at.theta
+    moved = first.gradient + 0.5 * (first.hessian + last.hessian) @ delta
+    other = first.gradient_std**2 * inverse @ inverse.T
     for found, root in ((first, inverse), (last, last_inverse)):
         # Noise of half the Hessian times delta, of symmetric noise isotropic in the metric.
         z = root.T @ delta
         spread = (z @ z) * np.eye(len(z)) + np.outer(z, z)
-        other = other + 0.125 * found["hessian_noise"] ** 2 * root @ spread @ root.T
+        other = other + 0.125 * found.hessian_noise**2 * root @ spread @ root.T
     gain = noise @ np.linalg.inv(other + noise)
-    gradient = last["gradient"] + gain @ (moved - last["gradient"])
-    combined = noise - gain @ noise
-    return gradient, 0.5 * (combined + combined.T)
-
-
-def _inverse_root(precision: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(precision)
-    return (vectors / np.sqrt(values)) @ vectors.T
+    return last.gradient + gain @ (moved - last.gradient), symmetric(noise - gain @ noise)

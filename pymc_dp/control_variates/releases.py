@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.randomness import PrivacyRandom
@@ -13,11 +14,13 @@ from pymc_dp.records.derivatives import Derivatives
 
 # A clipped vector is rounded towards zero, coordinate by coordinate, to multiples of its bound / GRID.
 GRID = 2**24
-# Histograms of log2 of a norm; the first and the last cell are open.
-OCTAVES = 40
+# Outer products are of gradients rounded to multiples of bound / OUTER_GRID: exact integers.
+OUTER_GRID = 2**15
 # A record with a derivative beyond this counts like one whose derivative is not finite: its square, and its
 # quotient by any clip bound, are then finite.
 _LARGEST = 1e100
+# Rows whose outer products are added in floating point, exactly.
+_EXACT = 4096
 # Bytes of derivatives that are kept between releases.
 _KEPT = 2**28
 
@@ -37,9 +40,9 @@ class Releases:
     -----
     **Privacy.** Neighbouring data sets: one record (privacy unit) replaced. A release is a sum over records
     of a function with values of norm at most 1 in the units of its bound, so that one record moves it by at
-    most 2 (a histogram: by sqrt(2); a line search of k points: by 2 sqrt(k)); rounding towards zero never
-    increases a norm, and the sums are of integers. Its noise multiplier is ``1 / sqrt(share mu^2)``. A
-    release that is not the next of the schedule is refused.
+    most 2 (a histogram or a sum of outer products: by sqrt(2); a line search of k points: by 2 sqrt(k));
+    rounding towards zero never increases a norm, and the sums are of integers. Its noise multiplier is
+    ``1 / sqrt(share mu^2)``. A release that is not the next of the schedule is refused.
     """
 
     def __init__(self, records: Any, settings: ControlVariates, mu_squared: float, random: PrivacyRandom):
@@ -98,21 +101,43 @@ class Releases:
             total += _integers(packed / bound)
         return unpacked(self._noisy(total / GRID, std), d), std
 
+    def fisher(self, theta: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
+        """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
+        std = self._noise("fisher", math.sqrt(2.0))
+        d = self.records.d
+        total = np.zeros((d, d), dtype=np.int64)
+        for part in self._derivatives(theta):
+            inside = _rounded(whitened(part.gradient, metric, np.zeros(d)) / bound, OUTER_GRID)
+            # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
+            for start in range(0, len(inside), _EXACT):
+                some = inside[start : start + _EXACT]
+                total += (some.T @ some).astype(np.int64)
+        scale, rows, columns = _packing(d)
+        return unpacked(self._noisy(total[rows, columns] / OUTER_GRID**2 * scale, std), d), std
+
+    def split(self, first: float) -> None:
+        """Share the budget of the last pair: `first` of it for the Hessian, the rest for the gradient.
+
+        **Privacy.** Neither is made yet, and both have parameters that were released before, so that they are
+        one Gaussian mechanism, whose noise multiplier does not depend on how it is shared.
+        """
+        if [kind for kind, _ in self._left] != ["pair"] or not 0 < first < 1:
+            raise PrivacyError("The surrogate's last budget is shared once, and at its turn.")
+        ((_, share),) = self._left
+        self._left = [("hessian", first * share), ("gradient", (1 - first) * share)]
+
     def norms(
-        self, theta: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: int, hessians_too: bool
-    ) -> "list[Histogram]":
-        """Histograms of the norms of ``A (g_i - m)`` and, if asked for, of ``A H_i A'``: one pass."""
-        histograms = [self._histogram(cells) for _ in range(1 + hessians_too)]
-        for part in self._derivatives(theta, hessians=hessians_too):
+        self, theta: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]
+    ) -> list[Histogram]:
+        """Histograms of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``."""
+        histograms = [Histogram(c, self._noise("histogram", math.sqrt(2.0))) for c in cells]
+        for part in self._derivatives(theta, hessians=len(cells) > 1):
             histograms[0].add(_norms(whitened(part.gradient, metric, centre)))
-            if hessians_too:
+            if len(cells) > 1:
                 histograms[1].add(_norms(squared(part.hessian, metric).reshape(len(part.gradient), -1)))
         for histogram in histograms:
             histogram.counts = self._noisy(histogram.counts, histogram.std)
         return histograms
-
-    def _histogram(self, cells: int) -> "Histogram":
-        return Histogram(cells, self._noise("histogram", math.sqrt(2.0)))
 
     def direction(
         self, theta: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float
@@ -140,45 +165,6 @@ class Releases:
                 ratio = np.nan_to_num(tempering * (rows(candidate) - base), nan=-1.0)
             total[k] = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64).sum()
         return self._noisy(total / GRID, std), std
-
-
-class Histogram:
-    """Counts of log2 of norms.
-
-    Parameters
-    ----------
-    cells : int
-        Of an octave.
-    std : float
-        Standard deviation of the noise of each count.
-    """
-
-    def __init__(self, cells: int, std: float):
-        self.cells, self.std = cells, std
-        self.counts = np.zeros(2 * OCTAVES * cells + 1)
-
-    def add(self, norms: np.ndarray) -> None:
-        """Count some norms, finite and >= 0."""
-        with np.errstate(divide="ignore"):
-            cell = np.floor(np.log2(np.maximum(norms, 1e-300)) * self.cells)
-        most = OCTAVES * self.cells
-        self.counts += np.bincount(
-            (np.clip(cell, -most, most) + most).astype(int), minlength=self.counts.size
-        )
-
-    def edge(self, cell: int) -> float:
-        """Lower edge of a cell."""
-        return 2.0 ** ((cell - OCTAVES * self.cells) / self.cells)
-
-    def top(self, significance: float) -> int | None:
-        """Highest cell that is not empty, beyond doubt; None if all may be empty."""
-        found = np.flatnonzero(self.counts > significance * max(self.std, 0.25))
-        return int(found[-1]) if found.size else None
-
-    def upper(self, top: int, number: float) -> int:
-        """Cell from which up to `top` there are at least `number` records."""
-        enough = np.flatnonzero(np.cumsum(self.counts[top::-1]) >= number)
-        return top - (int(enough[0]) if enough.size else 0)
 
 
 def whitened(gradient: np.ndarray, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
@@ -225,8 +211,12 @@ def _norms(vectors: np.ndarray) -> np.ndarray:
     return np.linalg.norm(vectors, axis=1)
 
 
-def _integers(vectors: np.ndarray) -> np.ndarray:
-    """Sum over rows, each clipped to norm 1 and rounded towards zero to multiples of 1 / GRID."""
+def _rounded(vectors: np.ndarray, grid: int) -> np.ndarray:
+    """Rows, each clipped to norm 1 and rounded towards zero, in units of 1 / grid."""
     # The norm is at most 1 in floating point too.
-    inside = vectors * (factors(vectors, 1.0) * (1 - 1e-12))[:, None]
-    return np.trunc(inside * GRID).astype(np.int64).sum(axis=0)
+    return np.trunc(vectors * (factors(vectors, 1.0) * (1 - 1e-12))[:, None] * grid)
+
+
+def _integers(vectors: np.ndarray) -> np.ndarray:
+    """Sum of rows, each clipped to norm 1 and rounded towards zero to multiples of 1 / GRID."""
+    return _rounded(vectors, GRID).astype(np.int64).sum(axis=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ControlVariates:
-    """Shares of the call's budget (as mu^2) of each release of a surrogate; its last gradient has the rest.
+    """Shares of the call's budget (as mu^2) of each release of a surrogate; what is left is for the last two.
 
     Parameters
     ----------
@@ -17,24 +17,37 @@ class ControlVariates:
         Standard deviation of the noise of each log-ratio of residuals, in nats: fixes their clip bound.
     noise_aware : bool
         Whether the target is widened by what the noise of the surrogate makes uncertain.
-    early_rounds : int
-        Rounds in which the centre is looked for.
-    early_histogram, early_gradient, early_hessian, early_line : float
-        In each of these rounds: two histograms of norms (each), the gradient, the Hessian, a line search.
+    early : tuple of float
+        One number for each round in which the centre is looked for: multiplies the next five shares.
+    early_histogram, early_gradient, early_fisher, early_hessian, early_line : float
+        Of a round: two histograms of norms (each), the gradient, the sum of outer products of gradients, the
+        Hessian, a line search.
     line_steps : tuple of float
         Step lengths that the line search compares, longest first.
-    tails : int
-        Times that the centre of the gradients' clip is moved, before each of the last two gradients.
+    polish : tuple of float
+        One number for each of the rounds near the mode: multiplies the next three shares.
+    polish_gradient, polish_fisher, polish_hessian : float
+        Of such a round.
+    polish_histogram, hessian_histogram : float
+        Histograms of norms of gradients in such a round, and of Hessians there and at the last point.
+    recentre : bool
+        Whether the centre of the gradients' clip is moved, before the last two gradients.
     tail_histogram, tail_direction : float
         For each time.
-    polish_histogram, polish_gradient, polish_hessian : float
-        Of the last but one point.
-    last_histogram, last_hessian : float
-        Of the centre.
-    hessian_histogram : float
-        Of norms of Hessians, at each of the last two points.
+    last_histogram : float
+        Histogram that sets the last gradient's clip bound.
+    hessian_least, hessian_weight : float
+        What is left is shared between the last Hessian and gradient as `hessian_weight` times the Hessian's
+        clip bound to the gradient's, and the Hessian has at least `hessian_least` of it, and at most half.
     significance : float
         A histogram's cell counts from so many standard deviations of its noise on.
+    align : float
+        Share of the norm beyond a clip bound that is taken to point in one direction, where a bound is chosen
+        between noise and bias.
+    hessian_bound : float, optional
+        Upper bound of the Frobenius norm of each record's (privacy unit's) Hessian in unconstrained space,
+        when there is one: ``R^2 / 4`` for logits ``x'beta`` with ``|x| <= R``. Clip bounds are not chosen
+        beyond it. Privacy does not depend on it.
 
     Notes
     -----
@@ -44,66 +57,79 @@ class ControlVariates:
     chain: float = 0.02
     noise_std: float = 1.0
     noise_aware: bool = True
-    early_rounds: int = 6
+    early: tuple[float, ...] = (0.5, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0)
     early_histogram: float = 0.001
     early_gradient: float = 0.004
+    early_fisher: float = 0.004
     early_hessian: float = 0.004
     early_line: float = 0.003
-    line_steps: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03)
-    tails: int = 2
+    line_steps: tuple[float, ...] = (1.0, 0.3, 0.1)
+    polish: tuple[float, ...] = (0.25, 1.0)
+    polish_gradient: float = 0.06
+    polish_fisher: float = 0.015
+    polish_hessian: float = 0.015
+    polish_histogram: float = 0.003
+    hessian_histogram: float = 0.003
+    recentre: bool = True
     tail_histogram: float = 0.003
     tail_direction: float = 0.007
-    polish_histogram: float = 0.003
-    polish_gradient: float = 0.08
-    polish_hessian: float = 0.02
     last_histogram: float = 0.01
-    last_hessian: float = 0.05
-    hessian_histogram: float = 0.003
-    significance: float = 4.0
+    hessian_least: float = 0.03
+    hessian_weight: float = 0.5
+    significance: float = 5.0
+    align: float = 0.25
+    hessian_bound: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if isinstance(value, bool) or (value is None and field.name == "hessian_bound"):
+                continue
             numbers = value if isinstance(value, tuple) else (value,)
             if not numbers or not all(math.isfinite(x) and x > 0 for x in numbers):
-                if field.name != "noise_aware" and not (field.name == "tails" and value == 0):
-                    raise ValueError(f"{field.name} must be positive and finite, got {value!r}.")
-        if self.last_gradient <= 0:
+                raise ValueError(f"{field.name} must be positive and finite, got {value!r}.")
+        if self.hessian_least > 0.5:
+            raise ValueError(f"hessian_least must be at most 0.5, got {self.hessian_least!r}.")
+        if self.last_pair <= 0:
             raise ValueError(
-                f"the shares add up to {1 - self.last_gradient:g}: nothing is left for the last gradient."
+                f"the shares add up to {1 - self.last_pair:g}: nothing is left for the last two."
             )
 
     def schedule(self) -> list[tuple[str, float]]:
-        """Every release but the decisions, in order, with its share of mu^2."""
-        before = [(name, share) for name, share in self._before_last()]
-        return [*before, ("gradient", self.last_gradient)]
+        """Every release but the decisions, in order, with its share of mu^2; the last two as a "pair"."""
+        return [*self._before_last(), ("pair", self.last_pair)]
 
     @property
-    def last_gradient(self) -> float:
-        """Share of the gradient at the centre."""
+    def last_pair(self) -> float:
+        """Share of the Hessian and the gradient at the centre together."""
         return 1 - self.chain - sum(share for _, share in self._before_last())
 
     def _before_last(self) -> list[tuple[str, float]]:
         early = [
             ("histogram", self.early_histogram),
             ("histogram", self.early_histogram),
-            ("gradient", self.early_gradient),
             ("hessian", self.early_hessian),
+            ("gradient", self.early_gradient),
+            ("fisher", self.early_fisher),
             ("line", self.early_line),
         ]
-        tail = [("histogram", self.tail_histogram), ("direction", self.tail_direction)] * self.tails
+        norms = [("histogram", self.polish_histogram), ("histogram", self.hessian_histogram)]
         polish = [
-            ("histogram", self.polish_histogram),
-            ("histogram", self.hessian_histogram),
-            ("gradient", self.polish_gradient),
             ("hessian", self.polish_hessian),
+            ("gradient", self.polish_gradient),
+            ("fisher", self.polish_fisher),
         ]
-        last = [
+        tail = [("histogram", self.tail_histogram), ("direction", self.tail_direction)] * self.recentre
+        releases = [(kind, r * share) for r in self.early for kind, share in early]
+        for k, r in enumerate(self.polish):
+            last = k == len(self.polish) - 1
+            releases += (tail if last else []) + norms + [(kind, r * share) for kind, share in polish]
+        return [
+            *releases,
+            *tail,
             ("histogram", self.last_histogram),
             ("histogram", self.hessian_histogram),
-            ("hessian", self.last_hessian),
         ]
-        return early * self.early_rounds + tail + polish + tail + last
 
 
 def as_control_variates(value: Any) -> ControlVariates | None:

@@ -10,6 +10,10 @@ import numpy as np
 from pymc_dp.control_variates.releases import factors, squared, whitened
 from pymc_dp.records.residuals import Expansion
 
+# What is refused: a noise variance over the posterior's, along a direction; noise of the Hessian over the
+# posterior's curvature; distance of the surrogate's mode, in posterior standard deviations per sqrt(d).
+LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 4.0, 0.3, 4.0
+
 
 @dataclass(frozen=True)
 class Surrogate:
@@ -64,18 +68,49 @@ class Surrogate:
         arrays = {k: np.array(v, dtype=float) for k, v in kept.items() if isinstance(v, list)}
         return cls(**(kept | arrays))
 
-    def noise_ratio(self, prior_curvature: np.ndarray) -> float:
-        """Largest variance that the noise of the gradient adds to a direction, in posterior variances.
+    def problem(
+        self, prior_curvature: np.ndarray, prior_slope: np.ndarray, n: int, epsilon: float
+    ) -> str | None:
+        """What makes this surrogate useless, with advice; None if nothing does. Released quantities alone.
 
         Parameters
         ----------
         prior_curvature : ndarray, shape (d, d)
             Minus the Hessian of the log-prior at the centre.
+        prior_slope : ndarray, shape (d,)
+        n : int
+        epsilon : float
         """
         information, noise = self._whitened()
         values, vectors = np.linalg.eigh(prior_curvature)
         prior = self.metric @ (vectors * np.maximum(values, 0.0)) @ vectors.T @ self.metric.T
-        return float(np.linalg.eigvals(np.linalg.solve(information + prior, noise)).real.max())
+        ratio = float(np.linalg.eigvals(np.linalg.solve(information + prior, noise)).real.max())
+        if not ratio <= LARGEST_NOISE_RATIO:
+            return _too_noisy(
+                f"along some direction the noise of the released gradient has {ratio:.3g} times the "
+                f"posterior's variance; at most {LARGEST_NOISE_RATIO:g} is accepted",
+                math.ceil(n * ratio / LARGEST_NOISE_RATIO),
+                epsilon * math.sqrt(ratio / LARGEST_NOISE_RATIO),
+            )
+        # About the largest eigenvalue of the Hessian's noise; the posterior's curvature is about 1.
+        level = self.tempering * self.hessian_noise * math.sqrt(2.0 * len(self.point))
+        if not level <= LARGEST_HESSIAN_NOISE:
+            more = level / LARGEST_HESSIAN_NOISE
+            return _too_noisy(
+                f"the noise of the released Hessian is about {level:.3g} of the posterior's curvature; at "
+                f"most {LARGEST_HESSIAN_NOISE:g} is accepted",
+                math.ceil(n * more),
+                epsilon * more,
+            )
+        slope = self.metric @ (self.tempering * self.gradient + prior_slope)
+        distance = float(np.linalg.norm(np.linalg.solve(information + prior, slope)))
+        if not distance <= FURTHEST * math.sqrt(len(self.point)):
+            return (
+                f"The centre was not found: the surrogate's mode is {distance:.3g} posterior standard "
+                "deviations from where it was made. The likelihood may have no single mode, or be far "
+                "from quadratic; start nearer (initval=), use fewer parameters, or take a larger epsilon."
+            )
+        return None
 
     def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
         """Information of the tempered likelihood, and covariance of the gradient's noise, in the metric."""
@@ -131,12 +166,8 @@ def _known(vectors: np.ndarray) -> np.ndarray:
     return np.any(vectors.reshape(len(vectors), -1) != 0, axis=1).astype(float)
 
 
-def too_noisy(noise_ratio: float, n: int, epsilon: float) -> str:
-    """Advice when noise dominates, from released numbers: its variance goes like 1 / epsilon^2 and 1 / n."""
-    more = math.sqrt(noise_ratio)
+def _too_noisy(what: str, n: int, epsilon: float) -> str:
     return (
-        "Too few records for this budget: along some direction the noise of the released gradient has "
-        f"{noise_ratio:.3g} times the posterior's variance. About {math.ceil(noise_ratio * n):,} records, or "
-        f"epsilon = {epsilon * more:.3g}, would make them equal; otherwise use fewer parameters or a "
-        "stronger prior."
+        f"Too few records for this budget: {what}. About {n:,} records, or epsilon = {epsilon:.3g}, would "
+        "do; otherwise use fewer parameters or a stronger prior."
     )

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from dp_accounting import dp_event
 
-from pymc_dp.control_variates.finder import Finder, prior_curvature
+from pymc_dp.control_variates.curvature import prior_curvature
+from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.moves import PublicTransitions
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 from pymc_dp.control_variates.surrogate import Surrogate
@@ -44,7 +45,7 @@ class SurrogateStep(DPStep):
     control_variates : True or ControlVariates
     test : {"penalty", "barker", "fast"}
     lipschitz : float, optional
-        Accepted and not needed: clip bounds are found privately.
+        Not needed: clip bounds are found privately. A limit for those of gradients, if given.
     **kwargs
         As in `DPPenaltyMH`; only ``neighboring_relation="substitute"``.
 
@@ -74,7 +75,7 @@ class SurrogateStep(DPStep):
         delta: float,
         control_variates: bool | ControlVariates = True,
         test: str = "penalty",
-        lipschitz: float | None = None,
+        lipschitz: Any = None,
         **kwargs: Any,
     ):
         settings = as_control_variates(control_variates)
@@ -85,6 +86,8 @@ class SurrogateStep(DPStep):
                 "control_variates= is for neighboring_relation='substitute' only: n must be public."
             )
         self.settings = settings
+        # Other forms bound moves in blocks or coordinates.
+        self.lipschitz = float(lipschitz) if isinstance(lipschitz, int | float) else None
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self.moves = _OnSurrogate()
         tests: dict[str, ResidualTest] = {
@@ -124,7 +127,9 @@ class SurrogateStep(DPStep):
         def release() -> str:
             # Of the call, not of the chain that happens to be first.
             random = PrivacyRandom(self.debug_seed, stream=self.chains)
-            finder = Finder(self.records, self.settings, squared, random, self.tempering, self.epsilon)
+            finder = Finder(
+                self.records, self.settings, squared, random, self.tempering, self.epsilon, self.lipschitz
+            )
             return finder(theta).to_json()
 
         self.surrogate = Surrogate.from_json(self._call.slots.once(release))

@@ -44,7 +44,8 @@ def some_records(seed=0, n=40, d=D):
 RELEASES = {
     "gradient": lambda r: r.gradient(POINT, METRIC, CENTRE, 0.7)[0],
     "hessian": lambda r: packed(r.hessian(POINT, METRIC, 1.3)[0]),
-    "histogram": lambda r: r.norms(POINT, METRIC, CENTRE, 4, hessians_too=False)[0].counts,
+    "fisher": lambda r: packed(r.fisher(POINT, METRIC, 0.7)[0]),
+    "histogram": lambda r: r.norms(POINT, METRIC, CENTRE, (4,))[0].counts,
     "direction": lambda r: r.direction(POINT, METRIC, CENTRE, 0.5),
     "line": lambda r: r.line(POINT, [np.full(D, 2.0), np.full(D, 0.3), np.full(D, -5.0)], 0.8)[0],
 }
@@ -52,6 +53,7 @@ RELEASES = {
 SENSITIVITY = {
     "gradient": 2.0,
     "hessian": 2.0,
+    "fisher": np.sqrt(2.0),
     "histogram": np.sqrt(2.0),
     "direction": 2.0,
     "line": 2.0 * np.sqrt(3.0),

@@ -50,7 +50,7 @@ def extremes():
 
 def grid(kind, values):
     """A release without noise as Python integers, in units of 1 / GRID."""
-    if kind == "hessian":  # unpacked by division with sqrt(2), and packed again
+    if kind in ("hessian", "fisher"):  # unpacked by division with sqrt(2), and packed again
         return [round(float(x) * GRID) for x in values]
     scaled = [float(x) * GRID for x in values]
     assert all(x.is_integer() for x in scaled)
@@ -170,9 +170,10 @@ def test_what_is_released_is_what_was_paid():
     finder = Finder(LogisticRecords(), settings, squared, PrivacyRandom(3), 1.0, 30.0)
     finder.releases = spy = Spy(finder.records, settings, squared, PrivacyRandom(3))
     finder(np.zeros(2))
-    sensitivity = {**SENSITIVITY, "line": 2 * np.sqrt(len(settings.line_steps))}
+    sensitivity = {**SENSITIVITY, "line": 2 * np.sqrt(2 * len(settings.line_steps))}
     made = sum((sensitivity[kind] / std) ** 2 for kind, std in spy.made)
-    assert [kind for kind, _ in spy.made] == [kind for kind, _ in settings.schedule()]
+    kinds = [kind for kind, _ in settings.schedule()]
+    assert kinds.pop() == "pair" and [kind for kind, _ in spy.made] == [*kinds, "hessian", "gradient"]
     assert finder.releases.finished
     assert made == pytest.approx(exact_gaussian(once).mu ** 2, rel=1e-9)
     assert made == pytest.approx((1 - settings.chain) * squared, rel=1e-9)

@@ -88,7 +88,7 @@ def test_the_chain_has_the_exact_law(cls):
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 2)
         pm.Bernoulli("y", logit_p=X * beta, observed=Y)
-    settings = ControlVariates(chain=0.7, early_rounds=1, polish_gradient=0.01, polish_hessian=0.01)
+    settings = ControlVariates(chain=0.7, early=(0.5,), polish=(0.1,))
     step = cls(
         epsilon=20_000.0, delta=1e-6, chains=1, control_variates=settings, tempering=tempering,
         clip_fraction=False, model=model, compile_kwargs=NUMBA,

@@ -1,0 +1,109 @@
+"""Positive definite curvatures from noisy ones: functions of what is released, no data."""
+
+from typing import Any
+
+import numpy as np
+
+# Step of the central differences of the log-prior's gradient, in prior standard deviations.
+_DIFFERENCE = 1e-4
+# Prior precision that is assumed at least, in units of that at the start: keeps flat directions finite.
+_LEAST_PRIOR = 0.01
+
+
+def prior_curvature(records: Any, point: np.ndarray) -> np.ndarray:
+    """Minus the Hessian of the log-prior, by central differences of its gradient; zero where undefined."""
+    gradient = records.log_prior_gradient
+    columns = []
+    for j in range(len(point)):
+        h = _DIFFERENCE * max(1.0, abs(point[j]))
+        e = np.zeros(len(point))
+        e[j] = h
+        columns.append((gradient(point - e) - gradient(point + e)) / (2 * h))
+    matrix = np.nan_to_num(np.array(columns), posinf=0.0, neginf=0.0)
+    return 0.5 * (matrix + matrix.T)
+
+
+def inverse_root(precision: np.ndarray) -> np.ndarray:
+    """Symmetric ``precision^(-1/2)``; directions 10^10 times weaker than the strongest are not told apart."""
+    values, vectors = np.linalg.eigh(precision)
+    return (vectors / np.sqrt(np.maximum(values, 1e-20 * values.max()))) @ vectors.T
+
+
+class Prior:
+    """The prior's share of precisions.
+
+    Parameters
+    ----------
+    records : RecordModel
+        Or its prior functions.
+    start : ndarray, shape (d,)
+
+    Attributes
+    ----------
+    scale : ndarray, shape (d,)
+        Prior standard deviations at the start, 1 where the prior has no curvature.
+    """
+
+    def __init__(self, records: Any, start: np.ndarray):
+        self._records = records
+        curvature = np.diag(prior_curvature(records, start))
+        self.scale = 1 / np.sqrt(np.where(curvature > 1e-8, curvature, 1.0))
+
+    def precision(self, point: np.ndarray) -> np.ndarray:
+        """Curvature at a point, positive semi-definite, and a little of that at the start."""
+        values, vectors = np.linalg.eigh(prior_curvature(self._records, point))
+        return (vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(_LEAST_PRIOR / self.scale**2)
+
+
+class NoisyCurvature:
+    """A tempered curvature that is known up to noise.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (d, d)
+        ``T A M A'`` for the tempering T and a curvature M in the units of the parameters.
+    noise : float
+        Standard deviation of a diagonal entry's noise, before tempering; half the variance off the diagonal.
+    metric : ndarray, shape (d, d)
+        A.
+    tempering : float
+    """
+
+    def __init__(self, matrix: np.ndarray, noise: float, metric: np.ndarray, tempering: float):
+        self.metric = metric
+        self._values, self._vectors = np.linalg.eigh(tempering * matrix)
+        # About the largest eigenvalue of the noise.
+        self._level = tempering * noise * np.sqrt(2.0 * len(matrix))
+
+    def absolute(self) -> np.ndarray:
+        """Absolute eigenvalues, not below the noise's; in the units of the parameters."""
+        return self._with(np.maximum(np.abs(self._values), max(self._level, 1e-12)))
+
+    def positive(self) -> np.ndarray:
+        """Eigenvalues not below the noise's."""
+        return self._with(np.maximum(self._values, max(self._level, 1e-12)))
+
+    def weakest(self) -> np.ndarray:
+        """Eigenvalues not below the square of the noise's over the largest one.
+
+        So that the scale of a weak direction approaches its own quadratically from round to round.
+        """
+        largest = max(float(self._values.max()), self._level, 1e-12)
+        return self._with(np.maximum(self._values, max(self._level**2 / largest, 1e-12)))
+
+    def _with(self, values: np.ndarray) -> np.ndarray:
+        inverse = np.linalg.inv(self.metric)
+        return inverse @ ((self._vectors * values) @ self._vectors.T) @ inverse.T
+
+
+def at_least(curvature: np.ndarray, other: np.ndarray, share: float) -> np.ndarray:
+    """`curvature`, its eigenvalues relative to `other` not below `share`; both positive definite."""
+    root = inverse_root(other)
+    inverse = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(root @ curvature @ root.T)
+    return inverse @ ((vectors * np.maximum(values, share)) @ vectors.T) @ inverse.T
+
+
+def symmetric(matrix: np.ndarray) -> np.ndarray:
+    """Its symmetric part."""
+    return 0.5 * (matrix + matrix.T)
