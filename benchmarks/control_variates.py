@@ -1,30 +1,46 @@
 """Private control variates against the non-private posterior.
 
     python benchmarks/control_variates.py logistic --n 20000 --epsilon 2 --data 10
+    python benchmarks/control_variates.py released logistic --n 20000 --epsilon 1 2 4 --data 10
     python benchmarks/control_variates.py coverage --n 20000 --epsilon 2 --data 200
-    python benchmarks/control_variates.py poisson | linear | groups | gaussian
-    python benchmarks/control_variates.py banana --epsilon 4 --data 5
+    python benchmarks/control_variates.py poisson | linear | groups
+    python benchmarks/control_variates.py gaussian | banana --epsilon 4 --data 5
     python benchmarks/control_variates.py speed --n 1000000
 
 Errors are root mean squares over parameters of the difference of posterior means, in non-private posterior
 standard deviations, in unconstrained space. The non-private posterior is Laplace's approximation (exact
-enough at these sizes) or, for `groups`, a chain of the same sampler without noise; `banana` has exact draws.
+enough at these sizes) or, for `groups`, a chain of this sampler without noise; `banana` and `gaussian` have
+exact draws. `released` and `coverage` run no chain: they take the mean and standard deviations of prior times
+surrogate (Laplace), which is what a chain samples but for the residuals. The model is compiled once for all
+data sets there, which is why there can be many.
 """
 
 import argparse
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
 
 import numpy as np
 import pymc as pm
 
 import pymc_dp as dp
-from pymc_dp.control_variates.finder import prior_curvature
+from pymc_dp.control_variates import ControlVariates
+from pymc_dp.control_variates.curvature import prior_curvature
+from pymc_dp.control_variates.finder import Finder
+from pymc_dp.privacy.gaussian import mu
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
 
 DELTA = 1e-6
 QUIET = {"cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False}
+
+
+def shared(**arrays):
+    """Data nodes of the model in context; None if it has them already, and then they are replaced."""
+    model = pm.modelcontext(None)
+    if set(arrays) <= set(model.named_vars):
+        pm.set_data(arrays)
+        return None
+    return [pm.Data(name, values) for name, values in arrays.items()]
 
 
 def logistic(seed, n):
@@ -34,8 +50,9 @@ def logistic(seed, n):
     x = np.column_stack([np.full(n, 0.7), z * 0.714])
     truth = np.r_[-1, 1.5 * r.normal(size=5)]
     y = (r.random(n) < 1 / (1 + np.exp(-x @ truth))).astype(int)
-    beta = pm.Normal("beta", 0, 2, shape=6)
-    pm.Bernoulli("y", logit_p=x @ beta, observed=y)
+    if data := shared(data_x=x, data_y=y):
+        beta = pm.Normal("beta", 0, 2, shape=6)
+        pm.Bernoulli("y", logit_p=data[0] @ beta, observed=data[1])
     return truth
 
 
@@ -43,18 +60,41 @@ def poisson(seed, n):
     r = np.random.default_rng(seed)
     x = np.column_stack([np.ones(n), r.normal(size=(n, 4)) * 0.5])
     truth = np.r_[1.0, 0.6 * r.normal(size=4)]
-    beta = pm.Normal("beta", 0, 2, shape=5)
-    pm.Poisson("y", pm.math.exp(x @ beta), observed=r.poisson(np.exp(x @ truth)))
+    if data := shared(data_x=x, data_y=r.poisson(np.exp(x @ truth))):
+        beta = pm.Normal("beta", 0, 2, shape=5)
+        pm.Poisson("y", pm.math.exp(data[0] @ beta), observed=data[1])
     return truth
 
 
-def linear(seed, n):
+def linear(seed, n, sigma_true=1.5):
     r = np.random.default_rng(seed)
     x = np.column_stack([np.ones(n), r.normal(size=(n, 4))])
-    truth = np.r_[2.0, r.normal(size=4), np.log(1.5)]
-    beta = pm.Normal("beta", 0, 5, shape=5)
-    sigma = pm.HalfNormal("sigma", 5)
-    pm.Normal("y", x @ beta, sigma, observed=x @ truth[:5] + 1.5 * r.normal(size=n))
+    truth = np.r_[2.0, r.normal(size=4), np.log(sigma_true)]
+    if data := shared(data_x=x, data_y=x @ truth[:5] + sigma_true * r.normal(size=n)):
+        beta = pm.Normal("beta", 0, 5, shape=5)
+        sigma = pm.HalfNormal("sigma", 5, initval=1.0)
+        pm.Normal("y", data[0] @ beta, sigma, observed=data[1])
+    return truth
+
+
+def linear_large(seed, n):
+    return linear(seed, n, 30.0)
+
+
+def linear_small(seed, n):
+    return linear(seed, n, 0.05)
+
+
+def separable(seed, n):
+    r = np.random.default_rng(seed)
+    z = r.normal(size=(n, 5)) / np.sqrt(5)
+    z /= np.maximum(1, np.linalg.norm(z, axis=1))[:, None]
+    x = np.column_stack([np.full(n, 0.7), z * 0.714])
+    truth = np.r_[-1, np.full(5, 25.0)]
+    y = (r.random(n) < 1 / (1 + np.exp(-x @ truth))).astype(int)
+    if data := shared(data_x=x, data_y=y):
+        beta = pm.Normal("beta", 0, 10, shape=6)
+        pm.Bernoulli("y", logit_p=data[0] @ beta, observed=data[1])
     return truth
 
 
@@ -63,23 +103,14 @@ def groups(seed, n):
     group, x, z = r.integers(20, size=n), r.normal(size=(n, 3)) * 0.6, r.normal(size=20)
     slopes = r.normal(size=3)
     y = (r.random(n) < 1 / (1 + np.exp(0.5 - 0.8 * z[group] - x @ slopes))).astype(int)
-    mean, tau = pm.Normal("mean", 0, 2), pm.HalfNormal("tau", 1)
-    level = pm.Normal("level", mean, tau, shape=20)
-    beta = pm.Normal("beta", 0, 2, shape=3)
-    pm.Bernoulli("y", logit_p=level[group] + x @ beta, observed=y)
+    if data := shared(data_group=group, data_x=x, data_y=y):
+        mean, tau = pm.Normal("mean", 0, 2), pm.HalfNormal("tau", 1)
+        level = pm.Normal("level", mean, tau, shape=20)
+        beta = pm.Normal("beta", 0, 2, shape=3)
+        pm.Bernoulli("y", logit_p=level[data[0]] + data[1] @ beta, observed=data[2])
 
 
-def gaussian(seed, n):
-    r = np.random.default_rng(seed)
-    q, _ = np.linalg.qr(r.normal(size=(10, 10)))
-    cov = (q * np.geomspace(0.0127, 2, 10)) @ q.T
-    truth = r.normal(size=10)
-    mean = pm.Normal("mean", 0, 30, shape=10)
-    pm.MvNormal("y", mean, cov, observed=r.multivariate_normal(truth, cov, size=n))
-    return truth
-
-
-MODELS = {f.__name__: f for f in (logistic, poisson, linear, groups, gaussian)}
+MODELS = {f.__name__: f for f in (logistic, poisson, linear, linear_large, linear_small, separable, groups)}
 POSITIVE = ("sigma", "tau")
 
 
@@ -106,8 +137,11 @@ def laplace(records):
             precision = precision - part.hessian.sum(axis=0)
         values, vectors = np.linalg.eigh(precision)
         step = vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), 1e-3))
+        halvings = 0
         while not value(theta + step) >= value(theta) - 1e-6:
-            step = step / 2
+            step, halvings = step / 2, halvings + 1
+            if halvings > 60:
+                raise RuntimeError("Newton's method found no better point")
         theta = theta + step
         if abs(step @ precision @ step) < 1e-8:
             return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
@@ -149,7 +183,7 @@ def table(name, args):
     """Errors and ratios over data sets."""
     kept, refused = [], 0
     for seed in range(args.data):
-        found = one(name, seed, args.n, args.epsilon, args.draws, args.sampler)
+        found = one(name, seed, args.n, args.epsilon[0], args.draws, args.sampler)
         if "refused" in found:
             refused += 1
             print(seed, found["refused"], flush=True)
@@ -162,36 +196,101 @@ def table(name, args):
         error, ratios = [f["error"] for f in kept], np.array([f["ratio"] for f in kept])
         medians = np.median(ratios, axis=0)
         print(
-            f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon:g}, {args.draws} draws: median "
-            f"error {np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, {refused} "
+            f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon[0]:g}, {args.draws} draws: "
+            f"median error {np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, {refused} "
             f"refused; sd ratios: medians by parameter {medians.min():.3f}-{medians.max():.3f}, all "
             f"{ratios.min():.2f}-{ratios.max():.2f}"
         )
 
 
+class Released:
+    """Prior times surrogate of many data sets, by one compiled model; and the exact posterior."""
+
+    def __init__(self, name, n):
+        self.name, self.n = name, n
+        with pm.Model() as self.model:
+            MODELS[name](0, n)
+        self.records = RecordModel(self.model)
+
+    def data(self, seed):
+        """Take another data set; its true parameters."""
+        with self.model:
+            return MODELS[self.name](seed, self.n)
+
+    def __call__(self, epsilon, seed):
+        """Mean and standard deviations."""
+        records = self.records
+        squared = float(mu(epsilon, DELTA)) ** 2
+        finder = Finder(records, ControlVariates(), squared, PrivacyRandom(seed), 1.0, epsilon)
+        surrogate = finder(records._start)
+        slope, curvature = surrogate.public()
+        theta = surrogate.point.copy()
+        for _ in range(50):
+            precision = prior_curvature(records, theta) - curvature
+            delta = theta - surrogate.point
+            theta = theta + np.linalg.solve(
+                precision, records.log_prior_gradient(theta) + slope + curvature @ delta
+            )
+        return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
+
+
+def released(args):
+    """Errors and ratios without chains, for each epsilon."""
+    made = Released(args.model, args.n)
+    found = {epsilon: [] for epsilon in args.epsilon}
+    for seed in range(args.data):
+        made.data(seed)
+        mean, sd = laplace(made.records)
+        for epsilon in args.epsilon:
+            try:
+                theta, own = made(epsilon, seed)
+            except dp.TooFewRecordsError as error:
+                print(seed, error, flush=True)
+                continue
+            found[epsilon].append((np.sqrt(np.mean(((theta - mean) / sd) ** 2)), own / sd))
+            print(seed, epsilon, f"error {found[epsilon][-1][0]:.3f}", flush=True)
+    for epsilon, kept in found.items():
+        errors, ratios = [k[0] for k in kept], np.array([k[1] for k in kept])
+        print(
+            f"{args.model}, prior times surrogate, n = {args.n:,}, epsilon = {epsilon:g}: median error "
+            f"{np.median(errors):.3f} (largest {max(errors):.3f}) over {len(kept)} data sets, "
+            f"{args.data - len(kept)} refused; sd ratios {ratios.min():.3f}-{ratios.max():.3f}"
+        )
+
+
 def coverage(args):
     """Share of 90% intervals that cover the simulated truth."""
-    seeds = range(args.data)
-    same = [repeat(v) for v in (args.n, args.epsilon, args.draws, args.sampler, False)]
-    with ProcessPoolExecutor(args.processes) as pool:
-        found = list(pool.map(one, repeat("logistic"), seeds, *same))
-    kept = [f["covered"] for f in found if "covered" in f]
-    share = np.mean(kept)
+    made, kept = Released("logistic", args.n), []
+    for seed in range(args.data):
+        truth = made.data(seed)
+        try:
+            theta, sd = made(args.epsilon[0], seed)
+        except dp.TooFewRecordsError:
+            continue
+        kept.append(np.abs(truth - theta) < 1.6449 * sd)
+        if seed % 20 == 19:
+            print(seed, f"{np.mean(kept):.3f}", flush=True)
     error = np.std(np.mean(kept, axis=1)) / np.sqrt(len(kept))
     print(
-        f"coverage of 90% intervals n = {args.n:,}, epsilon = {args.epsilon:g}: {share:.3f} (standard error "
-        f"{error:.3f}), {len(kept)} data sets, {len(found) - len(kept)} refused"
+        f"coverage of 90% intervals, prior times surrogate, n = {args.n:,}, epsilon = {args.epsilon[0]:g}: "
+        f"{np.mean(kept):.3f} (standard error {error:.3f}), {len(kept)} data sets, "
+        f"{args.data - len(kept)} refused"
     )
 
 
-def banana(args):
-    """Thesis' banana: MMD to exact draws."""
-    distances = []
+def reference(args):
+    """Banana of the thesis, or a Gaussian mean in ten dimensions: MMD to exact draws."""
+    distances, epsilon = [], args.epsilon[0]
     for seed in range(args.data):
-        problem = dp.models.banana(2, args.n or 100_000, a=20.0, seed=seed)
+        if args.what == "banana":
+            problem = dp.models.banana(2, args.n, a=20.0, seed=seed)
+        else:
+            q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))
+            covariance = (q * np.geomspace(0.0127, 2, 10)) @ q.T
+            problem = dp.models.gaussian_mean(10, args.n, cov=covariance, seed=seed)
         step = dp.DPPenaltyMH(
-            epsilon=args.epsilon, delta=DELTA, chains=1, control_variates=True, model=problem.model,
-        )  # fmt: skip
+            epsilon=epsilon, delta=DELTA, chains=1, control_variates=True, model=problem.model
+        )
         try:
             idata = dp.sample(step, draws=args.draws, tune=0, random_seed=seed, model=problem.model, **QUIET)
         except dp.TooFewRecordsError as error:
@@ -203,7 +302,8 @@ def banana(args):
         print(seed, f"MMD {distances[-1]:.3f}", flush=True)
     if distances:
         print(
-            f"banana epsilon = {args.epsilon:g}: mean MMD {np.mean(distances):.3f} over {len(distances)} runs"
+            f"{args.what} n = {args.n:,}, epsilon = {epsilon:g}, {args.draws} draws: mean MMD "
+            f"{np.mean(distances):.3f} over {len(distances)} runs, {args.data - len(distances)} refused"
         )
 
 
@@ -212,8 +312,8 @@ def speed(args):
     warnings.simplefilter("ignore")
     with pm.Model() as model:
         logistic(0, args.n)
-        fast = dp.DPFastMH(epsilon=args.epsilon, delta=DELTA, chains=1, control_variates=True)
-        plain = dp.DPPenaltyMH(epsilon=args.epsilon, delta=DELTA, chains=1, lipschitz=1.0)
+        fast = dp.DPFastMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, control_variates=True)
+        plain = dp.DPPenaltyMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, lipschitz=1.0)
     for name, step, few, many in (("fast", fast, 100, 2100), ("plain", plain, 5, 25)):
         seconds = []
         for iterations in (few, many):
@@ -227,28 +327,30 @@ def speed(args):
 
 def _again(model, name, args):
     if name == "fast":
-        return dp.DPFastMH(epsilon=args.epsilon, delta=DELTA, chains=1, control_variates=True, model=model)
-    return dp.DPPenaltyMH(epsilon=args.epsilon, delta=DELTA, chains=1, lipschitz=1.0, model=model)
+        return dp.DPFastMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, control_variates=True, model=model)
+    return dp.DPPenaltyMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, lipschitz=1.0, model=model)
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=[*MODELS, "coverage", "banana", "speed"])
+    others = {"released": released, "coverage": coverage, "banana": reference, "gaussian": reference}
+    others["speed"] = speed
+    parser.add_argument("what", choices=[*MODELS, *others])
+    parser.add_argument("model", nargs="?", default="logistic", choices=MODELS, help="for `released`")
     parser.add_argument("--n", type=int)
-    parser.add_argument("--epsilon", type=float, default=2.0)
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[2.0])
     parser.add_argument("--data", type=int, default=10)
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--sampler", default="DPPenaltyMH")
-    parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
-    if args.n is None and args.what != "banana":
+    if args.n is None:
         args.n = {"speed": 1_000_000, "coverage": 20_000}.get(args.what, 100_000)
     if args.what in MODELS:
         table(args.what, args)
     else:
-        {"coverage": coverage, "banana": banana, "speed": speed}[args.what](args)
+        others[args.what](args)
 
 
 if __name__ == "__main__":
