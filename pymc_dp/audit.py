@@ -87,15 +87,14 @@ def audit(
     """
     if len(neighbors) != 2:
         raise ValueError(f"neighbors are two data sets, got {len(neighbors)}.")
-    samples = []
-    for data in neighbors:
-        step = make_step(data)
-        if not samples:
-            plan = step.cost(draws, tune)
-            tester = TradeOffTester(plan.guarantee if claim is None else claim, plan.delta, confidence)
-        found = released(step, draws, tune=tune, runs=runs, start=start, seed=seed)
-        samples.append(_features(found, score))
-    return tester.test(*samples)
+    first = make_step(neighbors[0])
+    plan = first.cost(draws, tune)
+    tester = TradeOffTester(plan.guarantee if claim is None else claim, plan.delta, confidence)
+
+    def sample(step: DPStep) -> np.ndarray:
+        return _features(released(step, draws, tune=tune, runs=runs, start=start, seed=seed), score)
+
+    return tester.test(sample(first), sample(make_step(neighbors[1])))
 
 
 def released(
@@ -112,7 +111,7 @@ def released(
     Parameters
     ----------
     step, draws, tune, runs, start, seed
-        As in `audit`. Each run is a call of its own: to use the result outside of an audit, charge all of them.
+        As in `audit`. Each run is a call of its own: the result costs as much as all of them.
 
     Returns
     -------

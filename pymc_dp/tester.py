@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import stats
+from scipy.special import betainccinv, betaincinv
 
 # Where a claim is evaluated: it holds at all epsilon, so that fewer only make the test weaker.
 _EPSILONS = np.concatenate([np.linspace(0, 6, 61), np.geomspace(6.3, 60, 24)])
 # Thresholds that are tried on each score, half of them in its tails.
-_LEVELS = np.unique(np.concatenate([np.linspace(0, 1, 81), np.geomspace(1e-4, 0.1, 20)]))
+_LEVELS = np.unique(np.concatenate([np.linspace(0, 1, 41), np.geomspace(1e-4, 0.1, 12)]))
 # Relative ridge of the discriminant: columns of a chain repeat each other.
 _RIDGE = 1e-3
 
@@ -208,9 +208,7 @@ class TradeOffTester:
         # Without a violation the first event is often trivial, and the second tells more.
         low, high = bounds[excesses.index(excess)] if excess > 0 else bounds[1]
         allowed = float(self._allowed(np.array(high)))
-        return AuditResult(
-            excess > 0, max(epsilons), self.delta, excess, low, high, allowed, 1 - error, runs
-        )
+        return AuditResult(excess > 0, max(epsilons), self.delta, excess, low, high, allowed, 1 - error, runs)
 
     def _allowed(self, other: np.ndarray) -> np.ndarray:
         """Largest probability of an event that has probability `other` under the neighbour."""
@@ -240,8 +238,8 @@ class TradeOffTester:
 def _bounds(hits: Any, others: Any, runs: int, error: float) -> tuple[np.ndarray, np.ndarray]:
     """Lower bound of the first probability and upper bound of the second, each at this error."""
     k, m = np.asarray(hits, dtype=float), np.asarray(others, dtype=float)
-    low = np.where(k > 0, stats.beta.ppf(error, np.maximum(k, 1), runs - k + 1), 0.0)
-    high = np.where(m < runs, stats.beta.ppf(1 - error, m + 1, np.maximum(runs - m, 1)), 1.0)
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), runs - k + 1, error), 0.0)
+    high = np.where(m < runs, betainccinv(m + 1, np.maximum(runs - m, 1), error), 1.0)
     return low, high
 
 
