@@ -1,6 +1,7 @@
 """Differentially private Markov chain Monte Carlo for PyMC."""
 
 from pymc_dp import metrics, models, privacy, proposals
+from pymc_dp.audit import audit
 from pymc_dp.control_variates import ControlVariates, Surrogate
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, TooFewRecordsError
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
@@ -17,6 +18,7 @@ from pymc_dp.steps.fast_mh import DPFastMH
 from pymc_dp.steps.hmc import DPHMC
 from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
 from pymc_dp.steps.sghmc import DPSGHMC
+from pymc_dp.tester import TradeOffTester
 
 __version__ = "0.1.0.dev0"
 
@@ -42,6 +44,8 @@ __all__ = [
     "Shards",
     "Surrogate",
     "TooFewRecordsError",
+    "TradeOffTester",
+    "audit",
     "calibrate",
     "compare_accountants",
     "metrics",

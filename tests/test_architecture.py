@@ -40,6 +40,8 @@ ALLOWED = {
         "privacy",
         "versions",
     },
+    "tester": set(),
+    "audit": {"tester", "steps", "privacy"},
     "sampling": {"steps", "privacy"},
     "report": {"sampling", "privacy"},
     "plots": {"report", "sampling", "privacy"},
