@@ -15,6 +15,9 @@ from pymc_dp.privacy.plan import RELEASES, PrivacyPlan
 from pymc_dp.privacy.values import round_up
 from pymc_dp.sampling import RELEASED_GROUPS, facts_of, released_stats
 
+# What a step with control variates releases besides.
+SURROGATE = "the surrogate (noisy gradient and Hessian, where they were taken, clip bounds); "
+
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 RELATIONS = {
     "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
@@ -126,7 +129,7 @@ class PrivacyReport:
             (
                 "Released",
                 f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
-                "data-free sampler stats",
+                f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
             ("Assumed", " ".join(ASSUMPTIONS)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),

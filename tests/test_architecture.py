@@ -43,6 +43,7 @@ ALLOWED = {
     "tester": set(),
     "audit": {"tester", "steps", "privacy"},
     "sampling": {"steps", "privacy"},
+    "more_draws": {"sampling", "control_variates", "records"},
     "report": {"sampling", "privacy"},
     "plots": {"report", "sampling", "privacy"},
     "ledger": {"privacy"},

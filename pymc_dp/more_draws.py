@@ -1,0 +1,122 @@
+"""More draws from a surrogate that was released: they read no data and cost nothing."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from xarray import DataArray, Dataset, DataTree
+
+from pymc_dp.control_variates.curvature import prior_curvature
+from pymc_dp.control_variates.moves import PublicTransitions
+from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.errors import PrivacyError
+from pymc_dp.records.model import RecordModel
+from pymc_dp.sampling import facts_of
+
+# Transitions before the first draw.
+_WARM_UP = 100
+
+
+def surrogate_of(idata: DataTree) -> Surrogate:
+    """Surrogate that was released with a result.
+
+    Parameters
+    ----------
+    idata : DataTree
+        A result of a step with control variates, as sampled, released, or read from a file.
+
+    Returns
+    -------
+    Surrogate
+
+    Raises
+    ------
+    PrivacyError
+        The result has none.
+
+    Notes
+    -----
+    **Privacy.** Reads what is released only.
+    """
+    text = facts_of(idata).get("surrogate")
+    if text is None:
+        raise PrivacyError("This result has no surrogate: it was not made with control_variates=.")
+    return Surrogate.from_json(text)
+
+
+def surrogate_draws(
+    idata: DataTree, model: pm.Model, draws: int = 1000, *, random_seed: int | None = None
+) -> Dataset:
+    """Draws from prior times surrogate: an approximation of what the chain sampled, at no cost.
+
+    Parameters
+    ----------
+    idata : DataTree
+        A result of a step with control variates.
+    model : pymc.Model
+        The model it was made with; the values of its data have no influence.
+    draws : int
+        Number of draws, one after another in a Markov chain (they are correlated a little).
+    random_seed : int, optional
+
+    Returns
+    -------
+    xarray.Dataset
+        The released variables, with dimensions ``("chain", "draw", ...)``. Its attribute ``target`` says what
+        the draws are of.
+
+    Raises
+    ------
+    PrivacyError
+        The result has no surrogate, or one of another model.
+    ValueError
+        `draws` is not positive.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of the released surrogate, the result's facts and the public prior: the
+    draws do not depend on a record's value, so that any number of them costs nothing. The chain's own law has
+    one factor more, what the surrogate leaves of the likelihood (docs/proofs/control_variates, section 2):
+    these draws are not a continuation of the chain.
+    """
+    if draws < 1:
+        raise ValueError(f"draws must be positive, got {draws!r}.")
+    surrogate, facts = surrogate_of(idata), facts_of(idata)
+    excluded = facts["excluded_deterministics"]
+    records = RecordModel(model, exclude_deterministics=excluded)
+    if records.d != surrogate.point.size or records.released_variables != facts["released_variables"]:
+        raise PrivacyError("The surrogate is of another model: their variables differ.")
+    names = records.released_variables
+    variables = [v for v in model.unobserved_value_vars if v.name in names]
+    values = pm.compile(model.value_vars, variables, on_unused_input="ignore")
+    target = _Public(records, surrogate)
+    precision = surrogate.precision(prior_curvature(records, surrogate.point))
+    move = PublicTransitions(target, np.linalg.inv(np.linalg.cholesky(precision)).T)
+    rng = np.random.default_rng(random_seed)
+    theta, found = move(rng, surrogate.point, _WARM_UP), []
+    for _ in range(draws):
+        theta = move(rng, theta)
+        point = records.unravel(theta)
+        found.append(values(*[point[v.name] for v in model.value_vars]))
+    arrays = {}
+    for k, variable in enumerate(variables):
+        array = np.stack([f[k] for f in found])[None]
+        dims = [f"{variable.name}_dim_{i}" for i in range(array.ndim - 2)]
+        arrays[variable.name] = DataArray(array, dims=["chain", "draw", *dims])
+    return Dataset(arrays, attrs={"target": "prior times released surrogate; no data were read"})
+
+
+class _Public:
+    """Log-density of prior times surrogate."""
+
+    def __init__(self, records: RecordModel, surrogate: Surrogate):
+        self._records, self._point = records, surrogate.point
+        self._slope, self._curvature = surrogate.public()
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        delta = theta - self._point
+        quadratic = self._slope @ delta + 0.5 * delta @ self._curvature @ delta
+        return float(self._records.log_prior(theta) + quadratic)
+
+    def log_prior_gradient(self, theta: np.ndarray) -> Any:
+        return self._records.log_prior_gradient(theta) + self._slope + self._curvature @ (theta - self._point)
