@@ -149,7 +149,7 @@ def same_noise(iterate):
 
 
 def one_batch(draw):
-    """A batch with the audited record in it, drawn once and for all: only the price is that of random ones."""
+    """A batch with the audited record in it, drawn once and for all, at the price of random ones."""
     kept = []
 
     def apply(self, random, *args):
