@@ -80,7 +80,7 @@ def hmc(args: argparse.Namespace, epsilon: float, iterations: int) -> Any:
 
 # What makes a step, and its iterations in 2 and in more dimensions: more of them have more noise each.
 STEPS: dict[str, tuple[Callable[..., Any], int, int]] = {
-    "DPPenaltyMH": (penalty, 2000, 8000),
+    "DPPenaltyMH": (penalty, 2000, 20_000),
     "DPHMC": (hmc, 1000, 800),
 }
 
@@ -140,7 +140,7 @@ def main() -> None:
     trajectory = parser.add_argument_group("DPHMC")
     trajectory.add_argument("--leapfrog", type=int, default=3)
     trajectory.add_argument("--length", type=float, default=1.5, help="in posterior standard deviations")
-    trajectory.add_argument("--share", type=float, default=0.8)
+    trajectory.add_argument("--share", type=float, default=0.7)
     trajectory.add_argument("--gradient-clip", type=float, default=1.2, help="times the root of d")
     args = parser.parse_args()
     if args.iterations and len(args.iterations) != len(args.steps):
