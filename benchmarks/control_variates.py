@@ -197,8 +197,8 @@ def table(name, args):
         medians = np.median(ratios, axis=0)
         print(
             f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon[0]:g}, {args.draws} draws: "
-            f"median error {np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, {refused} "
-            f"refused; sd ratios: medians by parameter {medians.min():.3f}-{medians.max():.3f}, all "
+            f"median error {np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, "
+            f"{refused} refused; sd ratios: medians by parameter {medians.min():.3f}-{medians.max():.3f}, all "
             f"{ratios.min():.2f}-{ratios.max():.2f}"
         )
 
@@ -288,8 +288,9 @@ def reference(args):
             q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))
             covariance = (q * np.geomspace(0.0127, 2, 10)) @ q.T
             problem = dp.models.gaussian_mean(10, args.n, cov=covariance, seed=seed)
+        settings = ControlVariates(chain=args.chain, noise_std=args.noise_std)
         step = dp.DPPenaltyMH(
-            epsilon=epsilon, delta=DELTA, chains=1, control_variates=True, model=problem.model
+            epsilon=epsilon, delta=DELTA, chains=1, control_variates=settings, model=problem.model
         )
         try:
             idata = dp.sample(step, draws=args.draws, tune=0, random_seed=seed, model=problem.model, **QUIET)
@@ -299,10 +300,13 @@ def reference(args):
         x = np.column_stack([idata.posterior[v].to_numpy().reshape(args.draws, -1) for v in idata.posterior])
         exact = problem.posterior_draws(1000, np.random.default_rng(seed))
         distances.append(dp.metrics.mmd(x, exact))
-        print(seed, f"MMD {distances[-1]:.3f}", flush=True)
+        accepted = float(idata.sample_stats.accepted.mean())
+        clipped = float(idata.sample_stats.clip_fraction[0, -1])
+        print(seed, f"MMD {distances[-1]:.3f} accepted {accepted:.2f} clipped {clipped:.4f}", flush=True)
     if distances:
         print(
-            f"{args.what} n = {args.n:,}, epsilon = {epsilon:g}, {args.draws} draws: mean MMD "
+            f"{args.what} n = {args.n:,}, epsilon = {epsilon:g}, {args.draws} draws, share of the "
+            f"chain {args.chain:g}, noise_std {args.noise_std:g}: mean MMD "
             f"{np.mean(distances):.3f} over {len(distances)} runs, {args.data - len(distances)} refused"
         )
 
@@ -343,6 +347,8 @@ def main():
     parser.add_argument("--epsilon", type=float, nargs="+", default=[2.0])
     parser.add_argument("--data", type=int, default=10)
     parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--chain", type=float, default=0.02, help="share of the budget; banana, gaussian")
+    parser.add_argument("--noise-std", type=float, default=1.0, help="banana, gaussian")
     parser.add_argument("--sampler", default="DPPenaltyMH")
     args = parser.parse_args()
     if args.n is None:

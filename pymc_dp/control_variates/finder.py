@@ -16,7 +16,7 @@ from pymc_dp.control_variates.curvature import (
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, Surrogate
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.randomness import PrivacyRandom
 
@@ -24,6 +24,8 @@ from pymc_dp.privacy.randomness import PrivacyRandom
 _TAIL = 0.05
 # Cells of an octave of histograms: in early rounds, near the mode and of Hessians, at the last point.
 _COARSE, _MIDDLE, _FINE = 2, 4, 8
+# Noise of the Hessian that its share aims at, where that is the smaller problem, over what is refused.
+_HESSIAN_AIM = 0.8
 # Curvature of a step near the mode, in units of the Fisher matrix, at least.
 _POLISH_LEAST = 0.5
 
@@ -166,7 +168,10 @@ class Finder:
         bound, hessian_bound = self._limited(at, *bounds)
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
         weight = s.hessian_weight * hessian_bound / bound
-        self.releases.split(float(np.clip(weight / (1 + weight), s.hessian_least, 0.5)))
+        # More for the Hessian where its noise would be refused otherwise.
+        level = 2 * self.tempering * hessian_bound * np.sqrt(2 * self.records.d)
+        needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * left)
+        self.releases.split(float(np.clip(max(weight / (1 + weight), needed), s.hessian_least, 0.5)))
         return self._sums(at, bound, hessian_bound)
 
     # bounds

@@ -1,0 +1,145 @@
+"""The centre finder arrives where it is hard to, and its parts do what they say."""
+
+import numpy as np
+import pytest
+
+from pymc_dp.control_variates.curvature import NoisyCurvature, at_least, inverse_root, prior_curvature
+from pymc_dp.control_variates.finder import Finder, Point
+from pymc_dp.control_variates.histograms import Histogram
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.errors import PrivacyError, TooFewRecordsError
+from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.randomness import PrivacyRandom
+from tests.control_variates.fixed import LogisticRecords
+from tests.control_variates.hard_models import make
+
+DEFAULT = ControlVariates()
+# Records, epsilon, and largest error in posterior standard deviations: about three times that of the noise
+# alone (records that tell about the separable model's slopes are rare, and noise is large).
+CASES = {
+    "banana": (25_000, 9.0, 0.4),
+    "separable": (25_000, 9.0, 2.5),
+    "linear": (25_000, 4.5, 0.6),
+    "large sigma": (25_000, 4.5, 0.6),
+    "small sigma": (25_000, 4.5, 0.6),
+    "groups": (8_000, 25.0, 0.6),
+}
+
+
+def error(name, seed, settings=DEFAULT):
+    """Root mean square over parameters of the surrogate's mode minus the exact one, in posterior sd."""
+    n, epsilon, _ = CASES[name]
+    records, truth = make(name, n, seed)
+    squared = float(gaussian.mu(epsilon, 1e-6)) ** 2
+    surrogate = Finder(records, settings, squared, PrivacyRandom(seed), 1.0, epsilon)(records.start)
+    mode, sd = records.laplace(truth)
+    slope, curvature = surrogate.public()
+    precision = prior_curvature(records, surrogate.point) - curvature
+    found = surrogate.point + np.linalg.solve(precision, slope + records.log_prior_gradient(surrogate.point))
+    return float(np.sqrt(np.mean(((found - mode) / sd) ** 2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_centre_is_found(name):
+    assert error(name, 1) < CASES[name][2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["separable", "large sigma"])
+def test_one_round_would_not_do(name):
+    """Control: it is the rounds that find it."""
+    with pytest.raises((AssertionError, TooFewRecordsError)):
+        assert error(name, 1, ControlVariates(early=(1.0,))) < CASES[name][2]
+
+
+def test_bounds_of_the_user_are_limits_of_clip_bounds():
+    metric, centre = np.diag([3.0, 0.5]), np.array([0.1, 2.0])
+    at = Point(np.zeros(2), metric, centre)
+
+    def limited(gradient, hessian):
+        settings = ControlVariates(hessian_bound=hessian)
+        finder = Finder(LogisticRecords(n=50), settings, 1.0, PrivacyRandom(0), 1.0, 1.0, lipschitz=gradient)
+        return finder._limited(at, 10.0, 10.0)
+
+    assert limited(None, None) == (10.0, 10.0)
+    assert limited(100.0, 100.0) == (10.0, 10.0)
+    assert limited(0.7, None) == (pytest.approx(3 * 0.7 + np.hypot(0.3, 1.0)), 10.0)
+    assert limited(None, 0.2) == (10.0, pytest.approx(9 * 0.2))
+    # and no record is beyond: gradients of norm 0.7, Hessians of norm 0.2
+    r = np.random.default_rng(0)
+    g = r.normal(size=(1000, 2))
+    g *= 0.7 / np.linalg.norm(g, axis=1)[:, None]
+    assert np.linalg.norm((g - centre) @ metric, axis=1).max() <= limited(0.7, None)[0]
+    h = r.normal(size=(1000, 2, 2))
+    h *= 0.2 / np.linalg.norm(h, axis=(1, 2))[:, None, None]
+    assert np.linalg.norm(metric @ h @ metric, axis=(1, 2)).max() <= limited(None, 0.2)[1]
+
+
+def test_a_pair_is_shared_once_and_at_its_turn():
+    finder = Finder(LogisticRecords(n=50), ControlVariates(), 1.0, PrivacyRandom(0), 1.0, 1.0)
+    with pytest.raises(PrivacyError, match="last budget"):
+        finder.releases.split(0.5)
+    finder.releases._left = [("pair", 0.6)]
+    for share in (0.0, 1.0, np.nan):
+        with pytest.raises(PrivacyError, match="last budget"):
+            finder.releases.split(share)
+    finder.releases.split(0.25)
+    assert finder.releases._left == [("hessian", 0.15), ("gradient", pytest.approx(0.45))]
+    with pytest.raises(PrivacyError, match="last budget"):
+        finder.releases.split(0.5)
+
+
+# histograms
+
+
+def filled(norms, cells=4, std=1.0):
+    histogram = Histogram(cells, std)
+    histogram.add(norms)
+    return histogram
+
+
+def test_the_top_of_a_histogram():
+    norms = np.r_[np.full(1000, 1.1), np.full(100, 3.0), 50.0]
+    histogram = filled(norms)
+    bound = histogram.edge(histogram.top(5.0) + 1)
+    assert 3.0 < bound <= 3.0 * 2**0.25
+    assert filled(np.full(4, 1.0)).top(5.0) is None
+    # six in each of eight cells: no cell stands out of noise of 2, all together do
+    spread = filled(2.0 ** (np.repeat(np.arange(8), 6) / 4 + 0.1), std=2.0)
+    assert spread.top(5.0) is not None and spread.edge(spread.top(5.0) + 1) >= 2.0 ** (7 / 4 + 0.1)
+
+
+def test_a_clip_bound_between_noise_and_bias():
+    norms = np.abs(np.random.default_rng(0).standard_t(3, size=20_000))
+    histogram = filled(norms, cells=8, std=5.0)
+    top = histogram.top(5.0)
+    bounds = [histogram.best_bound(top, noise, 3, 0.25) for noise in (1e-3, 1e3)]
+    assert bounds[0] > bounds[1] == histogram.edge(top + 1)  # little noise: further out
+    assert bounds[0] <= bounds[1] * 2**0.5001
+
+
+# curvatures
+
+
+def test_curvatures_are_positive_definite_and_right_without_noise():
+    r = np.random.default_rng(0)
+    metric = np.diag([0.5, 2.0, 1.0]) + 0.1
+    truth = r.normal(size=(3, 3))
+    truth = truth @ truth.T + np.eye(3)
+    exact = NoisyCurvature(metric @ truth @ metric.T, 0.0, metric, 0.8)
+    for matrix in (exact.absolute(), exact.positive(), exact.weakest()):
+        np.testing.assert_allclose(matrix, 0.8 * truth, rtol=1e-9)
+    noisy = NoisyCurvature(np.diag([9.0, -4.0, 0.01]), 0.1, np.eye(3), 1.0)
+    level = 0.1 * np.sqrt(6)
+    np.testing.assert_allclose(np.diag(noisy.absolute()), [9.0, 4.0, level])
+    np.testing.assert_allclose(np.diag(noisy.positive()), [9.0, level, level])
+    np.testing.assert_allclose(np.diag(noisy.weakest()), [9.0, level**2 / 9, 0.01])
+
+
+def test_a_curvature_of_at_least_another():
+    other = np.array([[2.0, 0.5], [0.5, 1.0]])
+    raised = at_least(0.1 * other, other, 0.5)
+    np.testing.assert_allclose(raised, 0.5 * other)
+    np.testing.assert_allclose(at_least(3 * other, other, 0.5), 3 * other)
+    np.testing.assert_allclose(inverse_root(other) @ other @ inverse_root(other), np.eye(2), atol=1e-12)
