@@ -17,6 +17,7 @@ from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import base
 from pymc_dp.tester import Approximate, TradeOffTester
+from tests.conftest import NUMBA
 
 RUNS = 200_000
 
@@ -193,7 +194,7 @@ class HalfNoise(PrivacyRandom):
 
 class KnownSeed(PrivacyRandom):
     def __init__(self, debug_seed=None, stream=0):
-        super().__init__(0, 0)
+        super().__init__(1, 0)
 
 
 def unclipped(call):
@@ -213,15 +214,19 @@ def leaking(iterate):
     return apply
 
 
-def check(tilt=0.5, draws=1, runs=2400, **kwargs):
+def check(tilt=0.5, draws=1, runs=400):
     """`tilt` is the prior log-ratio of the move: near it a decision tells most."""
-    return audit(lambda values: step_on(values, tilt, **kwargs), NEIGHBORS, draws=draws, runs=runs)
+
+    def make_step(values):
+        return step_on(values, tilt, compile_kwargs=NUMBA)
+
+    return audit(make_step, NEIGHBORS, draws=draws, runs=runs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("draws", "tilt"), [(1, 0.5), (4, 3.0)])
 def test_no_alarm_as_shipped(draws, tilt):
-    result = check(tilt, draws, runs=1200)
+    result = check(tilt, draws, runs=1000)
     assert not result.violated
     assert 0.3 < result.epsilon_lower < 6, "the attack is a real one"
 
@@ -229,31 +234,31 @@ def test_no_alarm_as_shipped(draws, tilt):
 @pytest.mark.slow
 def test_noise_halved(monkeypatch):
     monkeypatch.setattr(base, "PrivacyRandom", HalfNoise)
-    assert check(0.66).violated
+    assert check(0.66, runs=2400).violated
 
 
 @pytest.mark.slow
 def test_sensitivity_of_a_removed_record(monkeypatch):
     monkeypatch.setattr(base.DPStep, "_sensitivity", 1.0)
-    assert check(-0.16).violated
+    assert check(-0.16, runs=1600).violated
 
 
 @pytest.mark.slow
 def test_clip_not_applied(monkeypatch):
     monkeypatch.setattr(FullBatch, "__call__", unclipped(FullBatch.__call__))
-    assert check(runs=400).violated
+    assert check().violated
 
 
 @pytest.mark.slow
 def test_exact_ratio_in_the_stats(monkeypatch):
     monkeypatch.setattr(dp.DPPenaltyMH, "_iterate", leaking(dp.DPPenaltyMH._iterate))
-    assert check(runs=400).violated
+    assert check().violated
 
 
 @pytest.mark.slow
 def test_noise_that_follows_from_the_public_seed(monkeypatch):
     monkeypatch.setattr(base, "PrivacyRandom", KnownSeed)
-    assert check(1.5, draws=12, runs=400).violated
+    assert check(6.0, draws=8).violated
 
 
 @pytest.mark.slow
@@ -271,4 +276,4 @@ def test_the_published_free_branch_and_its_private_form():
             claim=Approximate(1.0, 1e-5),
         )
     assert free.violated
-    assert not audit(lambda values: step_on(values, **public), data, runs=600).violated
+    assert not audit(lambda values: step_on(values, **public), data, runs=400).violated
