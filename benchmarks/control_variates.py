@@ -198,8 +198,8 @@ def table(name, args):
         print(
             f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon[0]:g}, {args.draws} draws: "
             f"median error {np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, "
-            f"{refused} refused; sd ratios: medians by parameter {medians.min():.3f}-{medians.max():.3f}, all "
-            f"{ratios.min():.2f}-{ratios.max():.2f}"
+            f"{refused} refused; sd ratios: medians by parameter {medians.min():.3f}-{medians.max():.3f}, "
+            f"all {ratios.min():.2f}-{ratios.max():.2f}"
         )
 
 
@@ -287,6 +287,7 @@ def reference(args):
         else:
             q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))
             covariance = (q * np.geomspace(0.0127, 2, 10)) @ q.T
+            covariance = 0.5 * (covariance + covariance.T)
             problem = dp.models.gaussian_mean(10, args.n, cov=covariance, seed=seed)
         settings = ControlVariates(chain=args.chain, noise_std=args.noise_std)
         step = dp.DPPenaltyMH(
