@@ -1,0 +1,61 @@
+"""Notebooks run from top to bottom, with small settings, and what they conclude still holds.
+
+`quickstart.ipynb` has a test of its own in `test_quickstart.py`, with its results checked.
+"""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+ELSEWHERE = {"quickstart.ipynb"}
+NAMES = sorted(path.name for path in FOLDER.glob("*.ipynb") if path.name not in ELSEWHERE)
+
+
+def executed(notebook):
+    """Run all cells; PYMC_DP_SMALL asks for few draws."""
+    NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
+    ).execute()
+    return notebook
+
+
+def conclusions(notebook):
+    """Text of the results that are True or False."""
+    results = [
+        output["data"]["text/plain"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "execute_result"
+    ]
+    return [text for text in results if text in ("True", "False")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_runs_and_its_conclusions_hold(name, monkeypatch):
+    monkeypatch.setenv("PYMC_DP_SMALL", "1")
+    notebook = nbformat.read(FOLDER / name, as_version=4)
+    stored = conclusions(notebook)
+    assert stored and set(stored) == {"True"}, "with the settings of the page"
+    assert conclusions(executed(notebook)) == stored
+
+
+@pytest.mark.slow
+def test_a_notebook_that_fails_is_noticed():
+    cells = [nbformat.v4.new_code_cell("1 > 2"), nbformat.v4.new_code_cell("1 / 0")]
+    assert conclusions(executed(nbformat.v4.new_notebook(cells=cells[:1]))) == ["False"]
+    with pytest.raises(CellExecutionError):
+        executed(nbformat.v4.new_notebook(cells=cells))
+
+
+@pytest.mark.parametrize("name", [*NAMES, *sorted(ELSEWHERE)])
+def test_results_are_stored(name):
+    """A reader on a web page sees them."""
+    notebook = nbformat.read(FOLDER / name, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code)
+    assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
