@@ -278,7 +278,7 @@ def chain_faults(cls):
     """What shows in several iterations only."""
     return [
         Fault("noise from random_seed", stream(KnownSeed), draws=8, runs=400),
-        Fault("same noise each iteration", (Patch(cls, "_iterate", same_noise),), draws=4),
+        Fault("same noise each iteration", (Patch(cls, "_iterate", same_noise),), draws=4, runs=4000),
         Fault("a quarter of the iterations priced", (Patch(cls, "_price", quarter_priced),), draws=4),
     ]
 
