@@ -100,7 +100,7 @@ class SurrogateStep(DPStep):
         self.test = tests[test]
         self.clip_fraction = self.clip_fraction and self.test.on_all
         self.mechanism = (
-            "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once; then "
+            "Gaussian noise on sums of gradients, their products, Hessians, histograms of norms, once; then "
             f"{test} test of the residual log-likelihood ratios"
         )
         if settings.noise_aware:
