@@ -414,7 +414,7 @@ def penalty_on_batches():
         quarter,
         fixed_batch(Subsets, draws=4, arguments={"batch_size": 5}, case={"score": differences}),
     ]
-    return Case("DPPenaltyMH, batches", make, neighbors(n), faults, score=score())
+    return Case("DPPenaltyMH, batches", make, neighbors(n), faults, score=score(), runs=4000)
 
 
 LIPSCHITZ = np.sqrt(0.5)  # the bound is then the distance along each component
