@@ -438,8 +438,8 @@ def barker_on_all():
     ratio = leak(cls, FullBatch, "__call__", lambda x: x.total)
     known, same, quarter = chain_faults(cls)
     faults = [
-        sharper(barker_ratios),
-        HALF_SENSITIVITY,
+        replace(sharper(barker_ratios), runs=3000),
+        replace(HALF_SENSITIVITY, runs=3000),
         replace(UNCLIPPED, draws=4),
         replace(ratio, draws=4),
         known,
