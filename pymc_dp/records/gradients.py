@@ -12,7 +12,7 @@ from pymc_dp.records.clipped_sums import LARGEST_N, Clip, Dense
 from pymc_dp.records.gradient_rows import GradientRows
 
 # Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
-_ROWS, _NUMBERS = 8192, 2**17
+_ROWS, _NUMBERS = 16384, 2**17
 
 
 class SumOfGradients(NamedTuple):
