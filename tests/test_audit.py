@@ -259,21 +259,3 @@ def test_exact_ratio_in_the_stats(monkeypatch):
 def test_noise_that_follows_from_the_public_seed(monkeypatch):
     monkeypatch.setattr(base, "PrivacyRandom", KnownSeed)
     assert check(6.0, draws=8).violated
-
-
-@pytest.mark.slow
-def test_the_published_free_branch_and_its_private_form():
-    """The claim is the article's, of one iteration: (1, 1e-5)."""
-    public = {"cls": dp.DPFastMH, "epsilon": 1.0, "clip_bound": None, "lipschitz": 1.0}
-    data = [np.r_[sign * 1e5, np.zeros(9)] for sign in (1, -1)]
-    with pytest.warns(UserWarning, match="NOT PRIVATE"):
-        free = audit(
-            lambda values: step_on(
-                values, **public, test="published", allow_not_private=True, step_size=None
-            ),
-            data,
-            runs=3000,
-            claim=Approximate(1.0, 1e-5),
-        )
-    assert free.violated
-    assert not audit(lambda values: step_on(values, **public), data, runs=400).violated
