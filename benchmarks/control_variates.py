@@ -317,7 +317,7 @@ def speed(args):
     warnings.simplefilter("ignore")
     with pm.Model() as model:
         logistic(0, args.n)
-        fast = dp.DPFastMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, control_variates=True)
+        fast = _fast(model, args)
         plain = dp.DPPenaltyMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, lipschitz=1.0)
     for name, step, few, many in (("fast", fast, 100, 2100), ("plain", plain, 5, 25)):
         seconds = []
@@ -332,8 +332,13 @@ def speed(args):
 
 def _again(model, name, args):
     if name == "fast":
-        return dp.DPFastMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, control_variates=True, model=model)
+        return _fast(model, args)
     return dp.DPPenaltyMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, lipschitz=1.0, model=model)
+
+
+def _fast(model, args):
+    settings = ControlVariates(chain=args.chain)
+    return dp.DPFastMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, control_variates=settings, model=model)
 
 
 def main():
@@ -348,7 +353,9 @@ def main():
     parser.add_argument("--epsilon", type=float, nargs="+", default=[2.0])
     parser.add_argument("--data", type=int, default=10)
     parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--chain", type=float, default=0.02, help="share of the budget; banana, gaussian")
+    parser.add_argument(
+        "--chain", type=float, default=0.02, help="share of the budget; banana, gaussian, speed"
+    )
     parser.add_argument("--noise-std", type=float, default=1.0, help="banana, gaussian")
     parser.add_argument("--sampler", default="DPPenaltyMH")
     args = parser.parse_args()
