@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 EPSILON = 1.0
 # In non-private posterior standard deviations. At epsilon = 1 the noise of the surrogate's gradient makes an
-# error of about 0.1 (benchmarks/quickstart_errors.py), and 500 draws of two chains leave the ratio of standard
+# In non-private posterior standard deviations. With epsilon = 1 the noise of the surrogate's gradient is an
 # deviations within a few per cent: 3, and a factor of 2, are more than 10 standard errors away, so a false
 # alarm is rarer than 1e-20. A chain that has not arrived misses by tens.
 LARGEST_ERROR = 3.0
