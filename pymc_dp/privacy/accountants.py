@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dp_accounting import dp_event
+from scipy.optimize import brentq
 
 from pymc_dp.privacy import gaussian, loss_distribution, rdp
 from pymc_dp.privacy.events import (
@@ -306,10 +307,26 @@ class _Apart:
         )
 
     def delta(self, epsilon: float) -> float:
-        return min(
-            (self.gaussians.delta((1 - share) * epsilon) + self.others.delta(share * epsilon)) * _UP
-            for share in _SHARES
-        )
+        """The inverse of `epsilon`, from above."""
+
+        def excess(log_delta: float) -> float:
+            return self.epsilon(math.exp(log_delta)) - epsilon
+
+        # The Gaussians alone cost that much; a delta below the smallest float is not looked for.
+        low = math.log(max(self.gaussians.delta(epsilon), 1e-300))
+        if not low < 0 or excess(low) <= 0:
+            return math.exp(min(low, 0.0))
+        high = max(0.999 * low, low + 0.01)
+        while high < 0 and excess(high) > 0:
+            low, high = high, high + 2 * (high - low)
+        if high >= 0:
+            high = -1e-9
+            if excess(high) > 0:
+                return 1.0
+        root = brentq(lambda x: max(min(excess(x), 1e9), -1e9), low, high, xtol=1e-9)
+        while excess(root) > 0:
+            root += 1e-8
+        return math.exp(root)
 
 
 def gaussians_apart(events: EventSet) -> TradeOff:

@@ -48,9 +48,9 @@ def running_epsilon(
     Returns
     -------
     ndarray, shape (iterations,)
-        Upper bounds, non-decreasing; the last is the epsilon of the run. Within five per cent of what
-        `compose` gives (or .001); Poisson-sampled Gaussians at some eighty iterations, the others in between
-        at the next of these; Poisson-sampled events of other kinds at a dozen.
+        Upper bounds, non-decreasing; the last is the epsilon of the run. Within ten per cent of what
+        `compose` gives, or .003, or else below .01; Poisson-sampled Gaussians at some eighty iterations, the
+        others in between at the next of these; Poisson-sampled events of other kinds at a dozen.
     """
     check_delta(delta)
     given = list(iteration) if isinstance(iteration, Sequence) else [iteration]

@@ -227,7 +227,7 @@ class DPFastMH(DPStep):
         if self._barker:
             accepted = barker(log_ratio, self._random.exponential(), self._random.exponential())
         else:
-            accepted = penalty(log_ratio, new.noise_std**2, self._random.exponential())
+            accepted = penalty(log_ratio, new.noise_std * new.noise_std, self._random.exponential())
         if accepted:
             self._theta, self._rows, self._log_prior = theta + move, new.kept, new.log_prior
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).

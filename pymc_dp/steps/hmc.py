@@ -182,7 +182,7 @@ class DPHMC(DPStep):
             + self.moves.kinetic_energy(momentum)
             - self.moves.kinetic_energy(last)
         )
-        accepted = penalty(log_ratio, noise_std**2, self._random.exponential())
+        accepted = penalty(log_ratio, noise_std * noise_std, self._random.exponential())
         if accepted:
             self._theta, self._rows, self._log_prior = new, ratios.rows, ratios.log_prior
             self._gradient, self._gradient_point = gradient, new

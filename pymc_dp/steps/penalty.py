@@ -231,7 +231,7 @@ class DPPenaltyMH(DPStep):
         self._clipped += new.clipped
         bound = bound if new.bound is None else new.bound
         log_ratio = new.ratio + new.log_prior - self._log_prior
-        accepted = penalty(log_ratio, new.noise_std**2, self._random.exponential())
+        accepted = penalty(log_ratio, new.noise_std * new.noise_std, self._random.exponential())
         if accepted:
             self._theta, self._rows, self._log_prior = theta + move, new.kept, new.log_prior
         stats = {"noise_std": new.noise_std, "clip_bound": bound}

@@ -83,7 +83,7 @@ class PenaltyOnResiduals:
         ratios = target.full_batch(new, kept, bound)
         scale = self.tempering * bound
         noisy = scale * (ratios.total / GRID + noise * random.normal())
-        accepted = penalty(noisy, (scale * noise) ** 2, random.exponential())
+        accepted = penalty(noisy, scale * noise * scale * noise, random.exponential())
         return Decision(accepted, ratios.rows, ratios.clipped, scale * noise, math.nan)
 
 

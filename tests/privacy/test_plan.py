@@ -74,9 +74,9 @@ def test_running_epsilon(epsilon, delta, draws, chains, release):
     assert np.all(np.diff(running) >= 0) and running[-1] == plan.epsilon_at(delta) <= epsilon
     for t in {1, 10, 50, draws + 50}:
         part = dp.privacy.compose(plan.iteration[0], plan.neighboring_relation)
-        part = dp.privacy.compose(part.events.repeated(t * chains))
-        assert part.epsilon(delta) <= running[t - 1] * (1 + 1e-9)
-        assert running[t - 1] <= max(1.1 * part.epsilon(delta), 1e-2)
+        part = dp.privacy.compose(part.events.repeated(t * chains)).epsilon(delta)
+        assert part <= running[t - 1] * (1 + 1e-9)
+        assert running[t - 1] <= max(1.1 * part, part + 3e-3, 1e-2)
 
 
 @pytest.mark.parametrize(

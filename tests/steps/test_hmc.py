@@ -116,6 +116,21 @@ def test_resuming_elsewhere_is_not_paid_for(logistic):
         step.step({"beta": np.array([5.0, 5.0])})
 
 
+@pytest.mark.parametrize("far", [1e100, 1e160, 1e300, np.inf, np.nan])
+def test_a_trajectory_that_runs_away_is_rejected(logistic, monkeypatch, far):
+    """However far: an exception would tell of the data, and end the run."""
+    step = started(logistic)
+    run_ = step.moves.run
+
+    def away(theta, *args):
+        new, gradient, momentum = run_(theta, *args)
+        return new + far, gradient, momentum
+
+    monkeypatch.setattr(step.moves, "run", away)
+    points, stat = run(step, logistic.initial_point(0), 5)
+    assert np.all(points == points[0]) and not any(one["accepted"] for one in stat)
+
+
 def test_poison_only_changes_decisions():
     x = np.random.default_rng(2).uniform(-1, 1, size=(60, 2)) / np.sqrt(2)
     x[3], x[4], x[5] = np.nan, np.inf, 1e300
