@@ -1,6 +1,6 @@
 """Private control variates against the non-private posterior.
 
-    python benchmarks/control_variates.py logistic --n 20000 --epsilon 2 --data 10
+    python benchmarks/control_variates.py logistic --n 20000 --epsilon 1 2 4 --data 10 --plain
     python benchmarks/control_variates.py released logistic --n 20000 --epsilon 1 2 4 --data 10
     python benchmarks/control_variates.py coverage --n 20000 --epsilon 2 --data 200
     python benchmarks/control_variates.py poisson | linear | groups
@@ -148,58 +148,61 @@ def laplace(records):
     raise RuntimeError("Newton's method did not converge")
 
 
-def one(name, seed, n, epsilon, draws, sampler, reference=True):
-    """Error, standard deviation ratios and coverage on one data set."""
-    warnings.simplefilter("ignore")
-    with pm.Model() as model:
-        truth = MODELS[name](seed, n)
-        settings = {"delta": DELTA, "chains": 1, "control_variates": True}
-        step = getattr(dp, sampler)(epsilon=epsilon, **settings)
-    if name == "groups":
-        exact = dp.DPPenaltyMH(epsilon=np.inf, model=model, **settings)
-        kept = draws_of(dp.sample(exact, draws=1000, tune=0, random_seed=seed, model=model, **QUIET))
-        mean, sd = kept.mean(axis=0), kept.std(axis=0)
-    elif reference:
-        mean, sd = laplace(step.records)
-    else:
-        mean = sd = None
+def plain_step(model, epsilon):
+    """The penalty chain without surrogate: it knows a Lipschitz constant."""
+    return dp.DPPenaltyMH(epsilon=epsilon, delta=DELTA, chains=1, lipschitz=1.0, model=model)
+
+
+def compared(step, seed, model, reference, **call):
+    """Error and standard deviation ratios of one run, and what it took."""
+    mean, sd = reference
     started = time.perf_counter()
-    try:
-        idata = dp.sample(step, draws=draws, tune=0, random_seed=seed, model=model, **QUIET)
-    except dp.TooFewRecordsError as error:
-        return {"refused": str(error)}
+    idata = dp.sample(step, random_seed=seed, model=model, **QUIET, **call)
     seconds = time.perf_counter() - started
     x = draws_of(idata)
-    found = {"seconds": seconds, "accepted": float(idata.sample_stats.accepted.mean())}
-    if reference:
-        found |= {"error": np.sqrt(np.mean(((x.mean(axis=0) - mean) / sd) ** 2)), "ratio": x.std(axis=0) / sd}
-    if truth is not None:
-        low, high = np.quantile(x, [0.05, 0.95], axis=0)
-        found["covered"] = (low <= truth) & (truth <= high)
-    return found
+    error, ratio = np.sqrt(np.mean(((x.mean(axis=0) - mean) / sd) ** 2)), x.std(axis=0) / sd
+    return error, ratio, float(idata.sample_stats.accepted.mean()), seconds
 
 
 def table(name, args):
-    """Errors and ratios over data sets."""
-    kept, refused = [], 0
+    """Errors and ratios over data sets, of whole chains."""
+    warnings.simplefilter("ignore")
+    kinds = ["control variates", "plain"][: 1 + args.plain]
+    found = {(kind, epsilon): [] for kind in kinds for epsilon in args.epsilon}
     for seed in range(args.data):
-        found = one(name, seed, args.n, args.epsilon[0], args.draws, args.sampler)
-        if "refused" in found:
-            refused += 1
-            print(seed, found["refused"], flush=True)
+        with pm.Model() as model:
+            MODELS[name](seed, args.n)
+        settings = {"delta": DELTA, "chains": 1, "control_variates": True, "model": model}
+        if name == "groups":
+            exact = dp.DPPenaltyMH(epsilon=np.inf, **settings)
+            kept = draws_of(dp.sample(exact, draws=1000, tune=0, random_seed=seed, model=model, **QUIET))
+            reference = kept.mean(axis=0), kept.std(axis=0)
+        else:
+            reference = laplace(RecordModel(model))
+        for kind, epsilon in found:
+            if kind == "plain":
+                step, tune = plain_step(model, epsilon), {}
+            else:
+                step, tune = getattr(dp, args.sampler)(epsilon=epsilon, **settings), {"tune": 0}
+            try:
+                one = compared(step, seed, model, reference, draws=args.draws, **tune)
+            except dp.TooFewRecordsError as error:
+                print(seed, epsilon, error, flush=True)
+                continue
+            found[kind, epsilon].append(one)
+            error, ratio, accepted, seconds = one
+            print(f"{seed} {kind}, epsilon {epsilon:g}: error {error:.3f} sd ratio {ratio.min():.2f}-"
+                  f"{ratio.max():.2f} accepted {accepted:.2f} {seconds:.0f} s", flush=True)  # fmt: skip
+    for (kind, epsilon), kept in found.items():
+        if not kept:
             continue
-        kept.append(found)
-        ratio = found["ratio"]
-        print(f"{seed} error {found['error']:.3f} sd ratio {ratio.min():.2f}-{ratio.max():.2f} "
-              f"accepted {found['accepted']:.2f} {found['seconds']:.0f} s", flush=True)  # fmt: skip
-    if kept:
-        error, ratios = [f["error"] for f in kept], np.array([f["ratio"] for f in kept])
+        errors, ratios = [one[0] for one in kept], np.array([one[1] for one in kept])
         medians = np.median(ratios, axis=0)
         print(
-            f"{name} {args.sampler} n = {args.n:,}, epsilon = {args.epsilon[0]:g}, {args.draws} draws: "
-            f"median error {np.median(error):.3f} (largest {max(error):.3f}) over {len(kept)} data sets, "
-            f"{refused} refused; sd ratios: medians by parameter {medians.min():.3f}-{medians.max():.3f}, "
-            f"all {ratios.min():.2f}-{ratios.max():.2f}"
+            f"{name} {args.sampler} {kind}, n = {args.n:,}, epsilon = {epsilon:g}, {args.draws} draws: "
+            f"median error {np.median(errors):.3f} (largest {max(errors):.3f}) over {len(kept)} data sets, "
+            f"{args.data - len(kept)} refused; sd ratios: medians by parameter {medians.min():.3f}-"
+            f"{medians.max():.3f}, all {ratios.min():.2f}-{ratios.max():.2f}"
         )
 
 
@@ -317,23 +320,24 @@ def speed(args):
     warnings.simplefilter("ignore")
     with pm.Model() as model:
         logistic(0, args.n)
-        fast = _fast(model, args)
-        plain = dp.DPPenaltyMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, lipschitz=1.0)
-    for name, step, few, many in (("fast", fast, 100, 2100), ("plain", plain, 5, 25)):
-        seconds = []
-        for iterations in (few, many):
-            again = step if iterations == few else _again(model, name, args)
-            started = time.perf_counter()
-            dp.sample(again, draws=iterations, tune=0, random_seed=0, model=model, **QUIET)
-            seconds.append(time.perf_counter() - started)
-        rate = (many - few) / (seconds[1] - seconds[0])
-        print(f"{name}: {rate:.1f} iterations/s; {seconds[0]:.0f} s with the first {few}", flush=True)
-
-
-def _again(model, name, args):
-    if name == "fast":
-        return _fast(model, args)
-    return dp.DPPenaltyMH(epsilon=args.epsilon[0], delta=DELTA, chains=1, lipschitz=1.0, model=model)
+    rates = []
+    for name, step, draws in (
+        ("DPFastMH on residuals", _fast(model, args), 5000),
+        ("plain DPPenaltyMH", plain_step(model, args.epsilon[0]), 60),
+    ):
+        times = [time.perf_counter()]
+        with model:
+            pm.sample(
+                draws=draws, tune=0, step=step, chains=1, random_seed=0, **QUIET,
+                callback=lambda trace, draw, times=times: times.append(time.perf_counter()),
+            )  # fmt: skip
+        each = np.diff(times)[draws // 10 :]
+        rates.append(1 / np.median(each))
+        print(
+            f"{name}: {rates[-1]:.1f} iterations/s (median; mean {1 / np.mean(each):.1f}); the first "
+            f"{times[1] - times[0]:.0f} s after the call"
+        )
+    print(f"ratio {rates[0] / rates[1]:.0f}")
 
 
 def _fast(model, args):
@@ -358,6 +362,7 @@ def main():
     )
     parser.add_argument("--noise-std", type=float, default=1.0, help="banana, gaussian")
     parser.add_argument("--sampler", default="DPPenaltyMH")
+    parser.add_argument("--plain", action="store_true", help="the plain penalty chain beside it")
     args = parser.parse_args()
     if args.n is None:
         args.n = {"speed": 1_000_000, "coverage": 20_000}.get(args.what, 100_000)

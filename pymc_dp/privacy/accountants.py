@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dp_accounting import dp_event
-from scipy.optimize import brentq
 
 from pymc_dp.privacy import gaussian, loss_distribution, rdp
 from pymc_dp.privacy.events import (
@@ -22,6 +21,7 @@ from pymc_dp.privacy.events import (
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
 )
+from pymc_dp.privacy.poisson_barker import largest_probit_shift, probit_range
 from pymc_dp.privacy.poisson_mixture import largest_multiplicity
 
 _GAUSSIANS = (dp_event.GaussianDpEvent, PenaltyDecisionDpEvent, FixedScalePenaltyDecisionDpEvent)
@@ -291,64 +291,31 @@ def advanced_composition(events: EventSet) -> TradeOff:
     return _Advanced(noise, pure)
 
 
-# Shares of delta, and of epsilon, that events other than Gaussians are given beside Gaussians.
-_SHARES = (0.5, 0.2, 0.05, 0.01, 0.001)
+def gaussian_dp(events: EventSet) -> GaussianTradeOff:
+    """Gaussian releases, and decisions of bounded range as Gaussians (docs/accounting).
 
-
-@dataclass(frozen=True)
-class _Apart:
-    gaussians: TradeOff
-    others: TradeOff
-
-    def epsilon(self, delta: float) -> float:
-        return min(
-            (self.gaussians.epsilon((1 - share) * delta) + self.others.epsilon(share * delta)) * _UP
-            for share in _SHARES
-        )
-
-    def delta(self, epsilon: float) -> float:
-        """The inverse of `epsilon`, from above."""
-
-        def excess(log_delta: float) -> float:
-            return self.epsilon(math.exp(log_delta)) - epsilon
-
-        # The Gaussians alone cost that much; a delta below the smallest float is not looked for.
-        low = math.log(max(self.gaussians.delta(epsilon), 1e-300))
-        if not low < 0 or excess(low) <= 0:
-            return math.exp(min(low, 0.0))
-        high = max(0.999 * low, low + 0.01)
-        while high < 0 and excess(high) > 0:
-            low, high = high, high + 2 * (high - low)
-        if high >= 0:
-            high = -1e-9
-            if excess(high) > 0:
-                return 1.0
-        root = brentq(lambda x: max(min(excess(x), 1e9), -1e9), low, high, xtol=1e-9)
-        while excess(root) > 0:
-            root += 1e-8
-        return math.exp(root)
-
-
-def gaussians_apart(events: EventSet) -> TradeOff:
-    """Gaussians exactly, all else by Renyi; epsilons and deltas of the two add up (docs/accounting).
-
-    For many Gaussian releases and events that cost next to nothing beside them: one Renyi curve for all loses
-    several per cent on the Gaussians.
+    For many Gaussian releases and decisions that cost next to nothing beside them: one Renyi curve for all
+    loses several per cent on the Gaussians.
     """
-    parts: dict[bool, list[dp_event.DpEvent]] = {True: [], False: []}
+    substitute = events.neighboring_relation == "substitute"
+    gaussians, squared = [], 0.0
     for event, count in events.counts.items():
-        parts[isinstance(event, _GAUSSIANS)].append(dp_event.SelfComposedDpEvent(event, count))
-    if not (parts[True] and parts[False]):
-        raise NotApplicableError("not both Gaussians and something else")
-    gaussians, others = (EventSet(parts[kind], events.neighboring_relation) for kind in (True, False))
-    rest = decision if any(isinstance(event, _DECISIONS) for event in others.counts) else renyi
-    return _Apart(exact_gaussian(gaussians), rest(others))
+        if isinstance(event, BoundedRangeDecisionDpEvent):
+            squared += count * probit_range(event.eta) ** 2
+        elif isinstance(event, PoissonBarkerDecisionDpEvent):
+            squared += count * largest_probit_shift(event.rate, event.clip_bound, substitute) ** 2
+        else:
+            gaussians.append(dp_event.SelfComposedDpEvent(event, count))
+    if squared == 0:
+        raise NotApplicableError("no decision of bounded range")
+    squared += exact_gaussian(EventSet(gaussians, events.neighboring_relation)).mu ** 2
+    return GaussianTradeOff(math.sqrt(squared) * _UP)
 
 
 #: Name -> accountant, cheap ones first.
 ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff]] = {
     "exact Gaussian": exact_gaussian,
-    "Gaussians apart": gaussians_apart,
+    "GDP": gaussian_dp,
     "decision": decision,
     "PLD": privacy_loss_distribution,
     "RDP": renyi,

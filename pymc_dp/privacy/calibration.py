@@ -198,7 +198,7 @@ def iterations_allowed(
     delta: float,
     *,
     neighboring_relation: str | None = None,
-    once: Sequence[dp_event.DpEvent] = (),
+    once: Sequence[dp_event.DpEvent | EventSet] = (),
 ) -> int:
     """Largest number of iterations within a budget.
 
@@ -210,7 +210,7 @@ def iterations_allowed(
         Budget.
     neighboring_relation : {"substitute", "add_remove"}, optional
         As in `pymc_dp.privacy.compose`.
-    once : sequence of DpEvent
+    once : sequence of DpEvent or EventSet
         What happens once, whatever the number of iterations.
 
     Returns

@@ -8,7 +8,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit, ndtri_exp
 
 from pymc_dp.privacy.decisions import convex_excess
 
@@ -19,6 +19,7 @@ _ROUNDING = 1e-8
 _CELLS, _PARTS = 64, 8
 _LARGEST_EXPONENT = 600.0
 _MAX_CELLS = 100_000
+_PROBIT_REACH, _PROBIT_CELLS = 100.0, 20_001
 
 
 def largest_range(rate: float, clip_bound: float, substitute: bool) -> float:
@@ -41,6 +42,56 @@ def largest_range(rate: float, clip_bound: float, substitute: bool) -> float:
     one = np.ones(1)
     up = float(_up(one, rate, clip_bound)[0]) if substitute else 0.0
     return (float(_down(one, rate, clip_bound)[0]) + up) * (1 + _ROUNDING)
+
+
+def probit_range(eta: float) -> float:
+    """Most that two acceptance probabilities differ in probits, when they differ by `eta` in log-odds.
+
+    Parameters
+    ----------
+    eta : float
+        >= 0.
+
+    Returns
+    -------
+    float
+        The decision is mu-Gaussian-DP with this mu, that of log-odds of plus and minus ``eta / 2``; at most
+        ``eta sqrt(2 pi) / 4``. docs/accounting, Proposition 1.
+    """
+    return float(_probit(np.array(0.5 * eta)) * 2) * (1 + _ROUNDING)
+
+
+@lru_cache(maxsize=10_000)
+def largest_probit_shift(rate: float, clip_bound: float, substitute: bool) -> float:
+    """Most that one record moves the probit of the decision, whatever its log-odds.
+
+    Parameters
+    ----------
+    rate, clip_bound, substitute
+        As in `largest_range`.
+
+    Returns
+    -------
+    float
+        Upper bound. Cells of log-odds as in `poisson_barker_rdp`, with the largest shifts of each cell.
+    """
+    edges = np.concatenate([[-np.inf], np.linspace(-_PROBIT_REACH, _PROBIT_REACH, _PROBIT_CELLS), [np.inf]])
+    left, right = edges[:-1], edges[1:]
+    rise, fall = _up(expit(left), rate, clip_bound), _down(expit(right), rate, clip_bound)
+
+    def largest(up: np.ndarray, down: np.ndarray) -> float:
+        y = np.clip(0.5 * (down - up), left, right)  # nearest to where the two ends are symmetric
+        y = np.where(np.isinf(y), np.sign(y) * _PROBIT_REACH, y)
+        return float(np.max(_probit(y + up) - _probit(y - down)))
+
+    none = np.zeros_like(rise)
+    shifts = [(rise, fall)] if substitute else [(rise, none), (none, fall)]
+    return max(largest(*one) for one in shifts) * (1 + _ROUNDING)
+
+
+def _probit(log_odds: np.ndarray) -> np.ndarray:
+    """Standard normal quantile of ``expit(log_odds)``."""
+    return -np.sign(log_odds) * ndtri_exp(log_expit(-np.abs(log_odds)))
 
 
 @lru_cache(maxsize=200_000)

@@ -281,7 +281,10 @@ def fixed(
     if budget.fits(plan):
         return plan
     allowed = calibration.iterations_allowed(
-        EventSet(event, call.neighboring_relation), call.epsilon, call.delta
+        EventSet(event, call.neighboring_relation),
+        call.epsilon,
+        call.delta,
+        once=[budget.once, budget.chain.repeated(call.chains)],
     )
     cost = compose(plan.events).epsilon(call.delta)
     raise BudgetError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_dp import tuna
 from pymc_dp.acceptance import barker, penalty
+from pymc_dp.errors import BudgetError
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.multisets import Multisets
@@ -17,6 +18,8 @@ from pymc_dp.records.sums import GRID
 
 # Expected draws of a batch: residuals are so small that nothing more is needed.
 _BATCH = 100.0
+# In draws of a record: a smaller clip bound is not tried.
+_LEAST_BOUND = 1e-3
 
 
 class Decision(NamedTuple):
@@ -141,20 +144,26 @@ class FastBarkerOnResiduals:
 
     def __init__(self, tempering: float, n: int):
         self.tempering, self.n = tempering, n
-        # x = n B / lambda = 1.
-        inclusion = min(_BATCH / n, 0.5)
-        self.batches = Multisets(inclusion, 0.5 * inclusion)
+        self.inclusion = min(_BATCH / n, 0.5)
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
-        """Price of batches of 100 draws, and bounds of half a draw a record."""
-        return pricing.fixed(
-            call,
-            self.batches.barker_event(),
-            "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain.",
-            once=once,
-            clip_bound=self.batches.clip_bound / self.tempering,
-            batch_size=self.n * self.batches.inclusion,
-        )
+        """Price of batches of 100 draws, and the largest clip bound that fits, up to half a draw a record."""
+        # Residuals are far smaller than that where there are many records: halving it clips nothing.
+        bound = 0.5 * self.inclusion
+        while True:
+            try:
+                return pricing.fixed(
+                    call,
+                    Multisets(self.inclusion, bound).barker_event(),
+                    "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain.",
+                    once=once,
+                    clip_bound=bound / self.tempering,
+                    batch_size=self.n * self.inclusion,
+                )
+            except BudgetError:
+                bound /= 2
+                if bound < _LEAST_BOUND * self.inclusion:
+                    raise
 
     def decide(
         self,
@@ -166,10 +175,11 @@ class FastBarkerOnResiduals:
         random: PrivacyRandom,
     ) -> Decision:
         """Two evaluations of a new batch."""
-        drawn = self.batches.draw(random, self.n)
+        batches = Multisets(self.inclusion, self.tempering * plan.parameters["clip_bound"])
+        drawn = batches.draw(random, self.n)
         ratios = self.tempering * target.ratios(theta, new, drawn)
         uniforms = random.uniform(drawn.size)
-        log_ratio = tuna.log_ratio(ratios, self.batches.clip_bound, self.batches, uniforms)
+        log_ratio = tuna.log_ratio(ratios, batches.clip_bound, batches, uniforms)
         accepted = barker(log_ratio, random.exponential(), random.exponential())
         return Decision(accepted, None, 0.0, 0.0, plan.parameters["batch_size"])
 
