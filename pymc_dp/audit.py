@@ -6,6 +6,7 @@ what the step claims. A violation refutes the claim; no result, however low, pro
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.steps.base import DPStep
 from pymc_dp.tester import AuditResult, Claim, TradeOffTester
 
-#: What is released in many runs: "point", shape (runs, iterations, d), and each stat, (runs, iterations).
+#: What is released in many runs: "point", shape (runs, iterations, d), and each stat, (runs, iterations);
+#: with control variates "surrogate", shape (runs, 1, numbers).
 Released = Mapping[str, np.ndarray]
 
 
@@ -117,12 +119,15 @@ def released(
     -------
     dict of str to ndarray
         "point", shape (runs, tune + draws, d), and each stat, shape (runs, tune + draws): a number, or a
-        checksum of what is not one.
+        checksum of what is not one. With control variates also "surrogate", shape (runs, 1, numbers): the
+        arrays and numbers of `Surrogate`, one after another.
 
     Raises
     ------
     ValueError
         `runs` is below 4, or the step is for several chains or has a ledger.
+    TooFewRecordsError
+        A surrogate was refused in one of the runs; take more records.
     """
     if runs < 4:
         raise ValueError(f"runs must be at least 4, got {runs!r}.")
@@ -130,10 +135,13 @@ def released(
         raise ValueError("an audit runs one chain at a time, without a ledger: make the step with chains=1.")
     point = step.model.initial_point(0) if start is None else start
     plan, call, rng, tuning = step.cost(draws, tune), step._call, step.rng, step.tune
+    debug_seed, has_surrogate = step.debug_seed, hasattr(step, "surrogate")
     found: dict[str, list] = {}
     try:
         for run in range(runs):
-            step._call = _Repeated(plan, run)
+            step._call = _Repeated(plan, 0 if has_surrogate else run)
+            if has_surrogate and debug_seed is not None:
+                step.debug_seed = debug_seed + run  # a surrogate's stream has not the chain's number
             step.rng = np.random.default_rng(seed)
             step.cost = lambda *_: plan  # type: ignore[method-assign]  # computed once
             step.setup_chain(step.rng, tune, draws)
@@ -144,11 +152,13 @@ def released(
                 found.setdefault("point", []).append(step.records.ravel(current))
                 for name, value in stats.items():
                     found.setdefault(name, []).append(_number(value))
+            if has_surrogate:
+                found.setdefault("surrogate", []).append(_numbers(step.surrogate))
     finally:
-        del step.cost
-        step._call, step.rng, step.tune = call, rng, tuning
+        step.__dict__.pop("cost", None)
+        step._call, step.rng, step.tune, step.debug_seed = call, rng, tuning, debug_seed
         step._forget_chain()
-    return {name: np.reshape(v, (runs, tune + draws, *np.shape(v[0]))) for name, v in found.items()}
+    return {name: np.reshape(v, (runs, -1, *np.shape(v[0]))) for name, v in found.items()}
 
 
 class _Repeated(CallBudget):
@@ -175,6 +185,11 @@ def _number(value: Any) -> float:
     if array.ndim == 0 and array.dtype.kind in "biuf":
         return float(array)
     return float(zlib.crc32(array.tobytes() if array.dtype.kind in "biuf" else repr(value).encode()))
+
+
+def _numbers(surrogate: Any) -> np.ndarray:
+    values = [getattr(surrogate, field.name) for field in fields(surrogate)]
+    return np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values])
 
 
 def _features(found: Released, score: Callable[[Released], np.ndarray] | None) -> np.ndarray:

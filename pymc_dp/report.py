@@ -115,7 +115,7 @@ class PrivacyReport:
         if facts["is_private"]:
             accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
             noisy = plan.release == "decisions" and plan.noise_multiplier > 0
-            behind = ", of the noisy ratios behind the decisions" if noisy else ""
+            behind = ", decisions counted as the noisy ratios behind them" if noisy else ""
             curve = "; ".join(f"{round_up(plan.epsilon_at(d))} at {d:g}" for d in self._deltas())
             for name, value in (("mu (Gaussian DP)", plan.mu), ("rho (zCDP)", plan.rho)):
                 if not np.isnan(value):

@@ -64,6 +64,7 @@ class DPStep(BlockedStep):
     approximation = ""
     # Which test of `pymc_dp.steps.surrogate` this step makes with control variates; empty for none.
     test_on_residuals = ""
+    label = ""  # what a report calls the step; the class if empty
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
     moves: Moves
@@ -97,7 +98,9 @@ class DPStep(BlockedStep):
             if "test" in kwargs:
                 raise ValueError("test= has no meaning with control_variates=: each step has its own.")
             kwargs |= {"control_variates": control_variates, "test": cls.test_on_residuals}
-            return SurrogateStep(*args, **kwargs)
+            step = SurrogateStep(*args, **kwargs)
+            step.label = f"{cls.__name__} with control variates"
+            return step
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(
@@ -232,7 +235,7 @@ class DPStep(BlockedStep):
         records = self.records
         return {
             "plan": self.plan.to_dict(),
-            "step": type(self).__name__,
+            "step": self.label or type(self).__name__,
             "mechanism": self.mechanism,
             "approximation": self.approximation,
             "is_private": self.is_private,

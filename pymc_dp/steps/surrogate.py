@@ -100,13 +100,12 @@ class SurrogateStep(DPStep):
         self.test = tests[test]
         self.clip_fraction = self.clip_fraction and self.test.on_all
         self.mechanism = (
-            "Gaussian noise on sums of gradients, their products, Hessians, histograms of norms, once; then "
-            f"{test} test of the residual log-likelihood ratios"
+            "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
+            f"the surrogate); then {test} test of what that leaves of the ratio"
         )
+        self.approximation = "posterior with the noise of the released gradient and Hessian in it"
         if settings.noise_aware:
-            self.approximation = "exact posterior given the noisy surrogate, widened for its noise"
-        else:
-            self.approximation = "exact posterior tilted by the noise of the surrogate"
+            self.approximation += ", widened for that of the gradient"
         self.target = Residuals(self.records)
         self.surrogate: Surrogate | None = None
         self._expanded = False
@@ -173,7 +172,7 @@ class SurrogateStep(DPStep):
 
     def _clip_name(self) -> str:
         bound = self.plan.parameters["clip_bound"]
-        return f"gradients, Hessians: found privately; residual ratios: {bound:.3g} nats"
+        return f"{bound:.3g} nats, less the surrogate's part; gradients, Hessians at bounds found privately"
 
 
 def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
