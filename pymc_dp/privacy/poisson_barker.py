@@ -81,7 +81,6 @@ def largest_probit_shift(rate: float, clip_bound: float, substitute: bool) -> fl
 
     def largest(up: np.ndarray, down: np.ndarray) -> float:
         y = np.clip(0.5 * (down - up), left, right)  # nearest to where the two ends are symmetric
-        y = np.where(np.isinf(y), np.sign(y) * _PROBIT_REACH, y)
         return float(np.max(_probit(y + up) - _probit(y - down)))
 
     none = np.zeros_like(rise)
