@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -26,7 +27,11 @@ from scipy.special import expit, log_ndtr, ndtr
 import pymc_dp as dp
 from pymc_dp import barker_correction, batch_ratio, tuna
 from pymc_dp.acceptance import barker
+from pymc_dp.audit import _numbers as surrogate_numbers
 from pymc_dp.audit import audit, released
+from pymc_dp.control_variates import releases
+from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.releases import Releases
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.composition import compose
 from pymc_dp.privacy.events import PenaltyDecisionDpEvent
@@ -37,7 +42,9 @@ from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import barker_ratios, base, fast_mh
+from pymc_dp.steps import surrogate as surrogate_step
 from pymc_dp.steps.statistics_ratio import OnStatistics
+from pymc_dp.steps.surrogate import SurrogateStep
 from pymc_dp.steps.walk import RandomWalk
 from pymc_dp.tester import Approximate, TradeOffTester
 
@@ -645,6 +652,122 @@ def stochastic_gradients():
     return Case("DPSGHMC", make, neighbors(8), faults, score=score(), draws=4, runs=1600)
 
 
+# Where the numbers of a released surrogate are (`audit.released`), with one parameter.
+POINT, METRIC, GRADIENT_BOUND, GRADIENT, GRADIENT_NOISE = 0, 1, 3, 5, 6
+
+
+class Again:
+    """More surrogates of the same data, each with noise of its own."""
+
+    def __init__(self, times, evidence):
+        self.times, self.evidence, self.found = times, evidence, 0.0
+
+    def find(self, call):
+        """All of them; what the others say is the sum of their evidence."""
+
+        def apply(finder, start):
+            made = [call(finder, start)]
+            for _ in range(self.times - 1):
+                old = finder.releases
+                finder.releases = Releases(old.records, finder.settings, old.mu_squared, old.random)
+                made.append(call(finder, start))
+            self.found = sum(self.evidence(surrogate_numbers(other)) for other in made[1:])
+            return made[0]
+
+        return apply
+
+    def stat(self, iterate):
+        """Put it into the stats."""
+
+        def apply(step, theta):
+            accepted, stats = iterate(step, theta)
+            return accepted, stats | {"others": self.found}
+
+        return apply
+
+
+def half_of_gradient(gradient):
+    """Half of the noise, which the surrogate does not know."""
+
+    def apply(releases, *args):
+        noisy = releases._noisy
+        releases._noisy = lambda total, std: noisy(total, 0.5 * std)
+        try:
+            return gradient(releases, *args)
+        finally:
+            del releases._noisy
+
+    return apply
+
+
+def half_sensitivity(noise):
+    return lambda releases, kind, sensitivity: noise(
+        releases, kind, 0.5 * sensitivity if kind == "gradient" else sensitivity
+    )
+
+
+def on_surrogate():
+    n, far = 401, 100.0
+    others = np.repeat([-1.0, 1.0], n // 2)
+    # Few and cheap rounds: most of the budget is the last gradient's, the part that tells most.
+    shares = dp.ControlVariates(
+        early=(1.0,),
+        early_gradient=0.02,
+        early_fisher=0.02,
+        early_hessian=0.02,
+        polish=(0.5,),
+        recentre=False,
+    )
+
+    def make(values, tilt, **kwargs):
+        with pm.Model() as built:
+            pm.Normal("y", pm.Normal("theta", 0, 1), 1, observed=values)
+        return dp.DPPenaltyMH(**{**COMMON, "control_variates": shares, "model": built, **kwargs})
+
+    def evidence(numbers):
+        """What the gradient at the centre says beyond the known records."""
+        point, size = numbers[..., POINT], numbers[..., GRADIENT_BOUND] / numbers[..., METRIC]
+        return (numbers[..., GRADIENT] + (n - 1) * point) * size / numbers[..., GRADIENT_NOISE]
+
+    def of_surrogate(found):
+        return evidence(found["surrogate"][:, 0])
+
+    def drift(found):
+        """Moves to the right that were accepted, less those to the left."""
+        return found["point"][:, -1, 0] - found["point"][:, 0, 0]
+
+    again = Again(4, evidence)
+    own = Patch(surrogate_step, "PrivacyRandom", new=HalfNoise)
+    known = chain_faults(SurrogateStep)[0]
+    faults = [
+        replace(HALF_NOISE, patches=(*HALF_NOISE.patches, own)),
+        Fault("gradient's noise halved", (Patch(Releases, "gradient", half_of_gradient),)),
+        Fault("gradient's sensitivity C for 2C", (Patch(Releases, "_noise", half_sensitivity),)),
+        Fault(
+            "gradients clipped 4 times too wide",
+            (Patch(releases, "factors", lambda old: lambda vectors, bound: old(vectors, 4 * bound)),),
+            runs=500,
+        ),
+        replace(UNCLIPPED, name="residuals not clipped", draws=8, runs=500, case={"score": drift}),
+        replace(
+            leak(SurrogateStep, FullBatch, "__call__", lambda x: x.total), runs=400, case={"score": drift}
+        ),
+        Fault(
+            "surrogate released 4 times, priced once",
+            (Patch(Finder, "__call__", again.find), Patch(SurrogateStep, "_iterate", again.stat)),
+            runs=500,
+            case={"score": lambda found: of_surrogate(found) + found["others"][:, 0]},
+        ),
+        replace(
+            known,
+            patches=(*known.patches, Patch(surrogate_step, "PrivacyRandom", new=KnownSeed)),
+            draws=1,
+        ),
+    ]
+    data = [np.r_[sign * far, others] for sign in (1.0, -1.0)]
+    return Case("DPPenaltyMH, control variates", make, data, faults, score=of_surrogate, chain=1, runs=800)
+
+
 CASES = [
     penalty_on_all,
     penalty_on_statistics,
@@ -656,6 +779,7 @@ CASES = [
     fast_penalty,
     hamiltonian,
     stochastic_gradients,
+    on_surrogate,
 ]
 
 
@@ -671,6 +795,8 @@ def check(case, fault):
     draws = fault.draws or case.draws
     with ExitStack() as stack:
         stack.enter_context(Patch(RandomWalk, "unit_length", new=np.sqrt(2.0)))  # else measured at each start
+        stack.enter_context(Patch(gaussian, "mu", lambda mu: cache(mu)))  # the same in each run
+        stack.enter_context(Patch(surrogate_step, "_WARM_UP", new=3))  # costs time, and tells nothing
         for each in fault.patches:
             stack.enter_context(each)
         probe = case.make(case.data[0], 0.0, **fault.arguments)
@@ -757,6 +883,7 @@ def main(words):
                 continue
             draws, claimed, found = check(case, fault)
             verdict = "**caught**" if found.violated else "not refuted"
+            print(f"{time.perf_counter() - start:.0f} s: {case.name}, {fault.name}", file=sys.stderr)
             numbers = [found.epsilon_lower, found.probability, found.other_probability, found.allowed]
             values = " | ".join(f"{value:.3g}" for value in numbers)
             print(

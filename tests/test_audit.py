@@ -174,6 +174,29 @@ def test_the_step_is_left_as_it_was():
         step.setup_chain(np.random.default_rng(0), 0, 2)
 
 
+def surrogate_step(first):
+    with pm.Model():
+        y = np.r_[first, np.repeat([-1.0, 1.0], 300)]
+        pm.Normal("y", pm.Normal("theta", 0, 1), 1, observed=y)
+        settings = dp.ControlVariates(early=(1.0,), early_fisher=0.02, polish=(0.5,), recentre=False)
+        return dp.DPPenaltyMH(epsilon=6.0, delta=1e-5, control_variates=settings, chains=1, debug_seed=3)
+
+
+@pytest.mark.slow
+def test_each_run_has_a_surrogate_of_its_own():
+    """It is made once a call, by a stream that knows the call's seed and not the chain."""
+    step = surrogate_step(100.0)
+    found = released(step, 2, runs=5)
+    assert step.debug_seed == 3
+    assert found["surrogate"].shape == (5, 1, 11)
+    point, gradient = found["surrogate"][:, 0, [0, 5]].T
+    assert len(set(point)) == len(set(gradient)) == 5
+    np.testing.assert_array_equal(found["surrogate"], released(step, 2, runs=5)["surrogate"])
+    # The attacker sees the record's sign in it: the same noise, and a gradient clipped at 1.2 or so.
+    other = released(surrogate_step(-100.0), 2, runs=5)["surrogate"][:, 0, [0, 5]].T
+    np.testing.assert_allclose(gradient + 600 * point - other[1] - 600 * other[0], 2.4, atol=0.4)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
