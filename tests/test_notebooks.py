@@ -38,6 +38,7 @@ def conclusions(notebook):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs_and_its_conclusions_hold(name, monkeypatch):
     monkeypatch.setenv("PYMC_DP_SMALL", "1")
+    monkeypatch.delenv("PYTENSOR_FLAGS", raising=False)  # compiled code, as for a reader
     notebook = nbformat.read(FOLDER / name, as_version=4)
     stored = conclusions(notebook)
     assert stored and set(stored) == {"True"}, "with the settings of the page"
