@@ -30,7 +30,7 @@ from scipy.special import expit
 from truncated_mixture import NOT_PRIVATE, PUBLISHED, chain, records_as_published, samplers
 
 TRAIN, TEST, COMPONENTS, BATCH = 12_214, 2_037, 50, 1200
-EPSILONS, K_FACTORS = (0.01, 0.05, 0.2), (0.25, 0.5, 1.0, 2.0)
+EPSILONS, K_FACTORS = (0.01, 0.05, 0.2), (0.5, 1.0, 2.0)
 
 
 def flights() -> tuple[np.ndarray, np.ndarray]:

@@ -77,7 +77,9 @@ def proposal(kind: str, d: int, tempering: float) -> Any:
 
 
 @cache
-def public_step(kind: str, d: int, tempering: float, noise_multiplier: float, batch_size: int = N) -> float:
+def public_step(
+    kind: str, d: int, tempering: float, noise_multiplier: float, batch_size: int | None = None
+) -> float:
     """Step size of the longest expected jump, for a penalty test with this noise; Barker's test without any.
 
     Found on the posterior as it would be at theta = 0: public, like `public_clip`.
@@ -89,7 +91,7 @@ def public_step(kind: str, d: int, tempering: float, noise_multiplier: float, ba
 
     def noise(step: float) -> float:
         clip = step * public_clip(d, tempering, kind)
-        if batch_size == N:
+        if batch_size is None:
             return 2 * noise_multiplier * clip * tempering
         batch = N * tempering * clip / 1.645 / np.sqrt(batch_size)  # its own error, if ratios are normal
         added = noise_multiplier * clip * batch_ratio.sensitivity(clip, batch_size, N, tempering)
@@ -108,7 +110,7 @@ def public_step(kind: str, d: int, tempering: float, noise_multiplier: float, ba
     return float(max(rates, key=lambda step: step**2 * rates[step]))
 
 
-def penalty(kind: str, d: int, tempering: float, epsilon: float, batch_size: int = N) -> Any:
+def penalty(kind: str, d: int, tempering: float, epsilon: float, batch_size: int | None = None) -> Any:
     """Constant clip, in proportion to the step."""
     clip = public_clip(d, tempering, kind)
 
@@ -122,11 +124,11 @@ def penalty(kind: str, d: int, tempering: float, epsilon: float, batch_size: int
             adapt_step_size=False,
             tempering=tempering,
             chains=1,
-            batch_size=None if batch_size == N else batch_size,
+            batch_size=batch_size,
         )
 
     nm = dp.calibrate(epsilon, DELTA, draws=2 * HALF, tune=0, chains=1).noise_multiplier
-    if batch_size != N:
+    if batch_size is not None:
         nm = with_step(1.0).cost(draws=2 * HALF, tune=0).noise_multiplier
     return with_step(public_step(kind, d, tempering, nm, batch_size))
 
@@ -233,7 +235,7 @@ def clipped_hmc(d: int, factor: float) -> Any:
     """Trajectories of two posterior standard deviations without noise; gradients are not clipped."""
     scale = public_scale(d, 1.0)
     clip = factor * public_clip(d, 1.0, "all") / np.sqrt(np.mean(scale**2))
-    given = {"mass": 1 / scale**2, "n_leapfrog": 8, "step_size": 0.25, "chains": 1}
+    given = {"mass": 1 / scale**2, "n_leapfrog": 4, "step_size": 0.45, "chains": 1}
     given |= {"adapt_step_size": False, "adapt_mass": False}
     return dp.DPHMC(epsilon=np.inf, delta=DELTA, gradient_clip=1e3, ratio_clip=clip, **given)
 

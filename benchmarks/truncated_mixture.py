@@ -180,7 +180,7 @@ def figure_1(rows: pd.DataFrame, epsilon: float = 0.05) -> Any:
                 axis.axhline(mine.iloc[0], ls=":", **style)
             else:
                 axis.plot(mine.index, mine, "o-", ms=4, **style)
-        axis.set(xscale="log", yscale="log", xlabel=label)
+        axis.set(xscale="linear" if x == "iterations" else "log", yscale="log", xlabel=label)
         axis.set_ylabel("symmetric KL" if y == "kl" else "records of an iteration")
         if y == "kl":
             axis.axhline(rows.loc[rows["sampler"] == "exact", "kl"].iloc[0], color="k", ls="--", lw=0.8)
@@ -200,7 +200,7 @@ def figure_2(cells: pd.DataFrame, epsilon: float = 0.05) -> Any:
     for axis, name in zip(axes.flat, shown, strict=False):
         density = cells[name].to_numpy().reshape(CELLS, CELLS).T
         axis.imshow(density, origin="lower", extent=(-3, 3, -3, 3), cmap="viridis")
-        axis.set_title(name.removesuffix(f", {epsilon:g}"), fontsize=10)
+        axis.set_title(name.rpartition(", ")[0] or name, fontsize=10)
     for axis in list(axes.flat)[len(shown) :]:
         axis.set_axis_off()
     figure.supxlabel("θ₁")
