@@ -35,7 +35,7 @@ import pymc_dp as dp
 from pymc_dp.privacy import gaussian
 
 DELTA = 1e-6
-CELLS = [(n, d) for d in (2, 10) for n in (10_000, 100_000)]
+CELLS = [(n, d) for n in (10_000, 100_000) for d in (2, 10)]
 EPSILONS = (1.0, 4.0)
 
 
@@ -85,12 +85,12 @@ def samplers(problem: Problem) -> dict[str, tuple]:
     step = {"step_size": 0.2 * float(np.mean(problem.sd)), "decay": 0.0}
     stochastic = walk | step | {"sampling_probability": 1000 / problem.n}
     surrogate = {"control_variates": True}
-    kept = 2000 if problem.d == 2 else 1000  # where few draws are to be had, more iterations buy nothing
+    kept = 2000 if problem.d == 2 else 700  # where few draws are to be had, more iterations buy nothing
     return {
         "DPPenaltyMH": (dp.DPPenaltyMH, walk, 300, kept),
         "DPBarker": (dp.DPBarker, walk, 300, kept),
         "DPFastMH": (dp.DPFastMH, walk, 300, kept),
-        "DPHMC": (dp.DPHMC, trajectory, 100, 300),
+        "DPHMC": (dp.DPHMC, trajectory, 50, 200),
         "DPSGHMC": (dp.DPSGHMC, stochastic, 0, 300),
         "DPPenaltyMH, control variates": (dp.DPPenaltyMH, surrogate, 0, 500),
         "DPFastMH, control variates": (dp.DPFastMH, surrogate, 0, 500),
@@ -195,7 +195,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--n", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--figure")
     parser.add_argument("--results", help="JSON file: read if it exists, otherwise written")
@@ -215,8 +215,8 @@ def main():
                 for row in lines(Problem(n, d, normal=normal), args.runs):
                     rows.append(row)
                     show(row)
-        if saved:
-            saved.write_text(json.dumps(rows))
+                    if saved:
+                        saved.write_text(json.dumps(rows))
     if args.figure:
         figure(rows, args.figure)
 
