@@ -19,6 +19,7 @@ POINT, METRIC, CENTRE = np.array([0.4, -0.3]), np.array([[0.3, 0.1], [0.0, 0.4]]
 def surrogate(**changes):
     values = {
         "point": POINT,
+        "phi": POINT,
         "metric": METRIC,
         "centre": CENTRE,
         "gradient_bound": 0.08,
