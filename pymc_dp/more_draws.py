@@ -95,6 +95,8 @@ def surrogate_draws(
     precision = surrogate.precision(prior_curvature(records, point), seen.jacobian(point))
     move = PublicTransitions(target, np.linalg.inv(np.linalg.cholesky(precision)).T)
     rng = np.random.default_rng(random_seed)
+    if not seen.identity:
+        move.shorten(rng, point)
     theta, found = move(rng, point, _WARM_UP), []
     for _ in range(draws):
         theta = move(rng, theta)

@@ -138,6 +138,8 @@ class SurrogateStep(DPStep):
         jacobian = self.records.coordinates.jacobian(point)
         precision = self.surrogate.precision(prior_curvature(self.records, point), jacobian)
         self._transitions = PublicTransitions(self.target, np.linalg.inv(np.linalg.cholesky(precision)).T)
+        if not self.records.coordinates.identity:
+            self._transitions.shorten(self.rng, point)
         resumed = self.iteration > 0
         start = theta if resumed else self._transitions(self.rng, point, _WARM_UP)
         self._rows, self._log_prior = self.target.full_batch.at(start) if self.test.on_all else (None, np.nan)
