@@ -30,22 +30,23 @@ class PublicTransitions:
     """
 
     def __init__(self, target: Any, root: np.ndarray):
-        self.target, self.root, self._shorter = target, root, 1.0
+        self.target, self.root = target, root
+        self._shorter, self._transitions = 1.0, _TRANSITIONS
 
     def __call__(
-        self, rng: np.random.Generator, theta: np.ndarray, transitions: int = _TRANSITIONS
+        self, rng: np.random.Generator, theta: np.ndarray, transitions: int | None = None
     ) -> np.ndarray:
         """New point, shape (d,)."""
         value = self.target.log_prior(theta)
-        for _ in range(transitions):
+        for _ in range(transitions or self._transitions):
             theta, value, _ = self._transition(rng, theta, value)
         return theta
 
     def shorten(self, rng: np.random.Generator, theta: np.ndarray) -> None:
         """Shorten leapfrog steps where they are too long for the density, in trials from `theta` on.
 
-        For densities that are curved where a likelihood is seen through curved coordinates. Before a chain
-        starts: within one, the kernel must not change.
+        And make as many more transitions of a move. For densities that are curved because the likelihood is
+        seen through curved coordinates. Before a chain starts: within one, the kernel must not change.
         """
         value, log_scale, kept = self.target.log_prior(theta), 0.0, []
         for k in range(_TRIALS):
@@ -54,6 +55,7 @@ class PublicTransitions:
             self._shorter = math.exp(log_scale)
             kept.append(log_scale)
         self._shorter = math.exp(float(np.mean(kept[_TRIALS // 2 :])))
+        self._transitions = math.ceil(_TRANSITIONS / self._shorter - 0.5)
 
     def _transition(
         self, rng: np.random.Generator, theta: np.ndarray, value: float
