@@ -125,6 +125,8 @@ def draws_of(idata):
 
 def laplace(records):
     """Mean and standard deviations by Newton's method on the exact log-posterior."""
+    if not records.coordinates.identity:
+        raise ValueError("derivatives are not by the parameters")
     theta = records._start.copy()
 
     def value(t):
@@ -229,11 +231,10 @@ class Released:
         slope, curvature = surrogate.public()
         theta = surrogate.point.copy()
         for _ in range(50):
-            precision = prior_curvature(records, theta) - curvature
-            delta = theta - surrogate.point
-            theta = theta + np.linalg.solve(
-                precision, records.log_prior_gradient(theta) + slope + curvature @ delta
-            )
+            jacobian, delta = records.coordinates.jacobian(theta), records.coordinates(theta) - surrogate.phi
+            precision = prior_curvature(records, theta) - jacobian.T @ curvature @ jacobian
+            gradient = records.log_prior_gradient(theta) + jacobian.T @ (slope + curvature @ delta)
+            theta = theta + np.linalg.solve(precision, gradient)
         return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
 
 

@@ -1,7 +1,5 @@
 """More draws from a surrogate that was released: they read no data and cost nothing."""
 
-from typing import Any
-
 import numpy as np
 import pymc as pm
 from xarray import DataArray, Dataset, DataTree
@@ -11,6 +9,7 @@ from pymc_dp.control_variates.moves import PublicTransitions
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.sampling import facts_of
 
 # Transitions before the first draw.
@@ -84,39 +83,28 @@ def surrogate_draws(
     surrogate, facts = surrogate_of(idata), facts_of(idata)
     excluded = facts["excluded_deterministics"]
     records = RecordModel(model, exclude_deterministics=excluded)
-    if records.d != surrogate.point.size or records.released_variables != facts["released_variables"]:
+    seen, point = records.coordinates, surrogate.point
+    same = records.d == point.size and records.released_variables == facts["released_variables"]
+    if not same or seen.size != surrogate.phi.size or not np.allclose(seen(point), surrogate.phi):
         raise PrivacyError("The surrogate is of another model: their variables differ.")
     names = records.released_variables
     variables = [v for v in model.unobserved_value_vars if v.name in names]
     values = pm.compile(model.value_vars, variables, on_unused_input="ignore")
-    target = _Public(records, surrogate)
-    precision = surrogate.precision(prior_curvature(records, surrogate.point))
+    target = PublicDensity(records)
+    target.set(surrogate.phi, *surrogate.public())
+    precision = surrogate.precision(prior_curvature(records, point), seen.jacobian(point))
     move = PublicTransitions(target, np.linalg.inv(np.linalg.cholesky(precision)).T)
     rng = np.random.default_rng(random_seed)
-    theta, found = move(rng, surrogate.point, _WARM_UP), []
+    if not seen.identity:
+        move.shorten(rng, point)
+    theta, found = move(rng, point, _WARM_UP), []
     for _ in range(draws):
         theta = move(rng, theta)
-        point = records.unravel(theta)
-        found.append(values(*[point[v.name] for v in model.value_vars]))
+        values_of = records.unravel(theta)
+        found.append(values(*[values_of[v.name] for v in model.value_vars]))
     arrays = {}
     for k, variable in enumerate(variables):
         array = np.stack([f[k] for f in found])[None]
         dims = [f"{variable.name}_dim_{i}" for i in range(array.ndim - 2)]
         arrays[variable.name] = DataArray(array, dims=["chain", "draw", *dims])
     return Dataset(arrays, attrs={"target": "prior times released surrogate; no data were read"})
-
-
-class _Public:
-    """Log-density of prior times surrogate."""
-
-    def __init__(self, records: RecordModel, surrogate: Surrogate):
-        self._records, self._point = records, surrogate.point
-        self._slope, self._curvature = surrogate.public()
-
-    def log_prior(self, theta: np.ndarray) -> float:
-        delta = theta - self._point
-        quadratic = self._slope @ delta + 0.5 * delta @ self._curvature @ delta
-        return float(self._records.log_prior(theta) + quadratic)
-
-    def log_prior_gradient(self, theta: np.ndarray) -> Any:
-        return self._records.log_prior_gradient(theta) + self._slope + self._curvature @ (theta - self._point)

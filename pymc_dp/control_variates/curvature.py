@@ -29,6 +29,12 @@ def inverse_root(precision: np.ndarray) -> np.ndarray:
     return (vectors / np.sqrt(np.maximum(values, 1e-20 * values.max()))) @ vectors.T
 
 
+def root_of_square(matrix: np.ndarray) -> np.ndarray:
+    """Symmetric ``(M M')^(1/2)``, shape (p, p); no direction 10^10 times shorter than the longest."""
+    vectors, values, _ = np.linalg.svd(matrix, full_matrices=False)
+    return (vectors * np.maximum(values, 1e-10 * values.max())) @ vectors.T
+
+
 class Prior:
     """The prior's share of precisions.
 

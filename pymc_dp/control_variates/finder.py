@@ -1,6 +1,6 @@
 """From a public start to a private centre, and the surrogate there (docs/control_variates)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from pymc_dp.control_variates.curvature import (
     at_least,
     inverse_root,
     prior_curvature,
+    root_of_square,
     symmetric,
 )
 from pymc_dp.control_variates.histograms import Histogram
@@ -32,16 +33,20 @@ _POLISH_LEAST = 0.5
 
 @dataclass(frozen=True)
 class Point:
-    """Where the next sums are released: a point, its metric A, and the centre m of the gradients' clip."""
+    """Where the next sums are released: a point, its metric A, and the centre m of the gradients' clip.
+
+    `theta` has shape (d,), its likelihood coordinates `phi` (p,), A (p, p), m (p,).
+    """
 
     theta: np.ndarray
+    phi: np.ndarray
     metric: np.ndarray
     centre: np.ndarray
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Released derivatives at a point, in the units of the parameters.
+    """Released derivatives at a point, in likelihood coordinates.
 
     `gradient_std` is in units of ``A g``, `hessian_noise` of a diagonal entry of ``A H A'``.
     """
@@ -61,7 +66,8 @@ class Finder:
     Parameters
     ----------
     records : RecordModel
-        Or its interface: `derivatives`, `full_batch.rows`, `log_prior`, `log_prior_gradient`, n, d.
+        Or its interface: `coordinates`, `derivatives`, `full_batch.rows`, `log_prior`, `log_prior_gradient`,
+        n, d.
     settings : ControlVariates
     mu_squared : float
         Budget of the whole call; inf for no noise.
@@ -70,8 +76,8 @@ class Finder:
     epsilon : float
         For advice.
     lipschitz : float, optional
-        Upper bound of the norm of a record's gradient: clip bounds are not chosen beyond it. Privacy does
-        not depend on it.
+        Upper bound of the norm of a record's gradient: clip bounds are not chosen beyond it where likelihood
+        coordinates are the parameters. Privacy does not depend on it.
     """
 
     def __init__(
@@ -96,9 +102,9 @@ class Finder:
         TooFewRecordsError
             Noise dominates; what to change is in the message.
         """
-        s, d = self.settings, self.records.d
+        s = self.settings
         self.prior = Prior(self.records, start)
-        at = Point(start.copy(), np.diag(self.prior.scale), np.zeros(d))
+        at = self._first(start.copy())
         for _ in s.early:
             at = self._early_round(at)
         for k in range(len(s.polish)):
@@ -113,6 +119,7 @@ class Finder:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
         surrogate = Surrogate(
             point=at.theta,
+            phi=at.phi,
             metric=at.metric,
             centre=at.centre,
             gradient_bound=last.gradient_bound,
@@ -125,9 +132,8 @@ class Finder:
             noise_aware=s.noise_aware,
         )
         slope = self.records.log_prior_gradient(at.theta)
-        found = surrogate.problem(
-            prior_curvature(self.records, at.theta), slope, self.records.n, self.epsilon
-        )
+        curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
+        found = surrogate.problem(curvature, slope, jacobian, self.records.n, self.epsilon)
         if found is not None:
             raise TooFewRecordsError(found)
         return surrogate
@@ -136,9 +142,9 @@ class Finder:
         """Step with two curvatures and several lengths, the best by a noisy line search."""
         sums, fisher = self._derivatives(at, _COARSE)
         newton, safe = self._curvatures(sums, fisher, 1.0)
-        prior, slope = self.prior.precision(at.theta), self._slope(sums)
+        slope = self._slope(sums)
         # Newton's where curvature is far from Fisher's (scales far off), Fisher's where it is not definite.
-        steps = [np.linalg.solve(symmetric(c + prior), slope) for c in (newton, safe)]
+        steps = [np.linalg.solve(self._precision(c, at.theta), slope) for c in (newton, safe)]
         candidates = [at.theta + length * step for length in self.settings.line_steps for step in steps]
         ratios, noise = self.releases.line(at.theta, candidates, self.tempering)
         log_prior = self.records.log_prior
@@ -148,13 +154,12 @@ class Finder:
         # The longest step that is not clearly worse than the best; none when all are worse than staying.
         candidates, scores = [*candidates, at.theta], np.r_[scores, 0.0]
         chosen = int(np.flatnonzero(scores >= scores.max() - 3 * noise)[0])
-        return Point(candidates[chosen], self._metric(fisher, at.theta), at.centre)
+        return self._next(at, candidates[chosen], fisher)
 
     def _polish_round(self, at: Point) -> tuple[Sums, Point]:
         sums, fisher = self._derivatives(at, _MIDDLE)
-        curvature = self._curvatures(sums, fisher, _POLISH_LEAST)[1] + self.prior.precision(at.theta)
-        theta = at.theta + np.linalg.solve(symmetric(curvature), self._slope(sums))
-        return sums, Point(theta, self._metric(fisher, at.theta), at.centre)
+        precision = self._precision(self._curvatures(sums, fisher, _POLISH_LEAST)[1], at.theta)
+        return sums, self._next(at, at.theta + np.linalg.solve(precision, self._slope(sums)), fisher)
 
     def _last(self, at: Point) -> Sums:
         """The two sums that a surrogate is made of; their bounds balance noise and bias."""
@@ -162,14 +167,14 @@ class Finder:
         first, second = self._norms(at, _FINE, _MIDDLE)
         shares = ((first, left), (second, s.hessian_least))
         bounds = [
-            h.best_bound(self._top(h), 2 / np.sqrt(self.mu_squared * share), self.records.d, s.align)
+            h.best_bound(self._top(h), 2 / np.sqrt(self.mu_squared * share), at.phi.size, s.align)
             for h, share in shares
         ]
         bound, hessian_bound = self._limited(at, *bounds)
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
         weight = s.hessian_weight * hessian_bound / bound
         # More for the Hessian where its noise would be refused otherwise.
-        level = 2 * self.tempering * hessian_bound * np.sqrt(2 * self.records.d)
+        level = 2 * self.tempering * hessian_bound * np.sqrt(2 * at.phi.size)
         needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * left)
         self.releases.split(float(np.clip(max(weight / (1 + weight), needed), s.hessian_least, 0.5)))
         return self._sums(at, bound, hessian_bound)
@@ -177,7 +182,7 @@ class Finder:
     # bounds
 
     def _norms(self, at: Point, cells: int, hessian_cells: int | None = None) -> list[Histogram]:
-        return self.releases.norms(at.theta, at.metric, at.centre, (cells, hessian_cells or cells))
+        return self.releases.norms(at.phi, at.metric, at.centre, (cells, hessian_cells or cells))
 
     def _top(self, histogram: Histogram) -> int:
         top = histogram.top(self.settings.significance)
@@ -194,7 +199,9 @@ class Finder:
         return histogram.edge(self._top(histogram) + 1)
 
     def _limited(self, at: Point, bound: float, hessian_bound: float) -> tuple[float, float]:
-        """Not beyond what the user's bounds allow in this metric."""
+        """Not beyond what the user's bounds, which are of derivatives by theta, allow in this metric."""
+        if not self.records.coordinates.identity:
+            return bound, hessian_bound
         largest = float(np.linalg.norm(at.metric, 2))
         if self.lipschitz is not None:
             reach = largest * self.lipschitz + float(np.linalg.norm(at.metric @ at.centre))
@@ -205,15 +212,15 @@ class Finder:
 
     def _recentred(self, at: Point, done: int) -> Point:
         """Move the centre of the clip towards the records furthest from it: Badoiu and Clarkson's step."""
-        (histogram,) = self.releases.norms(at.theta, at.metric, at.centre, (_MIDDLE,))
+        (histogram,) = self.releases.norms(at.phi, at.metric, at.centre, (_MIDDLE,))
         top, number = self._top(histogram), _TAIL * self.records.n
         cell = histogram.upper(top, number)
         beyond = histogram.edge(cell)
-        direction = self.releases.direction(at.theta, at.metric, at.centre, beyond)
+        direction = self.releases.direction(at.phi, at.metric, at.centre, beyond)
         found = max(float(histogram.counts[cell : top + 1].sum()), number)
         direction = direction / max(found, float(np.linalg.norm(direction)))
         move = np.linalg.solve(at.metric, beyond * direction / (done + 2))
-        return Point(at.theta, at.metric, at.centre + move)
+        return replace(at, centre=at.centre + move)
 
     # sums
 
@@ -225,14 +232,14 @@ class Finder:
     def _sums(self, at: Point, bound: float, hessian_bound: float) -> Sums:
         """Hessian and gradient."""
         inverse = np.linalg.inv(at.metric)
-        value, hessian_std = self.releases.hessian(at.theta, at.metric, hessian_bound)
+        value, hessian_std = self.releases.hessian(at.phi, at.metric, hessian_bound)
         hessian = inverse @ (hessian_bound * value) @ inverse.T
-        value, std = self.releases.gradient(at.theta, at.metric, at.centre, bound)
+        value, std = self.releases.gradient(at.phi, at.metric, at.centre, bound)
         gradient = inverse @ (bound * value) + self.records.n * at.centre
         return Sums(at, gradient, bound * std, hessian, hessian_bound * hessian_std, bound, hessian_bound)
 
     def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
-        value, std = self.releases.fisher(at.theta, at.metric, bound)
+        value, std = self.releases.fisher(at.phi, at.metric, bound)
         return NoisyCurvature(bound**2 * value, bound**2 * std, at.metric, self.tempering)
 
     def _curvatures(self, sums: Sums, fisher: NoisyCurvature, least: float) -> tuple[np.ndarray, np.ndarray]:
@@ -242,12 +249,33 @@ class Finder:
         newton = NoisyCurvature(symmetric(matrix), sums.hessian_noise, metric, self.tempering).absolute()
         return newton, at_least(newton, fisher.positive(), least)
 
-    def _metric(self, fisher: NoisyCurvature, theta: np.ndarray) -> np.ndarray:
-        """About posterior standard deviations: the next round's metric."""
-        return inverse_root(symmetric(fisher.weakest() + self.prior.precision(theta)))
+    # between parameters and likelihood coordinates
+
+    def _first(self, theta: np.ndarray) -> Point:
+        """In the metric of the prior's standard deviations of each coordinate."""
+        scale = np.linalg.norm(self._jacobian(theta) * self.prior.scale, axis=1)
+        phi = self.records.coordinates(theta)
+        return Point(theta, phi, np.diag(np.where(scale > 0, scale, 1.0)), np.zeros(phi.size))
+
+    def _next(self, at: Point, theta: np.ndarray, fisher: NoisyCurvature) -> Point:
+        """At `theta`, in the metric found at the last point: about posterior standard deviations."""
+        metric = inverse_root(self._precision(fisher.weakest(), at.theta))
+        if not self.records.coordinates.identity:
+            metric = root_of_square(self._jacobian(at.theta) @ metric)
+        return Point(theta, self.records.coordinates(theta), metric, at.centre)
+
+    def _jacobian(self, theta: np.ndarray) -> np.ndarray:
+        return np.nan_to_num(self.records.coordinates.jacobian(theta), posinf=0.0, neginf=0.0)
+
+    def _precision(self, curvature: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Of the posterior of theta, for a likelihood of this curvature in phi; shape (d, d)."""
+        jacobian = self._jacobian(theta)
+        return symmetric(jacobian.T @ curvature @ jacobian + self.prior.precision(theta))
 
     def _slope(self, sums: Sums) -> np.ndarray:
-        return self.tempering * sums.gradient + self.records.log_prior_gradient(sums.at.theta)
+        """Of the log-posterior by theta."""
+        of_likelihood = self._jacobian(sums.at.theta).T @ sums.gradient
+        return self.tempering * of_likelihood + self.records.log_prior_gradient(sums.at.theta)
 
 
 def combined(first: Sums, last: Sums) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +284,7 @@ def combined(first: Sums, last: Sums) -> tuple[np.ndarray, np.ndarray]:
     noise = last.gradient_std**2 * last_inverse @ last_inverse.T
     if not np.any(noise):
         return last.gradient, noise
-    delta = last.at.theta - first.at.theta
+    delta = last.at.phi - first.at.phi
     moved = first.gradient + 0.5 * (first.hessian + last.hessian) @ delta
     other = first.gradient_std**2 * inverse @ inverse.T
     for found, root in ((first, inverse), (last, last_inverse)):

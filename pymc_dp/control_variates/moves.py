@@ -8,6 +8,8 @@ import numpy as np
 _TRANSITIONS = 3
 # Leapfrog steps in units of the surrogate's standard deviations, and lengths of trajectories.
 _STEPS, _TIMES = (0.12, 0.5), (0.6, 2.2)
+# Transitions by which steps are shortened before a chain, and the acceptance they aim at.
+_TRIALS, _AIM = 200, 0.75
 
 
 class PublicTransitions:
@@ -29,20 +31,36 @@ class PublicTransitions:
 
     def __init__(self, target: Any, root: np.ndarray):
         self.target, self.root = target, root
+        self._shorter, self._transitions = 1.0, _TRANSITIONS
 
     def __call__(
-        self, rng: np.random.Generator, theta: np.ndarray, transitions: int = _TRANSITIONS
+        self, rng: np.random.Generator, theta: np.ndarray, transitions: int | None = None
     ) -> np.ndarray:
         """New point, shape (d,)."""
         value = self.target.log_prior(theta)
-        for _ in range(transitions):
-            theta, value = self._transition(rng, theta, value)
+        for _ in range(transitions or self._transitions):
+            theta, value, _ = self._transition(rng, theta, value)
         return theta
+
+    def shorten(self, rng: np.random.Generator, theta: np.ndarray) -> None:
+        """Shorten leapfrog steps where they are too long for the density, in trials from `theta` on.
+
+        And make as many more transitions of a move. For densities that are curved because the likelihood is
+        seen through curved coordinates. Before a chain starts: within one, the kernel must not change.
+        """
+        value, log_scale, kept = self.target.log_prior(theta), 0.0, []
+        for k in range(_TRIALS):
+            theta, value, probability = self._transition(rng, theta, value)
+            log_scale = min(0.0, log_scale + (probability - _AIM) / math.sqrt(k + 1))
+            self._shorter = math.exp(log_scale)
+            kept.append(log_scale)
+        self._shorter = math.exp(float(np.mean(kept[_TRIALS // 2 :])))
+        self._transitions = math.ceil(_TRANSITIONS / self._shorter - 0.5)
 
     def _transition(
         self, rng: np.random.Generator, theta: np.ndarray, value: float
-    ) -> tuple[np.ndarray, float]:
-        step = math.exp(rng.uniform(*np.log(_STEPS)))
+    ) -> tuple[np.ndarray, float, float]:
+        step = self._shorter * math.exp(rng.uniform(*np.log(_STEPS)))
         length = max(1, round(rng.uniform(*_TIMES) / step))
         start = momentum = rng.standard_normal(theta.size)
         new = theta
@@ -56,7 +74,8 @@ class PublicTransitions:
             new_value = self.target.log_prior(new)
             ratio = new_value - value + 0.5 * float(start @ start - momentum @ momentum)
         accepted = -rng.standard_exponential() < ratio  # False for NaN
-        return (new, new_value) if accepted else (theta, value)
+        probability = math.exp(min(0.0, ratio)) if ratio == ratio else 0.0
+        return (new, new_value, probability) if accepted else (theta, value, probability)
 
     def _slope(self, theta: np.ndarray) -> np.ndarray:
         return self.root.T @ self.target.log_prior_gradient(theta)

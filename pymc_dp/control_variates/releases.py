@@ -38,6 +38,8 @@ class Releases:
 
     Notes
     -----
+    Derivatives are in likelihood coordinates phi (`pymc_dp.records.coordinates`), of size p.
+
     **Privacy.** Neighbouring data sets: one record (privacy unit) replaced. A release is a sum over records
     of a function with values of norm at most 1 in the units of its bound, so that one record moves it by at
     most 2 (a histogram or a sum of outer products: by sqrt(2); a line search of k points: by 2 sqrt(k));
@@ -48,8 +50,9 @@ class Releases:
     def __init__(self, records: Any, settings: ControlVariates, mu_squared: float, random: PrivacyRandom):
         self.records, self.random, self.mu_squared = records, random, mu_squared
         self._left = settings.schedule()
+        self.p: int = records.coordinates.size
         # Derivatives at one point serve several releases; kept for the last point when they are not too many.
-        self._keeps = 8.0 * records.n * records.d**2 <= _KEPT
+        self._keeps = 8.0 * records.n * self.p**2 <= _KEPT
         self._kept: tuple[bytes, list[Derivatives]] = (b"", [])
 
     @property
@@ -66,54 +69,52 @@ class Releases:
         _, share = self._left.pop(0)
         return sensitivity / math.sqrt(share * self.mu_squared)
 
-    def _derivatives(self, theta: np.ndarray, hessians: bool = False) -> Iterable[Derivatives]:
+    def _derivatives(self, phi: np.ndarray, hessians: bool = False) -> Iterable[Derivatives]:
         if not self._keeps:
-            return self.records.derivatives(theta, hessians=hessians)
-        if self._kept[0] != theta.tobytes():
-            self._kept = theta.tobytes(), list(self.records.derivatives(theta, hessians=True))
+            return self.records.derivatives(phi, hessians=hessians)
+        if self._kept[0] != phi.tobytes():
+            self._kept = phi.tobytes(), list(self.records.derivatives(phi, hessians=True))
         return self._kept[1]
 
     def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
         return total + std * self.random.normals(total.shape)
 
     def gradient(
-        self, theta: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float
+        self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float
     ) -> tuple[np.ndarray, float]:
         """Sum of ``clip(A (g_i - m))`` in units of `bound`, and its noise's standard deviation there."""
         std = self._noise("gradient", 2.0)
-        total = np.zeros(self.records.d, dtype=np.int64)
-        for part in self._derivatives(theta):
+        total = np.zeros(self.p, dtype=np.int64)
+        for part in self._derivatives(phi):
             total += _integers(whitened(part.gradient, metric, centre) / bound)
         return self._noisy(total / GRID, std), std
 
-    def hessian(self, theta: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
+    def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``clip(A H_i A')`` in Frobenius norm, in units of `bound`, and its noise's scale.
 
         The noise is symmetric and isotropic in the Frobenius norm: variance s^2 on the diagonal, s^2 / 2 off
         it.
         """
         std = self._noise("hessian", 2.0)
-        d = self.records.d
-        scale, rows, columns = _packing(d)
+        scale, rows, columns = _packing(self.p)
         total = np.zeros(scale.size, dtype=np.int64)
-        for part in self._derivatives(theta, hessians=True):
+        for part in self._derivatives(phi, hessians=True):
             packed = squared(part.hessian, metric)[:, rows, columns] * scale
             total += _integers(packed / bound)
-        return unpacked(self._noisy(total / GRID, std), d), std
+        return unpacked(self._noisy(total / GRID, std), self.p), std
 
-    def fisher(self, theta: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
+    def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
         std = self._noise("fisher", math.sqrt(2.0))
-        d = self.records.d
-        total = np.zeros((d, d), dtype=np.int64)
-        for part in self._derivatives(theta):
-            inside = _rounded(whitened(part.gradient, metric, np.zeros(d)) / bound, OUTER_GRID)
+        total = np.zeros((self.p, self.p), dtype=np.int64)
+        for part in self._derivatives(phi):
+            inside = _rounded(whitened(part.gradient, metric, np.zeros(self.p)) / bound, OUTER_GRID)
             # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
             for start in range(0, len(inside), _EXACT):
                 some = inside[start : start + _EXACT]
                 total += (some.T @ some).astype(np.int64)
-        scale, rows, columns = _packing(d)
-        return unpacked(self._noisy(total[rows, columns] / OUTER_GRID**2 * scale, std), d), std
+        scale, rows, columns = _packing(self.p)
+        return unpacked(self._noisy(total[rows, columns] / OUTER_GRID**2 * scale, std), self.p), std
 
     def split(self, first: float) -> None:
         """Share the budget of the last pair: `first` of it for the Hessian, the rest for the gradient.
@@ -127,11 +128,11 @@ class Releases:
         self._left = [("hessian", first * share), ("gradient", (1 - first) * share)]
 
     def norms(
-        self, theta: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]
+        self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]
     ) -> list[Histogram]:
         """Histograms of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``."""
         histograms = [Histogram(c, self._noise("histogram", math.sqrt(2.0))) for c in cells]
-        for part in self._derivatives(theta, hessians=len(cells) > 1):
+        for part in self._derivatives(phi, hessians=len(cells) > 1):
             histograms[0].add(_norms(whitened(part.gradient, metric, centre)))
             if len(cells) > 1:
                 histograms[1].add(_norms(squared(part.hessian, metric).reshape(len(part.gradient), -1)))
@@ -139,13 +140,11 @@ class Releases:
             histogram.counts = self._noisy(histogram.counts, histogram.std)
         return histograms
 
-    def direction(
-        self, theta: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float
-    ) -> np.ndarray:
+    def direction(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float) -> np.ndarray:
         """Sum of the unit vectors of ``A (g_i - m)`` over the records whose norm is above `beyond`."""
         std = self._noise("direction", 2.0)
-        total = np.zeros(self.records.d, dtype=np.int64)
-        for part in self._derivatives(theta):
+        total = np.zeros(self.p, dtype=np.int64)
+        for part in self._derivatives(phi):
             vectors = whitened(part.gradient, metric, centre)
             norms = _norms(vectors)
             far = norms > beyond
@@ -168,14 +167,14 @@ class Releases:
 
 
 def whitened(gradient: np.ndarray, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """``A (g_i - m)``, shape (k, d); a gradient that is not finite, or enormous, counts as m."""
+    """``A (g_i - m)``, shape (k, p); a gradient that is not finite, or enormous, counts as m."""
     with np.errstate(all="ignore"):
         vectors = (gradient - centre) @ metric.T
     return _finite(vectors)
 
 
 def squared(hessian: np.ndarray | None, metric: np.ndarray) -> np.ndarray:
-    """``A H_i A'``, shape (k, d, d); a Hessian that is not finite, or enormous, counts as 0."""
+    """``A H_i A'``, shape (k, p, p); a Hessian that is not finite, or enormous, counts as 0."""
     if hessian is None:
         raise PrivacyError("Hessians were not computed.")
     with np.errstate(all="ignore"):
@@ -189,17 +188,17 @@ def factors(vectors: np.ndarray, bound: float) -> np.ndarray:
     return np.where(norms > bound, bound / np.maximum(norms, 1e-300), 1.0)
 
 
-def unpacked(values: np.ndarray, d: int) -> np.ndarray:
+def unpacked(values: np.ndarray, p: int) -> np.ndarray:
     """Symmetric matrix from its packed upper triangle."""
-    scale, rows, columns = _packing(d)
-    matrix = np.zeros((d, d))
+    scale, rows, columns = _packing(p)
+    matrix = np.zeros((p, p))
     matrix[rows, columns] = matrix[columns, rows] = values / scale
     return matrix
 
 
-def _packing(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _packing(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Upper triangle with off-diagonals times sqrt(2): its Euclidean norm is the Frobenius norm."""
-    rows, columns = np.triu_indices(d)
+    rows, columns = np.triu_indices(p)
     return np.where(rows == columns, 1.0, math.sqrt(2.0)), rows, columns
 
 

@@ -47,7 +47,7 @@ class ControlVariates:
     hessian_bound : float, optional
         Upper bound of the Frobenius norm of each record's (privacy unit's) Hessian in unconstrained space,
         when there is one: ``R^2 / 4`` for logits ``x'beta`` with ``|x| <= R``. Clip bounds are not chosen
-        beyond it. Privacy does not depend on it.
+        beyond it where likelihood coordinates are the parameters themselves. Privacy does not depend on it.
 
     Notes
     -----

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.control_variates.curvature import inverse_root
 from pymc_dp.control_variates.releases import factors, squared, whitened
 from pymc_dp.records.residuals import Expansion
 
@@ -19,22 +20,27 @@ LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 4.0, 0.3, 4.0
 class Surrogate:
     """Noisy gradient and Hessian of the log-likelihood at a centre. All of it is released.
 
+    They are in likelihood coordinates phi, of size p: see `pymc_dp.records.coordinates`. In many models phi
+    is theta.
+
     Attributes
     ----------
     point : ndarray, shape (d,)
         c, in unconstrained space.
-    metric : ndarray, shape (d, d)
+    phi : ndarray, shape (p,)
+        phi(c).
+    metric : ndarray, shape (p, p)
         A: gradients are clipped and noised as ``A g``, Hessians as ``A H A'``; about posterior standard
         deviations.
-    centre : ndarray, shape (d,)
+    centre : ndarray, shape (p,)
         m: gradients are clipped to ``|A (g - m)| <= gradient_bound``.
     gradient_bound, hessian_bound : float
         Clip bounds, the latter in Frobenius norm.
-    gradient : ndarray, shape (d,)
+    gradient : ndarray, shape (p,)
         Noisy sum of clipped gradients at c.
-    gradient_noise : ndarray, shape (d, d)
+    gradient_noise : ndarray, shape (p, p)
         Covariance of its noise.
-    hessian : ndarray, shape (d, d)
+    hessian : ndarray, shape (p, p)
         Noisy sum of clipped Hessians at c.
     hessian_noise : float
         Standard deviation of the noise of a diagonal entry of ``A hessian A'``.
@@ -44,6 +50,7 @@ class Surrogate:
     """
 
     point: np.ndarray
+    phi: np.ndarray
     metric: np.ndarray
     centre: np.ndarray
     gradient_bound: float
@@ -69,7 +76,12 @@ class Surrogate:
         return cls(**(kept | arrays))
 
     def problem(
-        self, prior_curvature: np.ndarray, prior_slope: np.ndarray, n: int, epsilon: float
+        self,
+        prior_curvature: np.ndarray,
+        prior_slope: np.ndarray,
+        jacobian: np.ndarray,
+        n: int,
+        epsilon: float,
     ) -> str | None:
         """What makes this surrogate useless, with advice; None if nothing does. Released quantities alone.
 
@@ -78,13 +90,18 @@ class Surrogate:
         prior_curvature : ndarray, shape (d, d)
             Minus the Hessian of the log-prior at the centre.
         prior_slope : ndarray, shape (d,)
+        jacobian : ndarray, shape (p, d)
+            Of phi at the centre.
         n : int
         epsilon : float
         """
         information, noise = self._whitened()
         values, vectors = np.linalg.eigh(prior_curvature)
-        prior = self.metric @ (vectors * np.maximum(values, 0.0)) @ vectors.T @ self.metric.T
-        ratio = float(np.linalg.eigvals(np.linalg.solve(information + prior, noise)).real.max())
+        # From parameters to likelihood coordinates in units of the metric.
+        seen = np.linalg.solve(self.metric.T, jacobian)
+        precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
+        moved = seen @ _inverse(precision)
+        ratio = float(np.linalg.eigvals(moved @ seen.T @ noise).real.max())
         if not ratio <= LARGEST_NOISE_RATIO:
             return _too_noisy(
                 f"along some direction the noise of the released gradient has {ratio:.3g} times the "
@@ -93,7 +110,7 @@ class Surrogate:
                 epsilon * math.sqrt(ratio / LARGEST_NOISE_RATIO),
             )
         # About the largest eigenvalue of the Hessian's noise; the posterior's curvature is about 1.
-        level = self.tempering * self.hessian_noise * math.sqrt(2.0 * len(self.point))
+        level = self.tempering * self.hessian_noise * math.sqrt(2.0 * len(self.phi))
         if not level <= LARGEST_HESSIAN_NOISE:
             more = level / LARGEST_HESSIAN_NOISE
             return _too_noisy(
@@ -102,9 +119,9 @@ class Surrogate:
                 math.ceil(n * more),
                 epsilon * more,
             )
-        slope = self.metric @ (self.tempering * self.gradient + prior_slope)
-        distance = float(np.linalg.norm(np.linalg.solve(information + prior, slope)))
-        if not distance <= FURTHEST * math.sqrt(len(self.point)):
+        slope = self.tempering * jacobian.T @ self.gradient + prior_slope
+        distance = float(np.linalg.norm(moved @ slope))
+        if not distance <= FURTHEST * math.sqrt(len(self.phi)):
             return (
                 f"The centre was not found: the surrogate's mode is {distance:.3g} posterior standard "
                 "deviations from where it was made. The likelihood may have no single mode, or be far "
@@ -121,9 +138,10 @@ class Surrogate:
     def public(self) -> tuple[np.ndarray, np.ndarray]:
         """Slope and curvature of the public part of the target's logarithm, as in `Expansion`.
 
-        ``T (g' delta + delta' H delta / 2)``, plus, if noise-aware, ``delta' W delta / 2 - b' delta`` with
-        ``K = (I + N)^-1 N``, ``W = I K``, ``b = K' T g``, for information I and noise covariance N: the
-        posterior given the *noisy* gradient (docs/proofs/control_variates, section 4).
+        ``T (g' delta + delta' H delta / 2)``, ``delta = phi(theta) - phi(c)``, plus, if noise-aware, ``delta'
+        W delta / 2 - b' delta`` with ``K = (I + N)^-1 N``, ``W = I K``, ``b = K' T g``, for information I and
+        noise covariance N: the posterior given the *noisy* gradient (docs/proofs/control_variates, section
+        4).
         """
         slope, curvature = self.tempering * self.gradient, self.tempering * self.hessian
         if not self.noise_aware:
@@ -135,35 +153,49 @@ class Surrogate:
         shift = inverse @ gain.T @ self.metric @ slope
         return slope - shift, curvature + 0.5 * (widening + widening.T)
 
-    def precision(self, prior_curvature: np.ndarray) -> np.ndarray:
+    def precision(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
         """Positive definite curvature of the target at the centre, shape (d, d).
 
         Parameters
         ----------
         prior_curvature : ndarray, shape (d, d)
             Minus the Hessian of the log-prior there.
+        jacobian : ndarray, shape (p, d)
+            Of phi there.
         """
-        precision = -self.public()[1] + prior_curvature
-        values, vectors = np.linalg.eigh(self.metric @ precision @ self.metric.T)
-        inverse = np.linalg.inv(self.metric)
+        precision = -jacobian.T @ self.public()[1] @ jacobian + prior_curvature
+        root = self.metric
+        if not np.array_equal(jacobian, np.eye(len(precision))):
+            seen = np.linalg.solve(self.metric.T, jacobian)
+            values, vectors = np.linalg.eigh(prior_curvature)
+            root = inverse_root(seen.T @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T)
+        values, vectors = np.linalg.eigh(root @ precision @ root.T)
+        inverse = np.linalg.inv(root)
         return inverse @ ((vectors * np.maximum(np.abs(values), 1e-3)) @ vectors.T) @ inverse.T
 
     def expansion(self, records: Any) -> Expansion:
         """What the chain subtracts from each record; one pass over the data. Private."""
         gradient_factors, hessian_factors = np.zeros(records.n), np.zeros(records.n)
-        for part in records.derivatives(self.point, hessians=True):
+        for part in records.derivatives(self.phi, hessians=True):
             gradients = whitened(part.gradient, self.metric, self.centre)
             hessians = squared(part.hessian, self.metric)
             gradient_factors[part.units] = _known(gradients) * factors(gradients, self.gradient_bound)
             hessian_factors[part.units] = _known(hessians) * factors(hessians, self.hessian_bound)
         # The public part is tempered already; residuals are tempered with the ratios.
         slope, curvature = self.public()
-        return Expansion(self.point, self.centre, gradient_factors, hessian_factors, slope, curvature)
+        return Expansion(self.phi, self.centre, gradient_factors, hessian_factors, slope, curvature)
 
 
 def _known(vectors: np.ndarray) -> np.ndarray:
     """Zero for records that count as 0 in the released sum (not finite, enormous, or 0 themselves)."""
     return np.any(vectors.reshape(len(vectors), -1) != 0, axis=1).astype(float)
+
+
+def _inverse(precision: np.ndarray) -> np.ndarray:
+    """Inverse of a positive semi-definite matrix whose rows may be of very different size."""
+    scale = 1 / np.sqrt(np.maximum(np.diag(precision), 1e-300))
+    even = scale[:, None] * precision * scale + 1e-14 * np.eye(len(precision))
+    return scale[:, None] * np.linalg.inv(even) * scale
 
 
 def _too_noisy(what: str, n: int, epsilon: float) -> str:

@@ -153,10 +153,13 @@ def replace_records(
 
 
 def rows_of_stand_ins(
-    terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
-) -> tuple[dict[Variable, Variable], Variable]:
+    terms: Sequence[Variable],
+    roots: Mapping[Variable, int],
+    n: int,
+    stand_ins: Mapping[Variable, Variable] | None = None,
+) -> tuple[Mapping[Variable, Variable], Variable]:
     """Rows of as many records as one likes: a variable for each record root, and rows to differentiate."""
-    stand_ins: dict[Variable, Variable] = {
+    stand_ins = stand_ins or {
         root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
         for root, axis in roots.items()
     }

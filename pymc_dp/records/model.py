@@ -15,6 +15,7 @@ from pytensor.graph.replace import clone_replace
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import checks, graph, verification
 from pymc_dp.records.batches import Batches
+from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.guard import guarded
@@ -71,6 +72,7 @@ class RecordModel:
         compile_kwargs: Mapping[str, Any] | None = None,
     ):
         checks.supported(model)
+        self._model = model
         self.value_vars = list(model.value_vars)
         self.compile_kwargs = dict(compile_kwargs or {})
         start = model.initial_point(0)
@@ -150,15 +152,8 @@ class RecordModel:
         return point
 
     def _on_vector(self, outputs: Sequence[Variable]) -> list[Variable]:
-        replace: dict[Variable, Variable] = {}
-        start = 0
-        for value_var in self.value_vars:
-            shape = self.shapes[value_var.name]
-            stop = start + int(np.prod(shape, dtype=int))
-            part = self._theta[start] if shape == () else self._theta[start:stop].reshape(shape)
-            replace[value_var] = pt.specify_shape(part, value_var.type.shape) if shape else part
-            start = stop
-        return clone_replace(list(outputs), replace)
+        parts = slices(self._theta, {v: self.shapes[v.name] for v in self.value_vars})
+        return clone_replace(list(outputs), parts)
 
     # the data
 
@@ -198,11 +193,17 @@ class RecordModel:
         )
 
     @cached_property
+    def coordinates(self) -> Coordinates:
+        """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
+        return likelihood_coordinates(self._model, self)
+
+    @cached_property
     def derivatives(self) -> RecordDerivatives:
-        """Gradients and Hessians of each unit's log-likelihood, in chunks."""
+        """Gradients and Hessians of each unit's log-likelihood in likelihood coordinates, in chunks."""
         rows_of_unit = None if self.unit_of_row is None else self._rows_of_unit
+        seen = self.coordinates
         return RecordDerivatives(
-            self._theta, self._terms, self._roots, self.n_rows, rows_of_unit, self.compile_kwargs
+            seen.vector, seen.terms, self._roots, self.n_rows, rows_of_unit, self.compile_kwargs
         )
 
     @cached_property

@@ -1,12 +1,12 @@
 """What a quadratic surrogate leaves of each record's log-likelihood: the records that a chain still compares.
 
-With the surrogate ``q_i(theta) = (f_i (g_i - m) + m)' delta + k_i delta' H_i delta / 2``, ``delta = theta -
-c``, of record i (g_i, H_i its gradient and Hessian at c; f_i, k_i the factors that clip them; m the public
-centre of the clip), this is the record model whose log-likelihoods are ``l_i - q_i`` and whose prior is the
-prior times the exponential of a public quadratic function.
+With the surrogate ``q_i(theta) = (f_i (g_i - m) + m)' delta + k_i delta' H_i delta / 2``, ``delta =
+phi(theta) - phi(c)``, of record i (g_i, H_i its gradient and Hessian in likelihood coordinates phi at c; f_i,
+k_i the factors that clip them; m the public centre of the clip), this is the record model whose
+log-likelihoods are ``l_i - q_i`` and whose prior is the prior times the exponential of a public quadratic
+function.
 """
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from pymc_dp.records import graph
 from pymc_dp.records.batches import gather
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.guard import guarded
+from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.records.sums import FullBatch
 
 
@@ -27,18 +28,18 @@ class Expansion(NamedTuple):
 
     Attributes
     ----------
-    point : ndarray, shape (d,)
-        c.
-    centre : ndarray, shape (d,)
+    origin : ndarray, shape (p,)
+        phi(c).
+    centre : ndarray, shape (p,)
         m, centre of the clip of the gradients.
     gradient_factors, hessian_factors : ndarray, shape (n,)
         f_i, k_i in [0, 1]. Private.
-    slope : ndarray, shape (d,)
-    curvature : ndarray, shape (d, d)
+    slope : ndarray, shape (p,)
+    curvature : ndarray, shape (p, p)
         Of the public function ``slope' delta + delta' curvature delta / 2``, symmetric.
     """
 
-    point: np.ndarray
+    origin: np.ndarray
     centre: np.ndarray
     gradient_factors: np.ndarray
     hessian_factors: np.ndarray
@@ -62,29 +63,32 @@ class Residuals:
 
     def __init__(self, model: Any):
         self._model, self.n, self.d = model, model.n, model.d
-        theta, zeros = model._theta, np.zeros(model.d)
-        self._point, self._centre, self._slope = (
-            pytensor.shared(zeros.copy(), shape=(model.d,)) for _ in range(3)
-        )
-        self._curvature = pytensor.shared(np.zeros((model.d, model.d)), shape=(model.d, model.d))
+        self._coordinates, self._public = model.coordinates, PublicDensity(model)
+        p = self._coordinates.size
+        self._centre = pytensor.shared(np.zeros(p), shape=(p,))
         self._factors = [pytensor.shared(np.zeros(model.n), shape=(model.n,)) for _ in range(2)]
-        rows = model._unit_rows(graph.smooth_rows(model._terms))
-        residual = self._residual(rows, theta, *self._factors)
-        delta = theta - self._point
-        quadratic = pt.dot(self._slope, delta) + 0.5 * pt.dot(delta, pt.dot(self._curvature, delta))
-        self._public = model._log_prior + quadratic
-        self.full_batch = FullBatch(
-            theta, graph.opaque_data(residual, model.n_rows), self._public, model.n, model.compile_kwargs
+        rows, seen = (
+            model._unit_rows(graph.smooth_rows(terms)) for terms in (model._terms, self._coordinates.terms)
         )
+        residual = self._residual(rows, seen, *self._factors)
+        self.full_batch = FullBatch(
+            model._theta,
+            graph.opaque_data(residual, model.n_rows),
+            self._public.value,
+            model.n,
+            model.compile_kwargs,
+        )
+        self.log_prior, self.log_prior_gradient = self._public.log_prior, self._public.log_prior_gradient
 
     def _residual(
-        self, rows: Any, theta: Any, gradient_factor: Any, hessian_factor: Any, centred: bool = True
+        self, rows: Any, seen: Any, gradient_factor: Any, hessian_factor: Any, centred: bool = True
     ) -> Any:
-        delta = theta - self._point
-        u = pt.vector("direction", shape=(self.d,), dtype="float64")
+        """Residuals of `rows`, functions of the parameters that are `seen` as functions of phi."""
+        delta, phi = self._public.delta, self._coordinates.vector
+        u = pt.vector("direction", shape=(self._coordinates.size,), dtype="float64")
         first, second = (
             clone_replace(derivative, {u: delta})  # type: ignore[arg-type]
-            for derivative in along(rows, theta, self._point, [u, u])
+            for derivative in along(seen, phi, self._public.origin, [u, u])
         )
         across = pt.dot(self._centre, delta) if centred else pt.constant(np.float64(0.0))
         linear = pt.switch(pt.isfinite(first), gradient_factor * (first - across), 0.0)
@@ -93,10 +97,8 @@ class Residuals:
 
     def expand(self, expansion: Expansion) -> None:
         """Take a surrogate."""
-        self._point.set_value(expansion.point)
+        self._public.set(expansion.origin, expansion.slope, expansion.curvature)
         self._centre.set_value(expansion.centre)
-        self._slope.set_value(expansion.slope)
-        self._curvature.set_value(expansion.curvature)
         for shared, values in zip(
             self._factors, (expansion.gradient_factors, expansion.hessian_factors), strict=True
         ):
@@ -121,15 +123,18 @@ class Residuals:
                     self._rows, theta, *weights, *parts
                 )
 
-        return self._model._on_units(of_rows, units) - (1 - factors) * float(centre @ (new - theta))
+        move = self._coordinates(new) - self._coordinates(theta)
+        return self._model._on_units(of_rows, units) - (1 - factors) * float(centre @ move)
 
     @cached_property
     def _rows(self) -> Any:
         """Rows of some records without the clip's centre, as a function of (theta, f, k, *data)."""
-        stand_ins, rows = graph.rows_of_stand_ins(self._model._terms, self._model._roots, self._model.n_rows)
+        roots, n_rows = self._model._roots, self._model.n_rows
+        stand_ins, rows = graph.rows_of_stand_ins(self._model._terms, roots, n_rows)
+        _, seen = graph.rows_of_stand_ins(self._coordinates.terms, roots, n_rows, stand_ins)
         f, k = (pt.vector(name, dtype="float64") for name in ("f", "k"))
         theta = self._model._theta
-        output = self._residual(rows, theta, f, k, centred=False)
+        output = self._residual(rows, seen, f, k, centred=False)
         return pytensor.function(
             [theta, f, k, *stand_ins.values()],
             output,
@@ -137,18 +142,3 @@ class Residuals:
             trust_input=True,
             **self._model.compile_kwargs,
         )
-
-    def log_prior(self, theta: np.ndarray) -> float:
-        """Log-prior plus the public quadratic function; reads no record."""
-        return float(self._public_functions[0](theta))
-
-    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Its gradient, shape (d,)."""
-        return self._public_functions[1](theta)
-
-    @cached_property
-    def _public_functions(self) -> tuple[Any, Any]:
-        theta, kwargs = self._model._theta, self._model.compile_kwargs
-        options: Mapping[str, Any] = {"on_unused_input": "ignore", "trust_input": True, **kwargs}
-        value = pytensor.function([theta], self._public, **options)
-        return value, pytensor.function([theta], pytensor.grad(self._public, theta), **options)

@@ -134,10 +134,14 @@ class SurrogateStep(DPStep):
         self.surrogate = Surrogate.from_json(self._call.slots.once(release))
         self._expand(self.surrogate)
         self._facts = facts.encode(self.facts())
-        precision = self.surrogate.precision(prior_curvature(self.records, self.surrogate.point))
+        point = self.surrogate.point
+        jacobian = self.records.coordinates.jacobian(point)
+        precision = self.surrogate.precision(prior_curvature(self.records, point), jacobian)
         self._transitions = PublicTransitions(self.target, np.linalg.inv(np.linalg.cholesky(precision)).T)
+        if not self.records.coordinates.identity:
+            self._transitions.shorten(self.rng, point)
         resumed = self.iteration > 0
-        start = theta if resumed else self._transitions(self.rng, self.surrogate.point, _WARM_UP)
+        start = theta if resumed else self._transitions(self.rng, point, _WARM_UP)
         self._rows, self._log_prior = self.target.full_batch.at(start) if self.test.on_all else (None, np.nan)
         return start
 

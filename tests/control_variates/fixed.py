@@ -14,12 +14,28 @@ CENTRE = np.array([0.3, -0.2, 0.5])
 POINT = np.zeros(D)
 
 
+class Identity:
+    """Likelihood coordinates that are the parameters."""
+
+    identity = True
+
+    def __init__(self, size):
+        self.size = size
+
+    def __call__(self, theta):
+        return theta
+
+    def jacobian(self, theta):
+        return np.eye(self.size)
+
+
 class FixedRecords:
     """n records: gradients (n, d), Hessians (n, d, d), log-likelihoods at any point (n,)."""
 
     def __init__(self, gradients, hessians, rows):
         self.gradients, self.hessians = gradients, hessians
         self.n, self.d = gradients.shape
+        self.coordinates = Identity(self.d)
         # The value at candidates differs from that at POINT by `rows` times the first coordinate.
         self.full_batch = SimpleNamespace(rows=lambda theta: rows * theta[0])
 
@@ -81,6 +97,7 @@ class LogisticRecords:
         self.x = r.uniform(-1, 1, size=(n, d)) / np.sqrt(d)
         self.y = (r.random(n) < 1 / (1 + np.exp(-self.x @ np.linspace(1, -1, d)))).astype(float)
         self.n, self.d = n, d
+        self.coordinates = Identity(d)
         self.full_batch = SimpleNamespace(rows=self.rows)
 
     def rows(self, theta):

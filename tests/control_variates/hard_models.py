@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.records.derivatives import Derivatives
+from tests.control_variates.fixed import Identity
 
 ROWS = 4096
 
@@ -17,16 +18,17 @@ class Records:
         self.n, self.d, self.start = n, len(start), np.array(start, dtype=float)
         self.prior_sd = np.broadcast_to(np.asarray(prior_sd, dtype=float), self.d)
         self.full_batch = SimpleNamespace(rows=self.quiet_rows)
+        self.coordinates = Identity(self.d)
 
     def quiet_rows(self, theta):
         with np.errstate(all="ignore"):
             return self.rows(theta)
 
-    def derivatives(self, theta, hessians=False):
+    def derivatives(self, phi, hessians=False):
         for first in range(0, self.n, ROWS):
             some = slice(first, min(first + ROWS, self.n))
             with np.errstate(all="ignore"):
-                yield Derivatives(some, *self.first_and_second(theta, some))
+                yield Derivatives(some, *self.first_and_second(phi, some))
 
     def log_prior(self, theta):
         return -0.5 * float(np.sum((theta / self.prior_sd) ** 2))
@@ -35,7 +37,7 @@ class Records:
         return -theta / self.prior_sd**2
 
     def laplace(self, theta):
-        """Mode of the exact posterior, from a point near it, and standard deviations."""
+        """Mode of the exact posterior, from a point near it, and standard deviations; for phi = theta."""
         for _ in range(30):
             slope, precision = self.log_prior_gradient(theta), prior_curvature(self, theta)
             for part in self.derivatives(theta):
@@ -130,6 +132,29 @@ class Banana(Records):
         return np.column_stack([u / v + k * w / s, w / s]), h
 
 
+class StraightBanana(Banana):
+    """The same, with derivatives in the coordinates in which the likelihood is normal."""
+
+    identity, size = False, 2
+
+    def __init__(self, x, start):
+        super().__init__(x, start)
+        self.coordinates = self
+
+    def __call__(self, theta):
+        return np.array([theta[0], theta[1] + self.a * theta[0] ** 2])
+
+    def jacobian(self, theta):
+        return np.array([[1.0, 0.0], [2 * self.a * theta[0], 1.0]])
+
+    def first_and_second(self, phi, some):
+        gradient = (self.x[some] - phi) / self.variances
+        return gradient, np.broadcast_to(-np.diag(1 / np.array(self.variances)), (len(gradient), 2, 2))
+
+    def laplace(self, theta):
+        return Banana(self.x, theta).laplace(theta)
+
+
 def bernoulli(r, logits):
     return (r.random(len(logits)) < 1 / (1 + np.exp(-logits))).astype(float)
 
@@ -146,11 +171,12 @@ def make(name, n, seed):
         x = np.column_stack([np.full(n, 0.7), 0.714 * z / np.maximum(1, np.linalg.norm(z, axis=1))[:, None]])
         truth = np.r_[-1, np.full(5, 25.0)]
         return Logistic(x, bernoulli(r, x @ truth), 10.0), truth
-    if name == "banana":
+    if name in ("banana", "straight banana"):
         x = r.normal(size=(n, 2)) * np.sqrt(Banana.variances)
         # Three posterior standard deviations off the ridge, one along it.
         off = 3 * np.sqrt(2.5 / n)
-        return Banana(x, [np.sqrt(20.0 / n), off - 20 * 20.0 / n]), np.zeros(2)
+        kind = Banana if name == "banana" else StraightBanana
+        return kind(x, [np.sqrt(20.0 / n), off - 20 * 20.0 / n]), np.zeros(2)
     sigma = {"linear": 1.5, "large sigma": 30.0, "small sigma": 0.05}[name]
     x = np.column_stack([np.ones(n), r.normal(size=(n, 4))])
     beta = np.r_[2.0, r.normal(size=4)]

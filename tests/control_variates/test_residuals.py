@@ -19,6 +19,7 @@ POINT, METRIC, CENTRE = np.array([0.4, -0.3]), np.array([[0.3, 0.1], [0.0, 0.4]]
 def surrogate(**changes):
     values = {
         "point": POINT,
+        "phi": POINT,
         "metric": METRIC,
         "centre": CENTRE,
         "gradient_bound": 0.08,
@@ -37,7 +38,7 @@ def log_likelihoods(x, y, theta):
     return y * t - np.logaddexp(0, t)
 
 
-def surrogates(x, y, theta, units):
+def surrogates(x, y, theta, units, bound=0.08, hessian_bound=0.008):
     """q_i from the formulas of the logistic model, derivatives added over a unit before they are clipped."""
     delta = theta - POINT
     p = 1 / (1 + np.exp(-x @ POINT))
@@ -45,8 +46,8 @@ def surrogates(x, y, theta, units):
     hessians = np.zeros((units.max() + 1, 2, 2))
     np.add.at(gradients, units, (y - p)[:, None] * x)
     np.add.at(hessians, units, -(p * (1 - p))[:, None, None] * x[:, :, None] * x[:, None, :])
-    f = np.minimum(1, 0.08 / np.linalg.norm((gradients - CENTRE) @ METRIC.T, axis=1))
-    k = np.minimum(1, 0.008 / np.linalg.norm(METRIC @ hessians @ METRIC.T, axis=(1, 2)))
+    f = np.minimum(1, bound / np.linalg.norm((gradients - CENTRE) @ METRIC.T, axis=1))
+    k = np.minimum(1, hessian_bound / np.linalg.norm(METRIC @ hessians @ METRIC.T, axis=(1, 2)))
     assert 0.1 < np.mean(f < 1) < 0.9 and 0.1 < np.mean(k < 1) < 0.9
     linear = (CENTRE + f[:, None] * (gradients - CENTRE)) @ delta
     return linear + 0.5 * k * np.einsum("i,nij,j", delta, hessians, delta)

@@ -47,6 +47,7 @@ def bad_surrogate(tempering, metric=0.3):
     hessian = np.maximum(h, -HESSIAN_BOUND / metric**2).sum()
     return Surrogate(
         point=np.array([POINT]),
+        phi=np.array([POINT]),
         metric=np.array([[metric]]),
         centre=np.zeros(1),
         gradient_bound=BOUND,

@@ -13,11 +13,18 @@ SLOW = ("hier", "softmax", "mvn", "mixture", "zip_", "studentt", "two_obs", "gam
 
 
 def collected(records, theta, hessians=True):
-    parts = list(records.derivatives(theta, hessians))
+    """Derivatives by theta, by the chain rule from those in likelihood coordinates."""
+    phi = records.coordinates
+    parts = list(records.derivatives(phi(theta), hessians))
     covered = np.concatenate([np.arange(records.n)[p.units] for p in parts])
     assert np.array_equal(covered, np.arange(records.n)), "each unit once"
-    gradient = np.concatenate([p.gradient for p in parts])
-    return gradient, np.concatenate([p.hessian for p in parts]) if hessians else None
+    gradient, jacobian = np.concatenate([p.gradient for p in parts]), phi.jacobian(theta)
+    if not hessians:
+        return gradient @ jacobian, None
+    h = 1e-5 * np.eye(records.d)
+    bent = np.stack([(phi.jacobian(theta + e) - phi.jacobian(theta - e)) / 2e-5 for e in h], axis=2)
+    hessian = jacobian.T @ np.concatenate([p.hessian for p in parts]) @ jacobian
+    return gradient @ jacobian, hessian + np.einsum("np,pij->nij", gradient, bent)
 
 
 def numerical(records, theta, h=1e-4):

@@ -20,7 +20,8 @@ def model_of(name):
 
 
 def each(records, theta):
-    return np.concatenate([part.gradient for part in records.derivatives(theta)])
+    seen = records.coordinates
+    return np.concatenate([p.gradient for p in records.derivatives(seen(theta))]) @ seen.jacobian(theta)
 
 
 def clipped(gradients, bound):

@@ -1,0 +1,162 @@
+"""Likelihood coordinates: what the likelihood sees of the parameters, a public function of them.
+
+In ``level = mean + tau * z; y ~ Bernoulli(logit(level[group] + x beta))`` the likelihood is a function of
+phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean, log tau, z, beta) it is not.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.logprob.basic import transformed_conditional_logp
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+
+from pymc_dp.records import checks, graph
+from pymc_dp.records.derivatives import along
+from pymc_dp.records.public_nodes import PublicNode, PublicNodes
+
+# Public points at which it is looked whether phi is linear, in units of the parameters, around the start.
+_POINTS, _SPREAD = 3, 0.5
+
+
+class Coordinates:
+    """A public function phi of the parameters through which the likelihood sees them.
+
+    Parameters
+    ----------
+    theta : Variable, vector of length d
+    vector : Variable, vector of length p
+        phi as an input; `theta` itself if phi is the identity.
+    of_theta : Variable, vector of length p
+        phi as a function of `theta`; reads no record.
+    terms : sequence of Variable
+        Flattened per-record terms as functions of `vector`.
+
+    Attributes
+    ----------
+    size : int
+        p.
+    identity : bool
+        Whether phi is theta.
+    """
+
+    def __init__(self, theta: Variable, vector: Variable, of_theta: Variable, terms: Sequence[Variable]):
+        self.vector, self.of_theta, self.terms = vector, of_theta, list(terms)
+        self.identity = vector is theta
+        self.size: int = vector.type.shape[0]
+        self._d: int = theta.type.shape[0]
+        if not self.identity:
+            u = pt.vector("u", shape=(self._d,), dtype="float64")
+            slope = along(of_theta, theta, theta, [u])[0]
+            options: Mapping[str, Any] = {"mode": checks.CHECK_MODE, "on_unused_input": "ignore"}
+            self._value = pytensor.function([theta], of_theta, **options)
+            self._slope = pytensor.function([theta, u], slope, **options)
+
+    def __call__(self, theta: np.ndarray) -> np.ndarray:
+        """Evaluate phi, shape (p,)."""
+        if self.identity:
+            return theta
+        with np.errstate(all="ignore"):
+            return self._value(theta)
+
+    def jacobian(self, theta: np.ndarray) -> np.ndarray:
+        """Derivatives of phi, shape (p, d)."""
+        if self.identity:
+            return np.eye(self._d)
+        with np.errstate(all="ignore"):
+            return np.stack([self._slope(theta, e) for e in np.eye(self._d)], axis=1)
+
+
+def slices(vector: Any, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, Variable]:
+    """Variables of these shapes as consecutive parts of a flat vector."""
+    parts: dict[Variable, Variable] = {}
+    start = 0
+    for variable, shape in shapes.items():
+        stop = start + int(np.prod(shape, dtype=int))
+        part = vector[start] if shape == () else vector[start:stop].reshape(shape)
+        parts[variable] = pt.specify_shape(part, variable.type.shape) if shape else part
+        start = stop
+    return parts
+
+
+def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
+    """Look for phi; the parameters themselves where nothing better is found.
+
+    From the observed variables back, phi consists of the last nodes that depend on parameters and on no array
+    with one entry a record. One that is a function of a single other node, entry by entry, is replaced by
+    that. ``mean + tau * z[group]`` is read as ``(mean + tau * z)[group]``. A phi is not used if it has more
+    entries than there are parameters, or as many and is linear.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    records : RecordModel
+        Of this model.
+
+    Returns
+    -------
+    Coordinates
+
+    Notes
+    -----
+    **Privacy.** A function of the graph, of shapes and of the public start: no value of a record is read.
+    Any choice is valid, since residuals have whatever is not quadratic in phi.
+    """
+    theta = records._theta
+    identity = Coordinates(theta, theta, theta, records._terms)
+    sizes = {records.n_rows, records.n}
+    nodes = PublicNodes(model, sizes)()
+    if nodes is None:
+        return identity
+    try:
+        inputs, terms = _terms_given(model, nodes)
+        publics = model.replace_rvs_by_values([node.public for node in nodes])
+    except Exception:  # PyMC derives no density from the changed graph
+        return identity
+    if not set(_records(terms, sizes)) <= set(_records(records._terms, sizes)):
+        return identity
+    read = set(ancestors(terms))
+    shapes = {v: records.shapes[v.name] for v in records.value_vars if v in read}
+    parts = records._on_vector([*shapes, *publics])
+    sized = pytensor.function([theta], parts[len(shapes) :], mode=checks.CHECK_MODE, on_unused_input="ignore")
+    found = [np.shape(value) for value in sized(records._start)]
+    if any(sizes & set(shape) for shape in found):
+        return identity
+    shapes |= dict(zip(inputs, found, strict=True))
+    p = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
+    if not 0 < p <= records.d or (not nodes and p == records.d):
+        return identity
+    vector = pt.vector("phi", shape=(p,), dtype="float64")
+    of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
+    chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)))
+    return chosen if p < records.d or _is_curved(chosen, records._start) else identity
+
+
+def _terms_given(model: pm.Model, nodes: Sequence[PublicNode]) -> tuple[list[Variable], list[Variable]]:
+    """Variables in the place of public nodes, and the records' terms as functions of them."""
+    inputs = [node.public.type() for node in nodes]
+    replaced = {n.read: n.given(v) for n, v in zip(nodes, inputs, strict=True)}
+    clones = dict(zip(model.basic_RVs, clone_replace(model.basic_RVs, replaced), strict=True))
+    terms = transformed_conditional_logp(
+        [clones[rv] for rv in model.observed_RVs],
+        rvs_to_values={clone: model.rvs_to_values[rv] for rv, clone in clones.items()},
+        rvs_to_transforms={clone: model.rvs_to_transforms.get(rv) for rv, clone in clones.items()},
+    )
+    return inputs, graph.flatten(terms)
+
+
+def _records(terms: Sequence[Variable], sizes: set[int]) -> list[Variable]:
+    return [v for v in graph.data_leaves(terms) if sizes & set(np.shape(graph.leaf_value(v)))]
+
+
+def _is_curved(coordinates: Coordinates, start: np.ndarray) -> bool:
+    """Whether derivatives are not the same everywhere."""
+    rng = np.random.default_rng(0)
+    points = start + _SPREAD * rng.normal(size=(_POINTS, start.size))
+    slopes = [coordinates.jacobian(point) for point in points]
+    return bool(np.all(np.isfinite(slopes)) and not np.allclose(slopes, slopes[0], rtol=1e-9, atol=1e-12))

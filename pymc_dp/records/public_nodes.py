@@ -1,0 +1,155 @@
+"""Where the likelihood reads the parameters: the last public nodes of a model's generative graph."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from pymc.logprob.abstract import MeasurableOp
+from pytensor.compile.ops import ViewOp
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import toposort
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor
+
+from pymc_dp.records import graph
+
+# With one input that depends on parameters, a quadratic in that input is as good as one in the output.
+_ENTRYWISE = (Elemwise, DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp)
+
+
+class PublicNode(NamedTuple):
+    """A public function of parameters, and the variable of the graph that stands for it.
+
+    Attributes
+    ----------
+    public : Variable
+    read : Variable
+        `public` itself, or what equals ``public[index]`` for an index with one entry a record.
+    gather : Apply or None
+        The node that takes such rows (of another variable).
+    """
+
+    public: Variable
+    read: Variable
+    gather: Any = None
+
+    def given(self, value: Variable) -> Variable:
+        """What to put in the place of `read` when `value` is put in that of `public`."""
+        if self.gather is None:
+            return value
+        return self.gather.op.make_node(value, *self.gather.inputs[1:]).outputs[0]
+
+
+class PublicNodes:
+    """Looks for them, from the observed variables back.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    sizes : set of int
+        Lengths of an axis that mark records.
+
+    Notes
+    -----
+    **Privacy.** Looks at Ops, types and shapes of data leaves, at no value.
+    """
+
+    def __init__(self, model: pm.Model, sizes: set[int]):
+        self._observed: Sequence[Variable] = list(model.observed_RVs)
+        self._free = set(model.free_RVs)
+        self._parameters: set[Variable] = set(self._free)
+        # What reads records, has their length, or is random.
+        self._private: set[Variable] = set(self._observed)
+        for leaf in graph.data_leaves(self._observed):
+            if sizes & set(np.shape(graph.leaf_value(leaf))):
+                self._private.add(leaf)
+        for node in toposort(self._observed):
+            random = isinstance(node.op, MeasurableOp)
+            for out in set(node.outputs) - self._free:
+                if not isinstance(node.op, Shape | Shape_i) and self._parameters & set(node.inputs):
+                    self._parameters.add(out)
+                if random or self._private & set(node.inputs) or sizes & set(getattr(out.type, "shape", ())):
+                    self._private.add(out)
+
+    def __call__(self) -> list[PublicNode] | None:
+        """Nodes that are not free variables themselves; None where something that is read is not real."""
+        found: dict[Variable, PublicNode] = {}
+        stack, seen = list(reversed(self._observed)), set()
+        while stack:
+            variable = stack.pop()
+            if variable in seen or variable not in self._parameters:
+                continue
+            seen.add(variable)
+            node = self._public(variable)
+            if node is None:
+                stack.extend(reversed(variable.owner.inputs))
+            elif variable.type.dtype != "float64" or node.public.type.dtype != "float64":
+                return None
+            elif node.public not in self._free:
+                found[node.read] = node
+        return list(found.values())
+
+    def _public(self, variable: Variable) -> PublicNode | None:
+        if variable not in self._private:
+            source = self._source(variable)
+            return PublicNode(source, source)
+        if isinstance(variable.owner.op, Elemwise) and len(self._of_parameters(variable)) > 1:
+            gathered = self._gathered(variable)
+            if gathered is not None:
+                return PublicNode(gathered[0], variable, gathered[1])
+        return None
+
+    def _of_parameters(self, variable: Variable) -> list[Variable]:
+        return [v for v in dict.fromkeys(variable.owner.inputs) if v in self._parameters]
+
+    def _source(self, variable: Variable) -> Variable:
+        """Back through functions of a single input, entry by entry."""
+        while variable not in self._free and isinstance(variable.owner.op, _ENTRYWISE):
+            inputs = self._of_parameters(variable)
+            if len(inputs) > 1:
+                one = self._entrywise_of([variable])
+                return one if one is not None else variable
+            variable = inputs[0]
+        return variable
+
+    def _entrywise_of(self, variables: Iterable[Variable]) -> Variable | None:
+        """The free variable, if it is only one, of which this is a function entry by entry."""
+        found, stack = set(), list(variables)
+        while stack:
+            variable = stack.pop()
+            if variable in self._free:
+                found.add(variable)
+            elif isinstance(variable.owner.op, _ENTRYWISE):
+                stack.extend(self._of_parameters(variable))
+            else:
+                return None
+        return found.pop() if len(found) == 1 else None
+
+    def _gathered(self, variable: Variable) -> tuple[Variable, Any] | None:
+        """Read ``mean + tau * z[index]`` as ``(mean + tau * z)[index]``: a public vector, and the gather."""
+        node = variable.owner
+        if node is None or variable in self._free:
+            return None
+        if isinstance(node.op, AdvancedSubtensor):
+            table, *index = node.inputs
+            simple = table.type.ndim == 1 and len(index) == 1 and index[0].type.ndim == 1
+            public = table in self._parameters and table not in self._private
+            return (table, node) if simple and public else None
+        if not isinstance(node.op, Elemwise):
+            return None
+        inputs, gathers = [], []
+        for part in node.inputs:
+            if all(part.type.broadcastable) and part not in self._private:
+                inputs.append(part)
+                continue
+            found = self._gathered(part)
+            if found is None:
+                return None
+            inputs.append(found[0])
+            gathers.append(found[1])
+        if not gathers or any(g.inputs[1] is not gathers[0].inputs[1] for g in gathers):
+            return None
+        return node.op.make_node(*inputs).outputs[0], gathers[0]

@@ -1,0 +1,184 @@
+"""Which function of the parameters the likelihood is seen through, and that it is one."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.replace import clone_replace
+
+import pymc_dp as dp
+from pymc_dp.records import checks, graph
+from pymc_dp.records.model import RecordModel
+
+N, GROUPS = 60, 5
+
+
+def data(seed=0):
+    r = np.random.default_rng(seed)
+    return r.integers(GROUPS, size=N), r.normal(size=(N, 2)), r.integers(2, size=N)
+
+
+def hierarchy(kind, seed=0, records=()):
+    """Varying intercepts written in different ways; d = 9."""
+    group, x, y = records or data(seed)
+    with pm.Model() as model:
+        mean, tau = pm.Normal("mean", 0, 2), pm.HalfNormal("tau", 1)
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        if kind == "centred":
+            eta = pm.Normal("level", mean, tau, shape=GROUPS)[group] + x @ beta
+        else:
+            z = pm.Normal("z", shape=GROUPS)
+            eta = {
+                "named": lambda: pm.Deterministic("level", mean + tau * z)[group] + x @ beta,
+                "in one line": lambda: mean + tau * z[group] + x @ beta,
+                "data": lambda: (mean + tau * z)[pm.Data("g", group)] + pm.Data("x", x) @ beta,
+                "last": lambda: x @ beta + (mean + z[group] * tau),
+                "apart": lambda: mean + x @ beta + tau * z[group],
+                "over": lambda: pm.math.exp(0.5 * (mean + tau * z))[group] + x @ beta,
+            }[kind]()
+        pm.Bernoulli("y", logit_p=eta, observed=y)
+    return model
+
+
+def linear():
+    _, x, y = data()
+    with pm.Model() as model:
+        beta, sigma = pm.Normal("beta", 0, 2, shape=2), pm.HalfNormal("sigma")
+        pm.Normal("y", x @ beta, sigma, observed=y + 0.5)
+    return model
+
+
+def stacked():
+    """Linear in the parameters, and as many."""
+    _, x, y = data()
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Bernoulli("y", logit_p=x @ pt.stack([a + b, a - b]), observed=y)
+    return model
+
+
+def more_than_parameters():
+    group, _, y = data()
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Bernoulli("y", logit_p=pt.exp(a * np.arange(GROUPS) * b + b)[group], observed=y)
+    return model
+
+
+def scales():
+    """Elementwise functions of one variable are replaced by it."""
+    _, _, y = data()
+    with pm.Model() as model:
+        precision, mean = pm.Gamma("precision", 2, 1), pm.Normal("mean")
+        pm.Normal("y", pt.exp(mean) * mean, tau=precision, observed=y + 0.5)
+    return model
+
+
+def spread_over_records():
+    """What is as long as there are records is not taken for a coordinate."""
+    _, _, y = data()
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Bernoulli("y", logit_p=pt.ones(N) * (a + b**2), observed=y)
+    return model
+
+
+def whole_numbers():
+    _, x, y = data()
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Bernoulli("y", logit_p=x[:, 0] * pt.switch(a > b, a, b), observed=y)
+    return model
+
+
+def normal_mixture():
+    _, x, _ = data()
+    with pm.Model() as model:
+        w, mu = pm.Dirichlet("w", np.ones(3)), pm.Normal("mu", np.arange(3.0), 1, shape=3)
+        pm.NormalMixture("y", w, mu, pm.HalfNormal("sigma"), observed=x[:, 0])
+    return model
+
+
+def two_outcomes():
+    """A banana in two observed variables."""
+    _, x, _ = data()
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Normal("first", a, 1, observed=x[:, 0])
+        pm.Normal("second", b + 3 * a**2, 1, observed=x[:, 1])
+    return model
+
+
+# Model, and p; None for the parameters themselves.
+MODELS = {
+    "banana": (lambda: dp.models.banana(2, N).model, 2),
+    "banana in five dimensions": (lambda: dp.models.banana(5, N).model, 5),
+    "two outcomes": (two_outcomes, 2),
+    **{k: (lambda k=k: hierarchy(k), 7) for k in ("centred", "named", "in one line", "data", "last", "over")},
+    "apart": (lambda: hierarchy("apart"), 8),
+    "linear": (linear, None),
+    "stacked": (stacked, None),
+    "more than parameters": (more_than_parameters, None),
+    "scales": (scales, None),
+    "spread over records": (spread_over_records, 1),
+    "whole numbers": (whole_numbers, 1),
+    "mixture": (normal_mixture, None),
+}
+
+
+QUICK = ("banana", "in one line", "linear", "whole numbers")
+NAMES = [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MODELS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_found_is_what_the_likelihood_sees(name):
+    """The size; the likelihood as a function of phi is that of theta; the Jacobian is that of phi."""
+    make, size = MODELS[name]
+    records = RecordModel(make())
+    seen = records.coordinates
+    assert seen.identity == (size is None)
+    assert seen.size == (records.d if size is None else size)
+    theta = records._start + 0.3 * np.random.default_rng(1).normal(size=records.d)
+    rows = clone_replace(graph.smooth_rows(seen.terms), {seen.vector: seen.of_theta})
+    function = pytensor.function([records._theta], rows, mode=checks.CHECK_MODE, on_unused_input="ignore")
+    np.testing.assert_allclose(function(theta), records.full_batch.rows(theta), rtol=1e-12, atol=1e-12)
+    h = 1e-6 * np.eye(records.d)
+    numerical = np.stack([(seen(theta + e) - seen(theta - e)) / 2e-6 for e in h], axis=1)
+    np.testing.assert_allclose(seen.jacobian(theta), numerical, rtol=1e-6, atol=1e-7)
+
+
+def test_values_of_the_banana_and_of_a_hierarchy():
+    theta = np.array([0.3, -2.0])
+    banana = RecordModel(dp.models.banana(2, N, a=20.0).model).coordinates
+    np.testing.assert_allclose(banana(theta), [0.3, -2.0 + 20 * 0.3**2], rtol=1e-12)
+    # order of the free variables: mean, log tau, beta, z
+    theta = np.r_[0.5, -0.7, 1.0, 2.0, np.arange(5.0)]
+    for kind in ("named", "in one line"):
+        found = RecordModel(hierarchy(kind)).coordinates(theta)
+        np.testing.assert_allclose(found, np.r_[1.0, 2.0, 0.5 + np.exp(-0.7) * np.arange(5.0)], rtol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["in one line", "data"])
+def test_the_choice_does_not_depend_on_the_records(kind):
+    """Other data, enormous ones and all the same too: the same function."""
+    theta, found = np.random.default_rng(2).normal(size=9), []
+    group, x, y = data(1)
+    extreme = x.copy()
+    extreme[4] = 1e300
+    for records in (data(0), (group, extreme, y), (np.zeros(N, dtype=int), 0 * x, y)):
+        seen = RecordModel(hierarchy(kind, records=records)).coordinates
+        found.append((seen.size, *seen(theta), *seen.jacobian(theta).ravel()))
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.slow
+def test_units_and_copies():
+    records = RecordModel(hierarchy("named"), privacy_unit=np.arange(N) % 25)
+    theta = np.random.default_rng(3).normal(size=9)
+    again = cloudpickle.loads(cloudpickle.dumps(records.coordinates))
+    np.testing.assert_array_equal(again(theta), records.coordinates(theta))
+    (part,) = records.derivatives(records.coordinates(theta), hessians=True)
+    assert part.gradient.shape == (25, 7) and part.hessian.shape == (25, 7, 7)
