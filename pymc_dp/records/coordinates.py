@@ -20,7 +20,7 @@ from pymc_dp.records import checks, graph
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.public_nodes import PublicNode, PublicNodes
 
-# Public points at which it is looked whether phi is linear, in units of the parameters, around the start.
+# Public points at which it is looked how phi bends, in units of the parameters, around the start.
 _POINTS, _SPREAD = 3, 0.5
 
 
@@ -89,8 +89,9 @@ def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
 
     From the observed variables back, phi consists of the last nodes that depend on parameters and on no array
     with one entry a record. One that is a function of a single other node, entry by entry, is replaced by
-    that. ``mean + tau * z[group]`` is read as ``(mean + tau * z)[group]``. A phi is not used if it has more
-    entries than there are parameters, or as many and is linear.
+    that; a quotient of two, by its parts. ``mean + tau * z[group]`` is read as ``(mean + tau * z)[group]``. A
+    phi is not used if it has more entries than there are parameters; with as many, only if it bends without a
+    change of volume, as a shear does: otherwise it is another scale of the parameters, and no better.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
     vector = pt.vector("phi", shape=(p,), dtype="float64")
     of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
     chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)))
-    return chosen if p < records.d or _is_curved(chosen, records._start) else identity
+    return chosen if p < records.d or _is_shear(chosen, records._start) else identity
 
 
 def _terms_given(model: pm.Model, nodes: Sequence[PublicNode]) -> tuple[list[Variable], list[Variable]]:
@@ -154,9 +155,13 @@ def _records(terms: Sequence[Variable], sizes: set[int]) -> list[Variable]:
     return [v for v in graph.data_leaves(terms) if sizes & set(np.shape(graph.leaf_value(v)))]
 
 
-def _is_curved(coordinates: Coordinates, start: np.ndarray) -> bool:
-    """Whether derivatives are not the same everywhere."""
+def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:
+    """Whether derivatives are not the same everywhere, and their determinant is."""
     rng = np.random.default_rng(0)
     points = start + _SPREAD * rng.normal(size=(_POINTS, start.size))
-    slopes = [coordinates.jacobian(point) for point in points]
-    return bool(np.all(np.isfinite(slopes)) and not np.allclose(slopes, slopes[0], rtol=1e-9, atol=1e-12))
+    slopes = np.array([coordinates.jacobian(point) for point in points])
+    if not np.all(np.isfinite(slopes)):
+        return False
+    volumes = np.abs(np.linalg.det(slopes))
+    curved = not np.allclose(slopes, slopes[0], rtol=1e-9, atol=1e-12)
+    return curved and bool(volumes[0] > 0) and np.allclose(volumes, volumes[0], rtol=1e-9)

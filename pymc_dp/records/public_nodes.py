@@ -9,6 +9,7 @@ from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import toposort
+from pytensor.scalar.basic import Reciprocal, TrueDiv
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
@@ -95,12 +96,25 @@ class PublicNodes:
     def _public(self, variable: Variable) -> PublicNode | None:
         if variable not in self._private:
             source = self._source(variable)
-            return PublicNode(source, source)
+            return None if self._has_quotient(source) else PublicNode(source, source)
         if isinstance(variable.owner.op, Elemwise) and len(self._of_parameters(variable)) > 1:
             gathered = self._gathered(variable)
             if gathered is not None:
                 return PublicNode(gathered[0], variable, gathered[1])
         return None
+
+    def _has_quotient(self, variable: Variable) -> bool:
+        """Division by a parameter: how distributions compute their own from others, far from quadratic."""
+        stack = [variable]
+        while stack:
+            node = stack.pop().owner
+            if node is None or not isinstance(node.op, _ENTRYWISE):
+                continue
+            scalar = getattr(node.op, "scalar_op", None)
+            if isinstance(scalar, TrueDiv | Reciprocal) and node.inputs[-1] in self._parameters:
+                return True
+            stack.extend(v for v in node.inputs if v in self._parameters - self._free)
+        return False
 
     def _of_parameters(self, variable: Variable) -> list[Variable]:
         return [v for v in dict.fromkeys(variable.owner.inputs) if v in self._parameters]

@@ -76,6 +76,24 @@ def scales():
     return model
 
 
+def positive(family):
+    """Distributions that compute their parameters from others: these others are better."""
+
+    def model():
+        _, _, y = data()
+        with pm.Model() as model:
+            if family == "beta":
+                pm.Beta("y", mu=pm.Beta("mu", 2, 2), nu=pm.HalfNormal("nu", 10), observed=(y + 1) / 3)
+                return model
+            mu = pm.HalfNormal("mu", 10)
+            if family == "gamma of a level":
+                mu = pt.exp(pm.Normal("mean") + mu * pm.Normal("z"))
+            pm.Gamma("y", mu=mu, sigma=pm.HalfNormal("sigma", 10), observed=y + 0.5)
+        return model
+
+    return model
+
+
 def spread_over_records():
     """What is as long as there are records is not taken for a coordinate."""
     _, _, y = data()
@@ -122,6 +140,9 @@ MODELS = {
     "stacked": (stacked, None),
     "more than parameters": (more_than_parameters, None),
     "scales": (scales, None),
+    "beta": (positive("beta"), None),
+    "gamma": (positive("gamma"), None),
+    "gamma of a level": (positive("gamma of a level"), 2),
     "spread over records": (spread_over_records, 1),
     "whole numbers": (whole_numbers, 1),
     "mixture": (normal_mixture, None),
