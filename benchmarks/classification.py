@@ -126,10 +126,12 @@ def figure_3(rows: pd.DataFrame) -> Any:
         mine = published.groupby("K")[y].mean()
         axis.plot(mine.index, mine, "o-", ms=4, color=f"C{names.index(PUBLISHED)}")
         axis.set(xscale="log", xlabel="K / (ε n)", ylabel=y, title="as published, ε = 0.05")
+        axis.set_xticks(mine.index, [f"{k:g}" for k in mine.index])
+        axis.minorticks_off()
     for axis in axes[[0, 2]]:
         axis.axhline(common, color="k", ls="--", lw=0.8)
+    axes[1].set_yscale("log")
     for axis in axes[[1, 3]]:
-        axis.set_yscale("log")
         axis.set_ylabel("records of an iteration")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure

@@ -319,7 +319,8 @@ def figure_7_1(rows: pd.DataFrame) -> Any:
                 axis.axhline(mine["floor"].mean(), color=f"C{colour}", lw=0.8, ls="--")
         axis.set(xscale="log", yscale="log", xlabel=labels[x], title=f"d = {d}" if i == 0 else "")
         axis.set_ylabel("MMD" if j == 0 else "")
-    axes[0, 0].legend(frameon=False)
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
