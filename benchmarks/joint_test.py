@@ -28,11 +28,12 @@ import time
 
 import numpy as np
 from scipy import stats
-from simulation_based_calibration import CLIPS, FIXED, D, Setting, Simulation
+from simulation_based_calibration import FIXED, D, Setting, Simulation
 
 import pymc_dp as dp
 
 ITERATIONS = 10
+CLIPS = {"wide": 1.0, "tight": 0.3}
 
 
 def settings() -> list[Setting]:
