@@ -82,9 +82,9 @@ def functions(simulation: Simulation, beta: np.ndarray, y: np.ndarray) -> np.nda
     return np.r_[beta, beta**2, simulation.log_likelihood(beta, y)]
 
 
-def joint(simulation: Simulation, chains: int, cycles: int, draws: int) -> dict[str, float]:
+def joint(simulation: Simulation, chains: int, cycles: int, draws: int, seed: int) -> dict[str, float]:
     """A line of the table."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     means = np.array([successive(simulation, cycles, rng) for _ in range(chains)])
     independent = []
     for beta in rng.normal(size=(draws, D)):
@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=100)
     parser.add_argument("--cycles", type=int, default=30)
     parser.add_argument("--draws", type=int, default=20_000, help="marginal-conditional draws")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters, data and moves, not of noise")
     parser.add_argument("--only", nargs="+", help="samplers of these names")
     args = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -120,7 +121,7 @@ def main() -> None:
         for clip, constant in CLIPS.items():
             started = time.perf_counter()
             simulation = Simulation(setting, constant, n=100, kept=1)
-            found = joint(simulation, args.chains, args.cycles, args.draws)
+            found = joint(simulation, args.chains, args.cycles, args.draws, args.seed)
             square = f"{found['square']:.2f} ± {found['square_error']:.2f}"
             likelihood = f"{found['likelihood']:.2f} ± {found['likelihood_error']:.2f}"
             seconds = time.perf_counter() - started

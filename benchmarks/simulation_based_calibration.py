@@ -286,6 +286,7 @@ def main() -> None:
     parser.add_argument("--data", type=int, default=600, help="data sets for each line")
     parser.add_argument("--only", nargs="+", help="samplers of these names")
     parser.add_argument("--clips", type=float, nargs="+", help="Lipschitz constants instead of 1 and .6")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters, data and moves, not of noise")
     parser.add_argument("--figure")
     args = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -303,7 +304,7 @@ def main() -> None:
         for clip, constant in clips.items():
             started = time.perf_counter()
             simulation = Simulation(setting, constant)
-            rng = np.random.default_rng(1)
+            rng = np.random.default_rng(args.seed)
             found = summary([simulation.one(rng) for _ in range(args.data)], setting.reversible)
             rows.append((setting.name, clip, found))
             p = f"{found['p']:.2g}" if "p" in found else "-"

@@ -110,9 +110,11 @@ def run(step, problem, start, tune, draws, seed):
     return np.array(kept[tune:]), time.process_time() - began
 
 
-def lines(problem, runs):
+def lines(problem, runs, only=None):
     """Rows of the table for one data set."""
     for name, (make, arguments, tune, draws) in samplers(problem).items():
+        if only and name not in only:
+            continue
         settings = {"delta": DELTA, "chains": 1, "model": problem.model, "compile_kwargs": {"mode": "NUMBA"}}
         step = make(epsilon=EPSILONS[0], **settings, **arguments)
         price = step.cost
@@ -166,7 +168,7 @@ def figure(rows, path):
     names = list(dict.fromkeys(row["sampler"] for row in rows))
     fig, axes = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True)
     for ax, d in zip(axes, (2, 10), strict=True):
-        groups = [(n, e) for n, dd in CELLS if dd == d for e in EPSILONS]
+        groups = list(dict.fromkeys((row["n"], row["epsilon"]) for row in rows if row["d"] == d))
         for row in (r for r in rows if r["d"] == d):
             x, which = groups.index((row["n"], row["epsilon"])), names.index(row["sampler"])
             if not row["sampler"].endswith("statistics"):
@@ -179,7 +181,7 @@ def figure(rows, path):
         ax.set_xticks(range(len(groups)), [f"n = {n:,}\nε = {e:g}" for n, e in groups])
         ax.set_xlim(-0.5, len(groups) - 0.5)
         ax.grid(axis="y", color="0.9", lw=0.6, zorder=0)
-    axes[0].set_ylabel("independent draws with the same error of the mean")
+    axes[0].set_ylabel("independent draws with the same error")
     handles = [
         plt.Line2D([], [], color=f"C{i}", marker="os^Dv*PX"[i], ls="", label=name)
         for i, name in enumerate(names)
@@ -197,6 +199,8 @@ def main():
     )
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--n", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--d", type=int, nargs="+", default=[2, 10])
+    parser.add_argument("--only", nargs="+", help="samplers of these names")
     parser.add_argument("--figure")
     parser.add_argument("--results", help="JSON file: read if it exists, otherwise written")
     args = parser.parse_args()
@@ -211,8 +215,8 @@ def main():
     else:
         rows = []
         for n, d in CELLS:
-            for normal in (False, True) if n in args.n else ():
-                for row in lines(Problem(n, d, normal=normal), args.runs):
+            for normal in (False, True) if n in args.n and d in args.d else ():
+                for row in lines(Problem(n, d, normal=normal), args.runs, args.only):
                     rows.append(row)
                     show(row)
                     if saved:
