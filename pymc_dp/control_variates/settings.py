@@ -48,6 +48,12 @@ class ControlVariates:
         Upper bound of the Frobenius norm of each record's (privacy unit's) Hessian in unconstrained space,
         when there is one: ``R^2 / 4`` for logits ``x'beta`` with ``|x| <= R``. Clip bounds are not chosen
         beyond it where likelihood coordinates are the parameters themselves. Privacy does not depend on it.
+    third_derivative_bound : float, optional
+        Upper bound M of ``|d^3 l / dt^3|`` of each record's (privacy unit's) log-likelihood l along any line
+        of unit speed in unconstrained space: ``.0963 R^3`` for logits ``x'beta`` with ``|x| <= R``. For
+        `DPPenaltyMH` and `DPHMC`: residual ratios are then clipped at ``M (|delta|^3 + |delta'|^3) / 6``,
+        with the distances of the two points from the surrogate's, instead of at a constant. No ratio of a
+        record is beyond it whose gradient and Hessian were not clipped. Privacy does not depend on it.
 
     Notes
     -----
@@ -79,11 +85,12 @@ class ControlVariates:
     significance: float = 5.0
     align: float = 0.25
     hessian_bound: float | None = None
+    third_derivative_bound: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or (value is None and field.name == "hessian_bound"):
+            if isinstance(value, bool) or (value is None and field.default is None):
                 continue
             numbers = value if isinstance(value, tuple) else (value,)
             if not numbers or not all(math.isfinite(x) and x > 0 for x in numbers):

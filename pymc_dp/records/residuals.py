@@ -104,6 +104,10 @@ class Residuals:
         ):
             shared.set_value(values)
 
+    def displacement(self, theta: np.ndarray) -> np.ndarray:
+        """From the surrogate's point, in likelihood coordinates, shape (p,)."""
+        return self._coordinates(theta) - self._public.origin.get_value(borrow=True)
+
     def forget(self) -> None:
         """Drop the private factors."""
         for shared in self._factors:

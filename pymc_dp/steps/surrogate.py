@@ -91,13 +91,23 @@ class SurrogateStep(DPStep):
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self.moves = _OnSurrogate()
         tests: dict[str, ResidualTest] = {
-            "penalty": PenaltyOnResiduals(self.tempering, settings.noise_std),
+            "penalty": PenaltyOnResiduals(
+                self.tempering, settings.noise_std, settings.third_derivative_bound
+            ),
             "barker": BarkerOnResiduals(self.tempering),
             "fast": FastBarkerOnResiduals(self.tempering, self.records.n),
         }
         if test not in tests:
             raise ValueError(f"test must be one of {', '.join(tests)}, got {test!r}.")
         self.test = tests[test]
+        if settings.third_derivative_bound is not None:
+            if test != "penalty":
+                raise ValueError("third_derivative_bound is for DPPenaltyMH and DPHMC.")
+            if not self.records.coordinates.identity:
+                raise ValueError(
+                    "third_derivative_bound bounds derivatives in the parameters, and the surrogate of this "
+                    "model is in other coordinates."
+                )
         self.clip_fraction = self.clip_fraction and self.test.on_all
         self.mechanism = (
             "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
@@ -159,7 +169,7 @@ class SurrogateStep(DPStep):
             self._theta, self._rows = new, decision.kept
         return decision.accepted, {
             "noise_std": decision.noise_std,
-            "clip_bound": self.plan.parameters["clip_bound"],
+            "clip_bound": decision.clip_bound,
             "batch_size": decision.batch_size,
         }
 
@@ -175,8 +185,8 @@ class SurrogateStep(DPStep):
         return super().facts() | {"surrogate": None if released is None else released.to_json()}
 
     def _clip_name(self) -> str:
-        bound = self.plan.parameters["clip_bound"]
-        return f"{bound:.3g} nats, less the surrogate's part; gradients, Hessians at bounds found privately"
+        bound = self.test.bound(self.plan)
+        return f"{bound}, less the surrogate's part; gradients, Hessians at bounds found privately"
 
 
 def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:

@@ -20,6 +20,8 @@ from pymc_dp.records.sums import GRID
 _BATCH = 100.0
 # In draws of a record: a smaller clip bound is not tried.
 _LEAST_BOUND = 1e-3
+# Clip bounds that go by distance stay in floating point's range.
+_SMALLEST = 1e-100
 
 
 class Decision(NamedTuple):
@@ -29,6 +31,7 @@ class Decision(NamedTuple):
     kept: Any
     clipped: float
     noise_std: float
+    clip_bound: float
     batch_size: float
 
 
@@ -38,7 +41,10 @@ class ResidualTest(Protocol):
     on_all: bool
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
-        """Plan with parameter "clip_bound", in nats of the untempered ratio."""
+        """Plan of a call."""
+
+    def bound(self, plan: PrivacyPlan) -> str:
+        """Where untempered ratios are clipped, for a report."""
 
     def decide(
         self,
@@ -53,24 +59,35 @@ class ResidualTest(Protocol):
 
 
 class PenaltyOnResiduals:
-    """Gaussian noise of a fixed scale on the sum over all records, penalty test.
+    """Gaussian noise on the sum over all records, penalty test.
 
     Parameters
     ----------
     tempering, noise_std : float
+        The noise's standard deviation, which fixes the clip bound.
+    third : float, optional
+        A bound of third derivatives: clip bound and noise then go by the points' distances.
     """
 
     on_all = True
 
-    def __init__(self, tempering: float, noise_std: float):
-        self.tempering, self.noise_std = tempering, noise_std
+    def __init__(self, tempering: float, noise_std: float, third: float | None = None):
+        self.tempering, self.noise_std, self.third = tempering, noise_std, third
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
-        """The clip bound at which noise of this scale is enough."""
+        """The clip bound at which noise of this scale is enough; or the noise, in clip bounds."""
+        if self.third is not None:
+            return pricing.penalty(call, clip_fraction=clip_fraction, once=once)
         plan = pricing.penalty(call, clip_fraction=clip_fraction, noise_std=self.noise_std, once=once)
         nm = plan.noise_multiplier
         bound = self.noise_std / (2 * self.tempering * nm) if nm > 0 else _unclipped(call)
         return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
+
+    def bound(self, plan: PrivacyPlan) -> str:
+        """Constant, or a function of distances."""
+        if self.third is not None:
+            return f"{self.third:g} x (|delta|^3 + |delta'|^3) / 6 nats"
+        return f"{plan.parameters['clip_bound']:.3g} nats"
 
     def decide(
         self,
@@ -82,12 +99,18 @@ class PenaltyOnResiduals:
         random: PrivacyRandom,
     ) -> Decision:
         """One pass over the data."""
-        bound, noise = plan.parameters["clip_bound"], 2 * plan.noise_multiplier
+        noise = 2 * plan.noise_multiplier
+        if self.third is None:
+            bound = plan.parameters["clip_bound"]
+        else:
+            first, second = (float(np.linalg.norm(target.displacement(x))) for x in (theta, new))
+            cubes = first * first * first + second * second * second
+            bound = min(max(self.third * cubes / 6, _SMALLEST), 1 / _SMALLEST)
         ratios = target.full_batch(new, kept, bound)
         scale = self.tempering * bound
         noisy = scale * (ratios.total / GRID + noise * random.normal())
         accepted = penalty(noisy, scale * noise * scale * noise, random.exponential())
-        return Decision(accepted, ratios.rows, ratios.clipped, scale * noise, math.nan)
+        return Decision(accepted, ratios.rows, ratios.clipped, scale * noise, bound, math.nan)
 
 
 class BarkerOnResiduals:
@@ -109,6 +132,10 @@ class BarkerOnResiduals:
         bound = min(plan.parameters["eta"] / (2 * self.tempering), _unclipped(call))
         return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
 
+    def bound(self, plan: PrivacyPlan) -> str:
+        """Constant."""
+        return f"{plan.parameters['clip_bound']:.3g} nats"
+
     def decide(
         self,
         target: Any,
@@ -127,6 +154,7 @@ class BarkerOnResiduals:
             ratios.rows,
             ratios.clipped,
             0.0,
+            bound,
             math.nan,
         )
 
@@ -165,6 +193,10 @@ class FastBarkerOnResiduals:
                 if bound < _LEAST_BOUND * self.inclusion:
                     raise
 
+    def bound(self, plan: PrivacyPlan) -> str:
+        """Constant."""
+        return f"{plan.parameters['clip_bound']:.3g} nats"
+
     def decide(
         self,
         target: Any,
@@ -181,7 +213,8 @@ class FastBarkerOnResiduals:
         uniforms = random.uniform(drawn.size)
         log_ratio = tuna.log_ratio(ratios, batches.clip_bound, batches, uniforms)
         accepted = barker(log_ratio, random.exponential(), random.exponential())
-        return Decision(accepted, None, 0.0, 0.0, plan.parameters["batch_size"])
+        bound = plan.parameters["clip_bound"]
+        return Decision(accepted, None, 0.0, 0.0, bound, plan.parameters["batch_size"])
 
 
 def _unclipped(call: Call) -> float:

@@ -102,6 +102,75 @@ def test_the_chain_has_the_exact_law(cls):
     assert stats.kstest(thin, exact_cdf(tempering, residuals=False)).pvalue < ALPHA  # control
 
 
+# a bound of third derivatives
+
+THIRD = 0.0963 * float(np.max(np.abs(X))) ** 3  # |sigmoid''| is below .0963
+
+
+def test_third_derivatives_bound_what_is_left():
+    """No residual ratio is beyond the bound, some are near it, and half of it would clip."""
+    step = third_step(THIRD)
+    step.setup_chain(np.random.default_rng(0), 0, 20)
+    step._expand(full_surrogate())
+    target, rng = step.target, np.random.default_rng(1)
+    shares = []
+    for width in (0.01, 0.1, 1.0, 5.0):
+        for _ in range(20):
+            points = POINT + width * rng.normal(size=(2, 1))
+            points[rng.integers(2)] = POINT  # the two remainders may not cancel
+            cubes = sum(abs(point[0] - POINT) ** 3 for point in points)
+            shares.append(np.max(np.abs(target.ratios(*points, np.arange(N)))) / (THIRD * cubes / 6))
+    assert 0.5 < max(shares) <= 1 + 1e-6
+
+
+def test_noise_goes_by_distance():
+    step = third_step(THIRD)
+    step._call.slots.once(full_surrogate().to_json)
+    step.setup_chain(np.random.default_rng(0), 0, 20)
+    point, nm = {"beta": np.array(POINT)}, step.plan.noise_multiplier
+    assert list(step.plan.iteration[0].counts) == [dp.privacy.PenaltyDecisionDpEvent(nm)]
+    seen = []
+    for _ in range(20):
+        before = step.records.ravel(point)
+        step.rng = np.random.default_rng(len(seen))
+        proposals = np.random.default_rng(len(seen))
+        new = step._transitions(proposals, before) if seen else None
+        point, (stat,) = step.step(point)
+        assert stat["noise_std"] == pytest.approx(2 * nm * stat["clip_bound"])
+        if new is not None:
+            cubes = abs(before[0] - POINT) ** 3 + abs(new[0] - POINT) ** 3
+            assert stat["clip_bound"] == pytest.approx(THIRD * cubes / 6)
+        seen.append(stat["clip_bound"])
+    assert len(set(seen)) == 20 and "delta" in step._clip_name()
+
+
+def third_step(third):
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2)
+        pm.Bernoulli("y", logit_p=X * beta, observed=Y)
+    settings = ControlVariates(chain=0.7, early=(0.5,), polish=(0.1,), third_derivative_bound=third)
+    return dp.DPPenaltyMH(
+        epsilon=20_000.0, delta=1e-6, chains=1, control_variates=settings, clip_fraction=False, model=model
+    )
+
+
+def full_surrogate():
+    """Nothing is clipped; a noisy gradient."""
+    g, h = derivatives()
+    return Surrogate(
+        point=np.array([POINT]), phi=np.array([POINT]), metric=np.array([[0.3]]), centre=np.zeros(1),
+        gradient_bound=10.0, hessian_bound=10.0, gradient=np.array([g.sum() + 0.9]),
+        gradient_noise=np.array([[NOISE]]), hessian=np.array([[h.sum()]]), hessian_noise=0.0, tempering=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", [dp.DPBarker, dp.DPFastMH])
+def test_third_derivatives_are_for_the_penalty_test(cls):
+    with pytest.raises(ValueError, match="third_derivative_bound"):
+        cls(epsilon=1.0, delta=1e-6, control_variates=ControlVariates(third_derivative_bound=1.0),
+            model=logistic_model())  # fmt: skip
+
+
 # one surrogate a call
 
 
