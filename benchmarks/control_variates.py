@@ -2,7 +2,7 @@
 
     python benchmarks/control_variates.py logistic --n 20000 --epsilon 1 2 4 --data 10 --plain
     python benchmarks/control_variates.py released logistic --n 20000 --epsilon 1 2 4 --data 10
-    python benchmarks/control_variates.py coverage --n 20000 --epsilon 2 --data 200
+    python benchmarks/control_variates.py coverage --n 20000 --epsilon 2 --data 200 [--chains --draws 300]
     python benchmarks/control_variates.py poisson | linear | groups
     python benchmarks/control_variates.py gaussian | banana --epsilon 4 --data 5
     python benchmarks/control_variates.py speed --n 1000000
@@ -10,7 +10,7 @@
 Errors are root mean squares over parameters of the difference of posterior means, in non-private posterior
 standard deviations, in unconstrained space. The non-private posterior is Laplace's approximation (exact
 enough at these sizes) or, for `groups`, a chain of this sampler without noise; `banana` and `gaussian` have
-exact draws. `released` and `coverage` run no chain: they take the mean and standard deviations of prior times
+exact draws. `released` and `coverage` (but for `--chains`) run no chain: they take the mean and standard deviations of prior times
 surrogate (Laplace), which is what a chain samples but for the residuals. The model is compiled once for all
 data sets there, which is why there can be many.
 """
@@ -268,15 +268,23 @@ def coverage(args):
     for seed in range(args.data):
         truth = made.data(seed)
         try:
-            theta, sd = made(args.epsilon[0], seed)
+            if args.chains:
+                step = dp.DPPenaltyMH(
+                    epsilon=args.epsilon[0], delta=DELTA, chains=1, control_variates=True, model=made.model
+                )
+                call = {"draws": args.draws, "tune": 0, "random_seed": seed, "model": made.model}
+                low, high = np.quantile(draws_of(dp.sample(step, **call, **QUIET)), [0.05, 0.95], axis=0)
+            else:
+                theta, sd = made(args.epsilon[0], seed)
+                low, high = theta - 1.6449 * sd, theta + 1.6449 * sd
         except dp.TooFewRecordsError:
             continue
-        kept.append(np.abs(truth - theta) < 1.6449 * sd)
+        kept.append((low < truth) & (truth < high))
         if seed % 20 == 19:
             print(seed, f"{np.mean(kept):.3f}", flush=True)
     error = np.std(np.mean(kept, axis=1)) / np.sqrt(len(kept))
     print(
-        f"coverage of 90% intervals, prior times surrogate, n = {args.n:,}, epsilon = {args.epsilon[0]:g}: "
+        f"coverage of 90% intervals, {f'{args.draws} draws' if args.chains else 'prior times surrogate'}, n = {args.n:,}, epsilon = {args.epsilon[0]:g}: "
         f"{np.mean(kept):.3f} (standard error {error:.3f}), {len(kept)} data sets, "
         f"{args.data - len(kept)} refused"
     )
@@ -363,6 +371,7 @@ def main():
     )
     parser.add_argument("--noise-std", type=float, default=1.0, help="banana, gaussian")
     parser.add_argument("--sampler", default="DPPenaltyMH")
+    parser.add_argument("--chains", action="store_true", help="coverage by chains")
     parser.add_argument("--plain", action="store_true", help="the plain penalty chain beside it")
     args = parser.parse_args()
     if args.n is None:
