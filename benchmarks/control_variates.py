@@ -10,9 +10,9 @@
 Errors are root mean squares over parameters of the difference of posterior means, in non-private posterior
 standard deviations, in unconstrained space. The non-private posterior is Laplace's approximation (exact
 enough at these sizes) or, for `groups`, a chain of this sampler without noise; `banana` and `gaussian` have
-exact draws. `released` and `coverage` (but for `--chains`) run no chain: they take the mean and standard deviations of prior times
-surrogate (Laplace), which is what a chain samples but for the residuals. The model is compiled once for all
-data sets there, which is why there can be many.
+exact draws. `released` and `coverage` (without `--chains`) run no chain: they take the mean and standard
+deviations of prior times surrogate (Laplace), which is what a chain samples but for the residuals. The model
+is compiled once for all data sets there, which is why there can be many.
 """
 
 import argparse
@@ -283,8 +283,9 @@ def coverage(args):
         if seed % 20 == 19:
             print(seed, f"{np.mean(kept):.3f}", flush=True)
     error = np.std(np.mean(kept, axis=1)) / np.sqrt(len(kept))
+    how = f"{args.draws} draws" if args.chains else "prior times surrogate"
     print(
-        f"coverage of 90% intervals, {f'{args.draws} draws' if args.chains else 'prior times surrogate'}, n = {args.n:,}, epsilon = {args.epsilon[0]:g}: "
+        f"coverage of 90% intervals, {how}, n = {args.n:,}, epsilon = {args.epsilon[0]:g}: "
         f"{np.mean(kept):.3f} (standard error {error:.3f}), {len(kept)} data sets, "
         f"{args.data - len(kept)} refused"
     )
