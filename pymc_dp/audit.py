@@ -189,7 +189,7 @@ def _number(value: Any) -> float:
 
 def _numbers(surrogate: Any) -> np.ndarray:
     values = [getattr(surrogate, field.name) for field in fields(surrogate)]
-    return np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values])
+    return np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values if value is not None])
 
 
 def _features(found: Released, score: Callable[[Released], np.ndarray] | None) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Positive definite curvatures from noisy ones: functions of what is released, no data."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,16 @@ def inverse_root(precision: np.ndarray) -> np.ndarray:
     return (vectors / np.sqrt(np.maximum(values, 1e-20 * values.max()))) @ vectors.T
 
 
-def root_of_square(matrix: np.ndarray) -> np.ndarray:
-    """Symmetric ``(M M')^(1/2)``, shape (p, p); no direction 10^10 times shorter than the longest."""
-    vectors, values, _ = np.linalg.svd(matrix, full_matrices=False)
-    return (vectors * np.maximum(values, 1e-10 * values.max())) @ vectors.T
+def root_of_square(matrix: np.ndarray, blocks: Sequence[np.ndarray]) -> np.ndarray:
+    """Symmetric root of the blocks of ``M M'``, shape (p, p), zero between them.
+
+    In no block a direction 10^10 times shorter than the longest.
+    """
+    root = np.zeros((len(matrix), len(matrix)))
+    for block in blocks:
+        vectors, values, _ = np.linalg.svd(matrix[block], full_matrices=False)
+        root[np.ix_(block, block)] = (vectors * np.maximum(values, 1e-10 * values.max())) @ vectors.T
+    return root
 
 
 class Prior:
@@ -69,7 +76,7 @@ class NoisyCurvature:
     matrix : ndarray, shape (d, d)
         ``T A M A'`` for the tempering T and a curvature M in the units of the parameters.
     noise : float
-        Standard deviation of a diagonal entry's noise, before tempering; half the variance off the diagonal.
+        About the largest eigenvalue of its noise, before tempering.
     metric : ndarray, shape (d, d)
         A.
     tempering : float
@@ -78,8 +85,7 @@ class NoisyCurvature:
     def __init__(self, matrix: np.ndarray, noise: float, metric: np.ndarray, tempering: float):
         self.metric = metric
         self._values, self._vectors = np.linalg.eigh(tempering * matrix)
-        # About the largest eigenvalue of the noise.
-        self._level = tempering * noise * np.sqrt(2.0 * len(matrix))
+        self._level = tempering * noise
 
     def absolute(self) -> np.ndarray:
         """Absolute eigenvalues, not below the noise's; in the units of the parameters."""

@@ -93,6 +93,7 @@ class Finder:
         self.records, self.settings, self.tempering, self.epsilon = records, settings, tempering, epsilon
         self.lipschitz, self.mu_squared = lipschitz, mu_squared
         self.releases = Releases(records, settings, mu_squared, random)
+        self.structure = self.releases.structure
 
     def __call__(self, start: np.ndarray) -> Surrogate:
         """Make every release of the schedule.
@@ -114,7 +115,7 @@ class Finder:
         if s.recentre:
             at = self._recentred(at, 1)
         last = self._last(at)
-        gradient, noise = combined(polished, last)
+        gradient, noise = combined(polished, last, self.structure.mask)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
         surrogate = Surrogate(
@@ -130,6 +131,7 @@ class Finder:
             hessian_noise=last.hessian_noise,
             tempering=self.tempering,
             noise_aware=s.noise_aware,
+            blocks=None if self.structure.full else self.structure.labels,
         )
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
@@ -174,7 +176,7 @@ class Finder:
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
         weight = s.hessian_weight * hessian_bound / bound
         # More for the Hessian where its noise would be refused otherwise.
-        level = 2 * self.tempering * hessian_bound * np.sqrt(2 * at.phi.size)
+        level = 2 * self.tempering * hessian_bound * self.structure.noise_norm
         needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * left)
         self.releases.split(float(np.clip(max(weight / (1 + weight), needed), s.hessian_least, 0.5)))
         return self._sums(at, bound, hessian_bound)
@@ -240,13 +242,15 @@ class Finder:
 
     def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
         value, std = self.releases.fisher(at.phi, at.metric, bound)
-        return NoisyCurvature(bound**2 * value, bound**2 * std, at.metric, self.tempering)
+        noise = bound**2 * std * self.structure.noise_norm
+        return NoisyCurvature(bound**2 * value, noise, at.metric, self.tempering)
 
     def _curvatures(self, sums: Sums, fisher: NoisyCurvature, least: float) -> tuple[np.ndarray, np.ndarray]:
         """Newton's curvature with absolute eigenvalues; the same, but at least `least` of Fisher's."""
         metric = sums.at.metric
         matrix = -metric @ sums.hessian @ metric.T
-        newton = NoisyCurvature(symmetric(matrix), sums.hessian_noise, metric, self.tempering).absolute()
+        noise = sums.hessian_noise * self.structure.noise_norm
+        newton = NoisyCurvature(symmetric(matrix), noise, metric, self.tempering).absolute()
         return newton, at_least(newton, fisher.positive(), least)
 
     # between parameters and likelihood coordinates
@@ -260,8 +264,8 @@ class Finder:
     def _next(self, at: Point, theta: np.ndarray, fisher: NoisyCurvature) -> Point:
         """At `theta`, in the metric found at the last point: about posterior standard deviations."""
         metric = inverse_root(self._precision(fisher.weakest(), at.theta))
-        if not self.records.coordinates.identity:
-            metric = root_of_square(self._jacobian(at.theta) @ metric)
+        if not self.records.coordinates.identity or not self.structure.full:
+            metric = root_of_square(self._jacobian(at.theta) @ metric, self.structure.blocks)
         return Point(theta, self.records.coordinates(theta), metric, at.centre)
 
     def _jacobian(self, theta: np.ndarray) -> np.ndarray:
@@ -278,8 +282,11 @@ class Finder:
         return self.tempering * of_likelihood + self.records.log_prior_gradient(sums.at.theta)
 
 
-def combined(first: Sums, last: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient at the last point from both, by generalised least squares, and the covariance of its noise."""
+def combined(first: Sums, last: Sums, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient at the last point from both, by generalised least squares, and the covariance of its noise.
+
+    `mask`, shape (p, p), says which entries of the Hessians were released.
+    """
     inverse, last_inverse = np.linalg.inv(first.at.metric), np.linalg.inv(last.at.metric)
     noise = last.gradient_std**2 * last_inverse @ last_inverse.T
     if not np.any(noise):
@@ -290,7 +297,7 @@ def combined(first: Sums, last: Sums) -> tuple[np.ndarray, np.ndarray]:
     for found, root in ((first, inverse), (last, last_inverse)):
         # Noise of half the Hessian times delta, of symmetric noise isotropic in the metric.
         z = root.T @ delta
-        spread = (z @ z) * np.eye(len(z)) + np.outer(z, z)
+        spread = np.diag(mask @ (z * z)) + mask * np.outer(z, z)
         other = other + 0.125 * found.hessian_noise**2 * root @ spread @ root.T
     gain = noise @ np.linalg.inv(other + noise)
     return last.gradient + gain @ (moved - last.gradient), symmetric(noise - gain @ noise)

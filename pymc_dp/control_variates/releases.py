@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.structure import Structure, structure_of
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.derivatives import Derivatives
@@ -51,8 +52,10 @@ class Releases:
         self.records, self.random, self.mu_squared = records, random, mu_squared
         self._left = settings.schedule()
         self.p: int = records.coordinates.size
+        self.structure = structure_of(settings.structure, records.coordinates)
         # Derivatives at one point serve several releases; kept for the last point when they are not too many.
-        self._keeps = 8.0 * records.n * self.p**2 <= _KEPT
+        entries = self.p**2 if self.structure.full else self.structure.rows.size
+        self._keeps = 8.0 * records.n * entries <= _KEPT
         self._kept: tuple[bytes, list[Derivatives]] = (b"", [])
 
     @property
@@ -71,9 +74,11 @@ class Releases:
 
     def _derivatives(self, phi: np.ndarray, hessians: bool = False) -> Iterable[Derivatives]:
         if not self._keeps:
-            return self.records.derivatives(phi, hessians=hessians)
+            return (
+                derivatives(self.records, phi, self.structure) if hessians else self.records.derivatives(phi)
+            )
         if self._kept[0] != phi.tobytes():
-            self._kept = phi.tobytes(), list(self.records.derivatives(phi, hessians=True))
+            self._kept = phi.tobytes(), list(derivatives(self.records, phi, self.structure))
         return self._kept[1]
 
     def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
@@ -96,12 +101,10 @@ class Releases:
         it.
         """
         std = self._noise("hessian", 2.0)
-        scale, rows, columns = _packing(self.p)
-        total = np.zeros(scale.size, dtype=np.int64)
+        total = np.zeros(self.structure.rows.size, dtype=np.int64)
         for part in self._derivatives(phi, hessians=True):
-            packed = squared(part.hessian, metric)[:, rows, columns] * scale
-            total += _integers(packed / bound)
-        return unpacked(self._noisy(total / GRID, std), self.p), std
+            total += _integers(squared(part.hessian, metric, self.structure) / bound)
+        return self.structure.unpacked(self._noisy(total / GRID, std)), std
 
     def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
@@ -113,8 +116,8 @@ class Releases:
             for start in range(0, len(inside), _EXACT):
                 some = inside[start : start + _EXACT]
                 total += (some.T @ some).astype(np.int64)
-        scale, rows, columns = _packing(self.p)
-        return unpacked(self._noisy(total[rows, columns] / OUTER_GRID**2 * scale, std), self.p), std
+        entries = total[self.structure.rows, self.structure.columns] / OUTER_GRID**2
+        return self.structure.unpacked(self._noisy(self.structure.packed(entries), std)), std
 
     def split(self, first: float) -> None:
         """Share the budget of the last pair: `first` of it for the Hessian, the rest for the gradient.
@@ -135,7 +138,7 @@ class Releases:
         for part in self._derivatives(phi, hessians=len(cells) > 1):
             histograms[0].add(_norms(whitened(part.gradient, metric, centre)))
             if len(cells) > 1:
-                histograms[1].add(_norms(squared(part.hessian, metric).reshape(len(part.gradient), -1)))
+                histograms[1].add(_norms(squared(part.hessian, metric, self.structure)))
         for histogram in histograms:
             histogram.counts = self._noisy(histogram.counts, histogram.std)
         return histograms
@@ -173,33 +176,23 @@ def whitened(gradient: np.ndarray, metric: np.ndarray, centre: np.ndarray) -> np
     return _finite(vectors)
 
 
-def squared(hessian: np.ndarray | None, metric: np.ndarray) -> np.ndarray:
-    """``A H_i A'``, shape (k, p, p); a Hessian that is not finite, or enormous, counts as 0."""
+def derivatives(records: Any, phi: np.ndarray, structure: Structure) -> Iterable[Derivatives]:
+    """With whole Hessians, or their released entries only."""
+    return records.derivatives(phi, hessians=True if structure.full else (structure.rows, structure.columns))
+
+
+def squared(hessian: np.ndarray | None, metric: np.ndarray, structure: Structure) -> np.ndarray:
+    """``A H_i A'``, packed, shape (k, m); a Hessian that is not finite, or enormous, counts as 0."""
     if hessian is None:
         raise PrivacyError("Hessians were not computed.")
     with np.errstate(all="ignore"):
-        matrices = metric @ hessian @ metric.T
-    return _finite(matrices.reshape(len(matrices), -1)).reshape(matrices.shape)
+        return _finite(structure.transformed(hessian, metric))
 
 
 def factors(vectors: np.ndarray, bound: float) -> np.ndarray:
-    """Factors that clip vectors, shape (k, ...), to a norm."""
-    norms = _norms(vectors.reshape(len(vectors), -1))
+    """Factors that clip vectors, shape (k, m), to a norm."""
+    norms = _norms(vectors)
     return np.where(norms > bound, bound / np.maximum(norms, 1e-300), 1.0)
-
-
-def unpacked(values: np.ndarray, p: int) -> np.ndarray:
-    """Symmetric matrix from its packed upper triangle."""
-    scale, rows, columns = _packing(p)
-    matrix = np.zeros((p, p))
-    matrix[rows, columns] = matrix[columns, rows] = values / scale
-    return matrix
-
-
-def _packing(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Upper triangle with off-diagonals times sqrt(2): its Euclidean norm is the Frobenius norm."""
-    rows, columns = np.triu_indices(p)
-    return np.where(rows == columns, 1.0, math.sqrt(2.0)), rows, columns
 
 
 def _finite(vectors: np.ndarray) -> np.ndarray:

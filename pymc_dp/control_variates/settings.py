@@ -48,6 +48,12 @@ class ControlVariates:
         Upper bound of the Frobenius norm of each record's (privacy unit's) Hessian in unconstrained space,
         when there is one: ``R^2 / 4`` for logits ``x'beta`` with ``|x| <= R``. Clip bounds are not chosen
         beyond it where likelihood coordinates are the parameters themselves. Privacy does not depend on it.
+    structure : "full", "diagonal", or sequence of sequences of str
+        Which entries of Hessians (and of the matrices that find the centre) are released: all; those of each
+        likelihood coordinate with itself; or those within blocks of variables, by name, where variables in no
+        block are diagonal. With fewer entries there is less noise and less to compute, for d = 20 and more;
+        what is left out stays in the residuals, exactly, where it wants a larger clip bound. Each iteration
+        then reads one number a record and released entry, which are kept in memory.
     third_derivative_bound : float, optional
         Upper bound M of ``|d^3 l / dt^3|`` of each record's (privacy unit's) log-likelihood l along any line
         of unit speed in unconstrained space: ``.0963 R^3`` for logits ``x'beta`` with ``|x| <= R``. For
@@ -85,16 +91,31 @@ class ControlVariates:
     significance: float = 5.0
     align: float = 0.25
     hessian_bound: float | None = None
+    structure: str | tuple[tuple[str, ...], ...] = "full"
     third_derivative_bound: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or (value is None and field.default is None):
+            if (
+                field.name == "structure"
+                or isinstance(value, bool)
+                or (value is None and field.default is None)
+            ):
                 continue
             numbers = value if isinstance(value, tuple) else (value,)
             if not numbers or not all(math.isfinite(x) and x > 0 for x in numbers):
                 raise ValueError(f"{field.name} must be positive and finite, got {value!r}.")
+        blocks = () if isinstance(self.structure, str) else tuple(self.structure)
+        if self.structure not in ("full", "diagonal") and not (
+            blocks and all(not isinstance(block, str) and len(block) for block in blocks)
+        ):
+            raise ValueError(
+                'structure must be "full", "diagonal" or blocks of names such as [("a", "b"), ("c",)], got '
+                f"{self.structure!r}."
+            )
+        if self.structure != "full" and self.third_derivative_bound is not None:
+            raise ValueError("third_derivative_bound needs whole Hessians: structure='full'.")
         if self.hessian_least > 0.5:
             raise ValueError(f"hessian_least must be at most 0.5, got {self.hessian_least!r}.")
         if self.last_pair <= 0:

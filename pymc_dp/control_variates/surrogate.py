@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pymc_dp.control_variates.curvature import inverse_root
-from pymc_dp.control_variates.releases import factors, squared, whitened
+from pymc_dp.control_variates.releases import derivatives, factors, squared, whitened
+from pymc_dp.control_variates.structure import Structure
 from pymc_dp.records.residuals import Expansion
 
 # What is refused: a noise variance over the posterior's, along a direction; noise of the Hessian over the
@@ -47,6 +49,8 @@ class Surrogate:
     tempering : float
     noise_aware : bool
         Whether the target is widened for the noise.
+    blocks : ndarray of int, shape (p,), or None
+        Hessians have no entries between coordinates of different labels. None: they are whole.
     """
 
     point: np.ndarray
@@ -61,6 +65,12 @@ class Surrogate:
     hessian_noise: float
     tempering: float
     noise_aware: bool = True
+    blocks: np.ndarray | None = None
+
+    @cached_property
+    def structure(self) -> Structure:
+        """Of the released Hessian."""
+        return Structure(np.zeros(len(self.phi)) if self.blocks is None else self.blocks)
 
     def to_json(self) -> str:
         """JSON text that `from_json` reads."""
@@ -110,7 +120,7 @@ class Surrogate:
                 epsilon * math.sqrt(ratio / LARGEST_NOISE_RATIO),
             )
         # About the largest eigenvalue of the Hessian's noise; the posterior's curvature is about 1.
-        level = self.tempering * self.hessian_noise * math.sqrt(2.0 * len(self.phi))
+        level = self.tempering * self.hessian_noise * self.structure.noise_norm
         if not level <= LARGEST_HESSIAN_NOISE:
             more = level / LARGEST_HESSIAN_NOISE
             return _too_noisy(
@@ -176,19 +186,22 @@ class Surrogate:
     def expansion(self, records: Any) -> Expansion:
         """What the chain subtracts from each record; one pass over the data. Private."""
         gradient_factors, hessian_factors = np.zeros(records.n), np.zeros(records.n)
-        for part in records.derivatives(self.phi, hessians=True):
+        entries = None if self.structure.full else np.empty((records.n, self.structure.rows.size))
+        for part in derivatives(records, self.phi, self.structure):
             gradients = whitened(part.gradient, self.metric, self.centre)
-            hessians = squared(part.hessian, self.metric)
+            hessians = squared(part.hessian, self.metric, self.structure)
             gradient_factors[part.units] = _known(gradients) * factors(gradients, self.gradient_bound)
             hessian_factors[part.units] = _known(hessians) * factors(hessians, self.hessian_bound)
+            if entries is not None:
+                entries[part.units] = part.hessian
         # The public part is tempered already; residuals are tempered with the ratios.
         slope, curvature = self.public()
-        return Expansion(self.phi, self.centre, gradient_factors, hessian_factors, slope, curvature)
+        return Expansion(self.phi, self.centre, gradient_factors, hessian_factors, slope, curvature, entries)
 
 
 def _known(vectors: np.ndarray) -> np.ndarray:
     """Zero for records that count as 0 in the released sum (not finite, enormous, or 0 themselves)."""
-    return np.any(vectors.reshape(len(vectors), -1) != 0, axis=1).astype(float)
+    return np.any(vectors != 0, axis=1).astype(float)
 
 
 def _inverse(precision: np.ndarray) -> np.ndarray:

@@ -36,6 +36,8 @@ class Coordinates:
         phi as a function of `theta`; reads no record.
     terms : sequence of Variable
         Flattened per-record terms as functions of `vector`.
+    names : sequence of (str or None, slice)
+        Variables of the model (free, or deterministic) that phi consists of, and where.
 
     Attributes
     ----------
@@ -45,8 +47,15 @@ class Coordinates:
         Whether phi is theta.
     """
 
-    def __init__(self, theta: Variable, vector: Variable, of_theta: Variable, terms: Sequence[Variable]):
-        self.vector, self.of_theta, self.terms = vector, of_theta, list(terms)
+    def __init__(
+        self,
+        theta: Variable,
+        vector: Variable,
+        of_theta: Variable,
+        terms: Sequence[Variable],
+        names: Sequence[tuple[str | None, slice]],
+    ):
+        self.vector, self.of_theta, self.terms, self.names = vector, of_theta, list(terms), list(names)
         self.identity = vector is theta
         self.size: int = vector.type.shape[0]
         self._d: int = theta.type.shape[0]
@@ -109,7 +118,9 @@ def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
     Any choice is valid, since residuals have whatever is not quadratic in phi.
     """
     theta = records._theta
-    identity = Coordinates(theta, theta, theta, records._terms)
+    free = {v: model.values_to_rvs[v].name for v in records.value_vars}
+    own = _places(list(free.values()), [records.shapes[v.name] for v in free])
+    identity = Coordinates(theta, theta, theta, records._terms, own)
     sizes = {records.n_rows, records.n}
     nodes = PublicNodes(model, sizes)()
     if nodes is None:
@@ -134,8 +145,19 @@ def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
         return identity
     vector = pt.vector("phi", shape=(p,), dtype="float64")
     of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
-    chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)))
+    kept = [free[v] for v in records.value_vars if v in read]
+    # A deterministic variable is a view of what it was made of.
+    named = {d.owner.inputs[0]: d.name for d in model.deterministics if d.owner is not None}
+    names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
+    places = _places(names, list(shapes.values()))
+    chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)), places)
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
+
+
+def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> list[tuple[str | None, slice]]:
+    stops = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
+    starts = [0, *stops[:-1]]
+    return [(name, slice(int(a), int(b))) for name, a, b in zip(names, starts, stops, strict=True)]
 
 
 def _terms_given(model: pm.Model, nodes: Sequence[PublicNode]) -> tuple[list[Variable], list[Variable]]:

@@ -30,7 +30,8 @@ class Derivatives(NamedTuple):
     units : slice
         Which units.
     gradient : ndarray, shape (k, d)
-    hessian : ndarray, shape (k, d, d), or None
+    hessian : ndarray, shape (k, d, d) or (k, m), or None
+        Whole, or the m entries asked for.
     """
 
     units: slice
@@ -100,14 +101,16 @@ class RecordDerivatives:
 
         self._first, self._second = compiled([u]), compiled([u, v])
 
-    def __call__(self, theta: np.ndarray, hessians: bool = False) -> Iterator[Derivatives]:
+    def __call__(
+        self, theta: np.ndarray, hessians: bool | tuple[np.ndarray, np.ndarray] = False
+    ) -> Iterator[Derivatives]:
         """Go through all privacy units in chunks.
 
         Parameters
         ----------
         theta : ndarray, shape (d,)
-        hessians : bool
-            Whether to compute second derivatives as well.
+        hessians : bool, or pair of ndarray of int, shape (m,)
+            Whether to compute second derivatives as well; or rows and columns of those that are wanted.
 
         Yields
         ------
@@ -122,7 +125,15 @@ class RecordDerivatives:
 
             gradient = np.stack([summed(guarded(self._first, theta, e, *parts)) for e in basis], axis=1)
             hessian = None
-            if hessians:
+            if isinstance(hessians, tuple):
+                hessian = np.stack(
+                    [
+                        summed(guarded(self._second, theta, basis[i], basis[j], *parts))
+                        for i, j in zip(*hessians, strict=True)
+                    ],
+                    axis=1,
+                )
+            elif hessians:
                 hessian = np.empty((*gradient.shape, self.d))
                 for i in range(self.d):
                     for j in range(i + 1):

@@ -37,6 +37,8 @@ class Expansion(NamedTuple):
     slope : ndarray, shape (p,)
     curvature : ndarray, shape (p, p)
         Of the public function ``slope' delta + delta' curvature delta / 2``, symmetric.
+    entries : ndarray, shape (n, m), or None
+        Entries of each Hessian that are not taken to be 0; None if none is. Private.
     """
 
     origin: np.ndarray
@@ -45,6 +47,7 @@ class Expansion(NamedTuple):
     hessian_factors: np.ndarray
     slope: np.ndarray
     curvature: np.ndarray
+    entries: np.ndarray | None = None
 
 
 class Residuals:
@@ -53,6 +56,8 @@ class Residuals:
     Parameters
     ----------
     model : RecordModel
+    structure : Structure, optional
+        Of the Hessians, if not whole: ``delta' H_i delta`` is then a product with stored entries.
 
     Notes
     -----
@@ -61,16 +66,21 @@ class Residuals:
     released sums as here.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Any, structure: Any = None):
+        self._structure: Any = None if structure is None or structure.full else structure
         self._model, self.n, self.d = model, model.n, model.d
         self._coordinates, self._public = model.coordinates, PublicDensity(model)
         p = self._coordinates.size
         self._centre = pytensor.shared(np.zeros(p), shape=(p,))
         self._factors = [pytensor.shared(np.zeros(model.n), shape=(model.n,)) for _ in range(2)]
+        if self._structure is not None:
+            self._entries = pytensor.shared(np.zeros((0, self._structure.rows.size)))
         rows, seen = (
             model._unit_rows(graph.smooth_rows(terms)) for terms in (model._terms, self._coordinates.terms)
         )
         residual = self._residual(rows, seen, *self._factors)
+        if self._structure is not None:
+            residual = residual - 0.5 * self._quadratic(self._factors[1])
         self.full_batch = FullBatch(
             model._theta,
             graph.opaque_data(residual, model.n_rows),
@@ -92,8 +102,16 @@ class Residuals:
         )
         across = pt.dot(self._centre, delta) if centred else pt.constant(np.float64(0.0))
         linear = pt.switch(pt.isfinite(first), gradient_factor * (first - across), 0.0)
-        quadratic = pt.switch(pt.isfinite(second), 0.5 * hessian_factor * second, 0.0)
-        return graph.simplify([rows - (linear + across) - quadratic])[0]
+        left = rows - (linear + across)
+        if self._structure is None:
+            left = left - pt.switch(pt.isfinite(second), 0.5 * hessian_factor * second, 0.0)
+        return graph.simplify([left])[0]
+
+    def _quadratic(self, hessian_factor: Any) -> Any:
+        """``k_i delta' H_i delta`` from stored entries."""
+        structure, delta = self._structure, self._public.delta
+        features = structure.weights * delta[structure.rows] * delta[structure.columns]
+        return hessian_factor * pt.dot(self._entries, features)
 
     def expand(self, expansion: Expansion) -> None:
         """Take a surrogate."""
@@ -103,6 +121,10 @@ class Residuals:
             self._factors, (expansion.gradient_factors, expansion.hessian_factors), strict=True
         ):
             shared.set_value(values)
+        if self._structure is not None and expansion.entries is not None:
+            # An entry that is not finite has a factor of 0.
+            finite = np.nan_to_num(expansion.entries, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+            self._entries.set_value(finite, borrow=True)
 
     def displacement(self, theta: np.ndarray) -> np.ndarray:
         """From the surrogate's point, in likelihood coordinates, shape (p,)."""
@@ -112,6 +134,8 @@ class Residuals:
         """Drop the private factors."""
         for shared in self._factors:
             shared.set_value(np.zeros(self.n))
+        if self._structure is not None:
+            self._entries.set_value(np.zeros((0, self._structure.rows.size)))
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Residual log-likelihood at `new` minus that at `theta`, of some units, shape (b,)."""
@@ -128,7 +152,13 @@ class Residuals:
                 )
 
         move = self._coordinates(new) - self._coordinates(theta)
-        return self._model._on_units(of_rows, units) - (1 - factors) * float(centre @ move)
+        left = self._model._on_units(of_rows, units) - (1 - factors) * float(centre @ move)
+        if self._structure is None:
+            return left
+        products = self._structure.products
+        moved = products(self.displacement(new)) - products(self.displacement(theta))
+        weights = self._factors[1].get_value(borrow=True)[units]
+        return left - 0.5 * weights * (self._entries.get_value(borrow=True)[units] @ moved)
 
     @cached_property
     def _rows(self) -> Any:

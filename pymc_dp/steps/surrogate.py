@@ -10,6 +10,7 @@ from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.moves import PublicTransitions
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
+from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.privacy import facts, gaussian
 from pymc_dp.privacy.events import EventSet
@@ -116,7 +117,7 @@ class SurrogateStep(DPStep):
         self.approximation = "posterior with the noise of the released gradient and Hessian in it"
         if settings.noise_aware:
             self.approximation += ", widened for that of the gradient"
-        self.target = Residuals(self.records)
+        self.target = Residuals(self.records, structure_of(settings.structure, self.records.coordinates))
         self.surrogate: Surrogate | None = None
         self._expanded = False
 

@@ -21,6 +21,7 @@ class Identity:
 
     def __init__(self, size):
         self.size = size
+        self.names = [(name, slice(i, i + 1)) for i, name in enumerate("abcdefgh"[:size])]
 
     def __call__(self, theta):
         return theta
@@ -42,7 +43,10 @@ class FixedRecords:
     def derivatives(self, theta, hessians=False):
         half = self.n // 2
         for units in (slice(0, half), slice(half, self.n)):
-            yield Derivatives(units, self.gradients[units], self.hessians[units] if hessians else None)
+            hessian = None if hessians is False else self.hessians[units]
+            if isinstance(hessians, tuple):
+                hessian = hessian[:, *hessians]
+            yield Derivatives(units, self.gradients[units], hessian)
 
     def replaced(self, gradient, hessian, row):
         """A neighbour: the last record is another."""
@@ -107,9 +111,10 @@ class LogisticRecords:
     def derivatives(self, theta, hessians=False):
         p = 1 / (1 + np.exp(-self.x @ theta))
         outer = self.x[:, :, None] * self.x[:, None, :]
-        yield Derivatives(
-            slice(0, self.n), (self.y - p)[:, None] * self.x, -(p * (1 - p))[:, None, None] * outer
-        )
+        hessian = -(p * (1 - p))[:, None, None] * outer
+        if isinstance(hessians, tuple):
+            hessian = hessian[:, *hessians]
+        yield Derivatives(slice(0, self.n), (self.y - p)[:, None] * self.x, hessian)
 
     def log_prior(self, theta):
         return -float(theta @ theta) / 8

@@ -169,9 +169,11 @@ def test_precision_and_refusals_in_phi():
 
 def test_a_metric_of_fewer_coordinates_than_parameters():
     matrix = np.random.default_rng(0).normal(size=(2, 5))
-    root = root_of_square(matrix)
+    root = root_of_square(matrix, [np.arange(2)])
     np.testing.assert_allclose(root @ root, matrix @ matrix.T, rtol=1e-12)
     np.testing.assert_allclose(root, root.T)
+    apart = root_of_square(matrix, [np.array([0]), np.array([1])])
+    np.testing.assert_allclose(apart, np.diag(np.linalg.norm(matrix, axis=1)))
 
 
 # the banana

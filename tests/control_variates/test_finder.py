@@ -140,8 +140,8 @@ def test_curvatures_are_positive_definite_and_right_without_noise():
     exact = NoisyCurvature(metric @ truth @ metric.T, 0.0, metric, 0.8)
     for matrix in (exact.absolute(), exact.positive(), exact.weakest()):
         np.testing.assert_allclose(matrix, 0.8 * truth, rtol=1e-9)
-    noisy = NoisyCurvature(np.diag([9.0, -4.0, 0.01]), 0.1, np.eye(3), 1.0)
-    level = 0.1 * np.sqrt(6)
+    level = 0.25
+    noisy = NoisyCurvature(np.diag([9.0, -4.0, 0.01]), level, np.eye(3), 1.0)
     np.testing.assert_allclose(np.diag(noisy.absolute()), [9.0, 4.0, level])
     np.testing.assert_allclose(np.diag(noisy.positive()), [9.0, level, level])
     np.testing.assert_allclose(np.diag(noisy.weakest()), [9.0, level**2 / 9, 0.01])
