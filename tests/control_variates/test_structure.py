@@ -230,10 +230,22 @@ def test_entries_of_a_model(wanted):
 # the search
 
 
+class Dependent(LogisticRecords):
+    """Parameters that the prior, too, makes dependent."""
+
+    precision = 0.25 * np.eye(5) + 2.0
+
+    def log_prior(self, theta):
+        return -0.5 * float(theta @ self.precision @ theta)
+
+    def log_prior_gradient(self, theta):
+        return -self.precision @ theta
+
+
 @pytest.mark.parametrize("wanted", ["diagonal", (("a", "c"), ("b", "e"))])
 def test_the_centre_is_found(wanted):
     """And everything is zero between blocks; with little noise the mode, to a tenth of a posterior sd."""
-    records = LogisticRecords(n=4000, d=5)
+    records = Dependent(n=4000, d=5)
     found = Finder(records, ControlVariates(structure=wanted), 1e4, PrivacyRandom(0), 1.0, 100.0)(np.zeros(5))
     mask = found.structure.mask
     np.testing.assert_array_equal(mask, structure_of(wanted, records.coordinates).mask)
@@ -242,13 +254,14 @@ def test_the_centre_is_found(wanted):
     mode = np.zeros(5)
     for _ in range(30):
         (part,) = records.derivatives(mode)
-        precision = 0.25 * np.eye(5) - part.hessian.sum(axis=0)
-        mode = mode + np.linalg.solve(precision, part.gradient.sum(axis=0) - mode / 4)
+        precision = records.precision - part.hessian.sum(axis=0)
+        mode = mode + np.linalg.solve(precision, part.gradient.sum(axis=0) - records.precision @ mode)
     (part,) = records.derivatives(found.point)
     exact = mask * part.hessian.sum(axis=0)
     np.testing.assert_allclose(found.hessian, exact, atol=0.1 * np.abs(exact).max())
     # Score of prior and surrogate at the mode, in posterior standard deviations.
-    slope = found.gradient + part.hessian.sum(axis=0) @ (mode - found.point) - mode / 4
+    slope = found.gradient + part.hessian.sum(axis=0) @ (mode - found.point)
+    slope = slope - records.precision @ mode
     assert np.linalg.norm(np.linalg.solve(np.linalg.cholesky(precision), slope)) < 0.1 * np.sqrt(5)
 
 
