@@ -4,6 +4,7 @@
     python benchmarks/control_variates.py released logistic --n 20000 --epsilon 1 2 4 --data 10
     python benchmarks/control_variates.py coverage --n 20000 --epsilon 2 --data 200 [--chains --draws 300]
     python benchmarks/control_variates.py poisson | linear | groups
+    python benchmarks/control_variates.py many | many_correlated [--structure full]
     python benchmarks/control_variates.py gaussian | banana --epsilon 4 --data 5
     python benchmarks/control_variates.py speed --n 1000000
 
@@ -98,6 +99,25 @@ def separable(seed, n):
     return truth
 
 
+def many(seed, n, d=50, correlation=0.0):
+    """Fifty parameters; row norm <= 1; covariates with this correlation."""
+    r = np.random.default_rng(seed)
+    z = np.sqrt(1 - correlation) * r.normal(size=(n, d - 1)) + np.sqrt(correlation) * r.normal(size=(n, 1))
+    z /= np.sqrt(d - 1)
+    z /= np.maximum(1, np.linalg.norm(z, axis=1))[:, None]
+    x = np.column_stack([np.full(n, 0.7), z * 0.714])
+    truth = np.r_[-1, 1.5 * r.normal(size=d - 1)]
+    y = (r.random(n) < 1 / (1 + np.exp(-x @ truth))).astype(int)
+    if data := shared(data_x=x, data_y=y):
+        beta = pm.Normal("beta", 0, 2, shape=d)
+        pm.Bernoulli("y", logit_p=data[0] @ beta, observed=data[1])
+    return truth
+
+
+def many_correlated(seed, n):
+    return many(seed, n, correlation=0.5)
+
+
 def groups(seed, n):
     r = np.random.default_rng(seed)
     group, x, z = r.integers(20, size=n), r.normal(size=(n, 3)) * 0.6, r.normal(size=20)
@@ -111,6 +131,7 @@ def groups(seed, n):
 
 
 MODELS = {f.__name__: f for f in (logistic, poisson, linear, linear_large, linear_small, separable, groups)}
+MODELS |= {f.__name__: f for f in (many, many_correlated)}
 POSITIVE = ("sigma", "tau")
 
 
@@ -171,10 +192,12 @@ def table(name, args):
     warnings.simplefilter("ignore")
     kinds = ["control variates", "plain"][: 1 + args.plain]
     found = {(kind, epsilon): [] for kind in kinds for epsilon in args.epsilon}
+    structure = args.structure or ("diagonal" if name.startswith("many") else "full")
     for seed in range(args.data):
         with pm.Model() as model:
             MODELS[name](seed, args.n)
-        settings = {"delta": DELTA, "chains": 1, "control_variates": True, "model": model}
+        variates = ControlVariates(structure=structure)
+        settings = {"delta": DELTA, "chains": 1, "control_variates": variates, "model": model}
         if name == "groups":
             exact = dp.DPPenaltyMH(epsilon=np.inf, **settings)
             kept = draws_of(dp.sample(exact, draws=1000, tune=0, random_seed=seed, model=model, **QUIET))
@@ -371,6 +394,7 @@ def main():
         "--chain", type=float, default=0.02, help="share of the budget; banana, gaussian, speed"
     )
     parser.add_argument("--noise-std", type=float, default=1.0, help="banana, gaussian")
+    parser.add_argument("--structure", choices=["full", "diagonal"], help="of Hessians")
     parser.add_argument("--sampler", default="DPPenaltyMH")
     parser.add_argument("--chains", action="store_true", help="coverage by chains")
     parser.add_argument("--plain", action="store_true", help="the plain penalty chain beside it")
