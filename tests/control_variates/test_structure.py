@@ -122,7 +122,7 @@ def test_two_gradients_are_averaged_with_the_noise_of_these_entries():
     inverse, delta = np.linalg.inv(metric), np.array([0.4, -0.3, 1.0])
 
     def sums(phi, gradient_std, hessian_noise):
-        at = Place(phi, phi, metric, np.zeros(3))
+        at = Place(7 * phi + 1, phi, metric, np.zeros(3))  # parameters are not the coordinates
         return Sums(at, np.zeros(3), gradient_std, np.zeros((3, 3)), hessian_noise, 1.0, 1.0)
 
     # Hardly any noise of the first gradient: what is left is that of the Hessians.
