@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 from unittest.mock import patch
@@ -32,6 +32,7 @@ from pymc_dp.audit import audit, released
 from pymc_dp.control_variates import releases
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import Releases
+from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.composition import compose
 from pymc_dp.privacy.events import PenaltyDecisionDpEvent
@@ -652,8 +653,8 @@ def stochastic_gradients():
     return Case("DPSGHMC", make, neighbors(8), faults, score=score(), draws=4, runs=1600)
 
 
-# Where the numbers of a released surrogate are (`audit.released`), with one parameter.
-POINT, METRIC, GRADIENT_BOUND, GRADIENT, GRADIENT_NOISE = 0, 1, 3, 5, 6
+# Where the numbers of a released surrogate are (`audit.released`): with one parameter, one for each field.
+PLACE = {field.name: i for i, field in enumerate(fields(Surrogate))}
 
 
 class Again:
@@ -726,8 +727,11 @@ def on_surrogate():
 
     def evidence(numbers):
         """What the gradient at the centre says beyond the known records."""
-        point, size = numbers[..., POINT], numbers[..., GRADIENT_BOUND] / numbers[..., METRIC]
-        return (numbers[..., GRADIENT] + (n - 1) * point) * size / numbers[..., GRADIENT_NOISE]
+        point, metric, bound, gradient, noise = (
+            numbers[..., PLACE[name]]
+            for name in ("point", "metric", "gradient_bound", "gradient", "gradient_noise")
+        )
+        return (gradient + (n - 1) * point) * bound / metric / noise
 
     def of_surrogate(found):
         return evidence(found["surrogate"][:, 0])
