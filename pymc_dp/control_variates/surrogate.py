@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ class Surrogate:
     noise_aware: bool = True
     blocks: np.ndarray | None = None
 
-    @cached_property
+    @property
     def structure(self) -> Structure:
         """Of the released Hessian."""
         return Structure(np.zeros(len(self.phi)) if self.blocks is None else self.blocks)
@@ -186,10 +185,11 @@ class Surrogate:
     def expansion(self, records: Any) -> Expansion:
         """What the chain subtracts from each record; one pass over the data. Private."""
         gradient_factors, hessian_factors = np.zeros(records.n), np.zeros(records.n)
-        entries = None if self.structure.full else np.empty((records.n, self.structure.rows.size))
-        for part in derivatives(records, self.phi, self.structure):
+        structure = self.structure
+        entries = None if structure.full else np.empty((records.n, structure.rows.size))
+        for part in derivatives(records, self.phi, structure):
             gradients = whitened(part.gradient, self.metric, self.centre)
-            hessians = squared(part.hessian, self.metric, self.structure)
+            hessians = squared(part.hessian, self.metric, structure)
             gradient_factors[part.units] = _known(gradients) * factors(gradients, self.gradient_bound)
             hessian_factors[part.units] = _known(hessians) * factors(hessians, self.hessian_bound)
             if entries is not None:
