@@ -104,22 +104,23 @@ def test_without_friction_noise_and_batches_it_is_hamiltonian(logistic):
 @pytest.mark.slow
 @pytest.mark.parametrize("resample", ["trajectory", "step"])
 def test_with_all_records_the_temperature_is_right(resample):
-    """Gaussian posterior, all records, much noise: standard deviation within 4%; without friction it is not.
+    """Gaussian posterior, all records, much noise: standard deviations within 8%, at temperature 1.4 not.
 
-    The standard error is below .7% (about 10,000 effective draws): 5 of them.
+    Of a ratio the mean is .995 and the standard deviation 1.4% ("step") or .7%, over eight repetitions.
     """
     reference = dp.models.gaussian_mean(2, 50, seed=1)
     exact = reference.posterior_draws(100_000, np.random.default_rng(0)).std(0)
 
-    def ratio(friction):
+    def ratio(draws, **kwargs):
         step = started(
-            reference.model, draws=15_000, epsilon=np.inf, lipschitz=1e3, sampling_probability=1.0,
-            friction=friction, step_size=0.05, decay=0.0, n_steps=3, resample=resample,
+            reference.model, draws=draws, epsilon=np.inf, lipschitz=1e3, sampling_probability=1.0,
+            friction=10.0, step_size=0.05, decay=0.0, n_steps=3, resample=resample, **kwargs,
         )  # fmt: skip
-        points, _ = run(step, reference.model.initial_point(0), 15_000)
+        points, _ = run(step, reference.model.initial_point(0), draws)
         return points[500:].std(0) / exact
 
-    np.testing.assert_allclose(ratio(10.0), 1.0, atol=0.04)
+    np.testing.assert_allclose(ratio(15_000), 1.0, atol=0.08)
+    assert np.all(ratio(6_000, tempering=0.7) > 1.08)  # control
 
 
 @pytest.mark.parametrize(
