@@ -153,6 +153,7 @@ def step_on(values, tilt=0.0, cls=dp.DPPenaltyMH, **kwargs):
 NEIGHBORS = [np.array([sign * 1e5, 0.0, 0.0]) for sign in (1, -1)]
 
 
+@pytest.mark.slow
 def test_what_is_released():
     step = step_on(NEIGHBORS[0])
     found = released(step, 3, tune=2, runs=6)
@@ -165,6 +166,7 @@ def test_what_is_released():
     np.testing.assert_array_equal(found["accepted"], again["accepted"])
 
 
+@pytest.mark.slow
 def test_the_step_is_left_as_it_was():
     step = step_on(NEIGHBORS[0])
     released(step, 1, runs=4)

@@ -72,6 +72,7 @@ def blocks(page):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent != ROOT and blocks(p)], ids=name)
+@pytest.mark.slow
 def test_blocks_run(page):
     """One after the other, as a reader would run them."""
     namespace = {"__name__": name(page)}
@@ -93,6 +94,7 @@ def closed_form(h, s):
     return stats.norm.cdf(h / s - s / 2) + np.exp(h) * stats.norm.cdf(-h / s - s / 2)
 
 
+@pytest.mark.slow
 def test_penalty_test_satisfies_detailed_balance():
     for s in (0.3, 1.0, 2.38, 4.0):
         for h in (0.0, 0.4, 1.5):
@@ -153,6 +155,7 @@ def displacement(iterations, s, chains=4000, d=10, L=1.7, tempering=0.5):
     return np.mean(np.sum(place**2, axis=1)) * (tempering * L / cost.mu) ** 2
 
 
+@pytest.mark.slow
 def test_a_run_diffuses_by_mu_over_lipschitz_whatever_its_length():
     """Relative standard error sqrt(2 / (10 * 4000)) = .7%; five of them, twice: false alarm below 1.2e-6."""
     for iterations in (60, 240):
@@ -185,6 +188,7 @@ def test_table_of_effective_draws():
 CHARGED = ({"release": "noisy_ratio"}, {}, {"noise_std": BEST_STD})
 
 
+@pytest.mark.slow
 def test_table_of_what_is_charged():
     stated = [float(row[2]) for row in rows("penalty.md", "what leaves")]
     plans = [plan(2.0, 1e-6, draws=2000, tune=500, chains=1, **charged) for charged in CHARGED]

@@ -58,6 +58,7 @@ def test_posterior_is_that_of_the_model(name, tempering):
     assert spread(log_posterior(reference, tempering / 2), reference, points) > 0.1  # control
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalized", [True, False])
 def test_mixture_posterior_is_that_of_the_model(normalized):
     reference = models.truncated_mixture(400, temperature=4.0, normalized=normalized)
@@ -80,6 +81,7 @@ def test_records_are_the_rows():
         assert reference.data["x"].shape == rows
 
 
+@pytest.mark.slow
 def test_banana_prior_is_the_banana_distribution():
     # By hand: theta = (1.5, 2) with a = 2, b = .3, m = .5 straightens to (1.5, 2 + 2 + .3) = (1.5, 4.3).
     reference = models.banana(2, 5, **CURVED, prior_variance=9.0)
@@ -173,6 +175,7 @@ def test_densities_are_normalized_and_match_the_draws(name):
     )  # control: constant off by 10%
 
 
+@pytest.mark.slow
 def test_mixture_cdf_of_the_draws():
     reference = models.truncated_mixture(2000, temperature=20.0)
     draws = reference.posterior_draws(20_000, np.random.default_rng(9))
@@ -226,6 +229,7 @@ def test_mixture_modes():
     assert np.abs(two.data["x"]).max() <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalized", [True, False])
 def test_mixture_lipschitz_bound(normalized):
     # Central differences of the model's own log density over random and extreme points.

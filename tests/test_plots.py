@@ -52,6 +52,7 @@ def test_profile_of_one_guarantee():
     ]
 
 
+@pytest.mark.slow
 def test_profile_of_everything_that_has_a_guarantee(idata, tmp_path):
     ledger = Ledger(tmp_path / "study.db", 4, 1e-5)
     ledger.record(GaussianDpEvent(5.0))

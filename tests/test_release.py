@@ -82,6 +82,7 @@ def test_the_seed_is_not_in_the_result(raw, released):
     assert "12345" not in text
 
 
+@pytest.mark.slow
 def test_report_of_every_form_of_the_result(raw, released, tmp_path):
     reports = [dp.privacy_report(raw[0]), dp.privacy_report(released)]
     reports.append(dp.privacy_report(xr.open_datatree(file_of(released, tmp_path), engine="netcdf4")))
@@ -187,6 +188,7 @@ def test_results_of_other_samplers_have_no_report(logistic, quiet):
             function(idata)
 
 
+@pytest.mark.slow
 def test_damaged_facts_are_refused(raw):
     idata = raw[0].copy(deep=True)
     idata["sample_stats"]["privacy_facts"][:] = 7
@@ -194,6 +196,7 @@ def test_damaged_facts_are_refused(raw):
         dp.privacy_report(idata)
 
 
+@pytest.mark.slow
 def test_nothing_printed_or_logged_speaks_of_the_data(logistic, capsys, caplog):
     """A NaN or infinite record leaves no trace in warnings (errors in this suite), logs or output."""
     x, _ = simple_data()
@@ -246,6 +249,7 @@ def test_progress_bar_shows_acceptance_and_epsilon(logistic, monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_noisy_ratios_are_stored_only_when_they_are_paid_for(quiet, raw):
     model = logistic_model()
     with model:
@@ -278,6 +282,7 @@ def test_groups_added_later_are_dropped(raw):
     assert {"posterior_predictive", "log_likelihood"} <= set(dp.privacy_report(idata).not_released)
 
 
+@pytest.mark.slow
 def test_names_of_persons_are_not_released(quiet):
     """An effect over persons that is not one person's alone is sampled; the names stay here."""
     ids = np.repeat(np.arange(12), 5)

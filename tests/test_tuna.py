@@ -117,6 +117,7 @@ def independent_poisson(table, mean):
     return min(1.0, len(values) * min(values))
 
 
+@pytest.mark.slow
 def test_draws_of_two_records_are_independent_poisson():
     """Every pair, jointly. Controls with the right expected number: a fixed number of draws; no repeats."""
     n, size, random = 4, 20_000, PrivacyRandom(1)
@@ -156,6 +157,7 @@ def law(table, ratios):
     return stats.chisquare(observed.ravel(), len(table) * cells.ravel()).pvalue
 
 
+@pytest.mark.slow
 def test_law_of_kept_draws():
     """Jointly for two records with different ratios. Control: all draws are kept."""
     ratios = np.array([0.4 / math.sqrt(2), -0.31])

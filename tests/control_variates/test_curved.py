@@ -62,6 +62,7 @@ def at_c(**changes):
 
 
 @pytest.mark.parametrize("people", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_residuals_and_surrogates_are_the_log_likelihood(people):
     """Against formulas in phi; the displacement of theta in place of that of phi would be noticed."""
     x, group, y = data()

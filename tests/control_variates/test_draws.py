@@ -19,6 +19,7 @@ def result():
     return model, step, dp.sample(step, draws=8, tune=0, random_seed=1, cores=1, model=model, **QUIET)
 
 
+@pytest.mark.slow
 def test_a_surrogate_survives_release_and_a_file(result, tmp_path):
     _, step, idata = result
     dp.release(idata).to_netcdf(tmp_path / "released.nc", engine="netcdf4")
@@ -30,6 +31,7 @@ def test_a_surrogate_survives_release_and_a_file(result, tmp_path):
     assert "surrogate (noisy gradient" in " ".join(str(dp.privacy_report(from_file)).split())
 
 
+@pytest.mark.slow
 def test_draws_are_of_prior_times_surrogate(result):
     """Moments against quadrature, z scores with the chain's effective size taken as a fifth of the draws."""
     model, step, idata = result

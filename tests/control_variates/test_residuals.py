@@ -53,6 +53,7 @@ def surrogates(x, y, theta, units, bound=0.08, hessian_bound=0.008):
     return linear + 0.5 * k * np.einsum("i,nij,j", delta, hessians, delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("people", [False, True])
 def test_residuals_and_surrogates_are_the_log_likelihood(people):
     x, y = simple_data(n=60)
@@ -145,6 +146,7 @@ def test_transitions_leave_the_public_density_invariant(gradient):
     assert np.corrcoef(start, end)[0, 1] < 0.6
 
 
+@pytest.mark.slow
 def test_another_density_would_be_noticed():
     """Control."""
     _, end = after_transitions(LogGamma(3.0), 0.8)

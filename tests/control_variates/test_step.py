@@ -107,6 +107,7 @@ def test_the_chain_has_the_exact_law(cls):
 THIRD = 0.0963 * float(np.max(np.abs(X))) ** 3  # |sigmoid''| is below .0963
 
 
+@pytest.mark.slow
 def test_third_derivatives_bound_what_is_left():
     """No residual ratio is beyond the bound, some are near it, and half of it would clip."""
     step = third_step(THIRD)
@@ -123,6 +124,7 @@ def test_third_derivatives_bound_what_is_left():
     assert 0.5 < max(shares) <= 1 + 1e-6
 
 
+@pytest.mark.slow
 def test_noise_goes_by_distance():
     step = third_step(THIRD)
     step._call.slots.once(full_surrogate().to_json)
@@ -193,6 +195,7 @@ def surrogates(idata):
     return [facts.decode(np.asarray(stored.isel(chain=c, draw=3)))["surrogate"] for c in range(2)]
 
 
+@pytest.mark.slow
 def test_resuming_goes_on_from_the_same_place():
     step = step_of(debug_seed=1, compile_kwargs=None)
     rng = np.random.default_rng(0)
@@ -210,6 +213,7 @@ def test_resuming_goes_on_from_the_same_place():
     np.testing.assert_array_equal(step._arrive(before), before)  # no new start
 
 
+@pytest.mark.slow
 def test_a_copy_holds_no_private_factors_and_a_copied_chain_goes_on():
     runs = []
     for copied in (False, True):
@@ -229,6 +233,7 @@ def test_a_copy_holds_no_private_factors_and_a_copied_chain_goes_on():
     np.testing.assert_array_equal(*runs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.sampling.NotPrivateWarning")
 def test_without_privacy_and_with_units():
     model = logistic_model(n=150)

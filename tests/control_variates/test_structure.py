@@ -183,6 +183,7 @@ def surrogates(x, y, theta, units, wanted, hessian_bound):
     return linear + 0.5 * k * np.einsum("i,nij,j", delta, mask * hessians, delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("people", [False, True])
 @pytest.mark.parametrize("wanted", STRUCTURES)
 def test_residuals_and_surrogates_are_the_log_likelihood(wanted, people):
@@ -205,6 +206,7 @@ def test_residuals_and_surrogates_are_the_log_likelihood(wanted, people):
     assert residuals._entries.get_value().size == 0
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_not_finite_counts_as_none():
     """As in the released sum: the record keeps its surrogate's first order, or nothing."""
     x, y = data()
@@ -332,6 +334,7 @@ def test_unknown_names(blocks, message):
         )
 
 
+@pytest.mark.slow
 def test_names_of_likelihood_coordinates():
     """Free and deterministic variables, also where the likelihood sees fewer coordinates than parameters."""
     x, y = data()
@@ -347,6 +350,7 @@ def test_names_of_likelihood_coordinates():
     assert sorted(block.size for block in structure.blocks) == [1, 1, 1, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_copy_has_no_entries():
     step = dp.DPPenaltyMH(
         epsilon=1000.0, delta=1e-6, chains=1, control_variates=ControlVariates(structure="diagonal"),

@@ -76,6 +76,7 @@ def test_barker_example():
 # ---- dp_accounting
 
 
+@pytest.mark.slow
 def test_conventions_of_dp_accounting_that_differ_under_replacement():
     """Its RDP takes noise relative to the sensitivity, its PLD to the clip bound. Ours: sensitivity."""
     event = Many(dp_event.GaussianDpEvent(2.0), 10)
@@ -95,6 +96,7 @@ def test_conventions_of_dp_accounting_that_differ_under_replacement():
     assert doubled == pytest.approx(17.86, abs=6e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "nm", "count"), [(0.01, 1.0, 1000), (0.2, 0.8, 10), (1e-3, 0.6, 20_000), (0.9, 5.0, 50)]
 )
@@ -176,6 +178,7 @@ def test_theorem_8_written_out():
     assert rdp.barker_minibatch_rdp(100, n, 20.0) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mean", "jump", "cap"), [(0.5, 0.7, 5), (0.02, 1.5, 3)])
 @pytest.mark.parametrize("order", [1.5, 4.0])
 def test_poisson_mixture_divergences(mean, jump, cap, order):
@@ -269,6 +272,7 @@ EVENTS = st.sampled_from(
     st.lists(st.tuples(EVENTS, st.integers(1, 300)), min_size=1, max_size=3), EVENTS, st.floats(1e-8, 1e-2)
 )
 @settings(max_examples=15, deadline=None)
+@pytest.mark.slow
 def test_more_events_never_cost_less(events, extra, delta):
     some = privacy.EventSet([Many(event, count) for event, count in events], "substitute")
     more = some + privacy.EventSet([extra], "substitute")
@@ -403,6 +407,7 @@ def test_calibration_refuses_what_cannot_be():
             privacy.smallest_noise_multiplier(**({"iterations": 10, "epsilon": 1.0, "delta": 1e-5} | bad))
 
 
+@pytest.mark.slow
 def test_known_scale_needs_less_noise():
     free, known, exact = (
         privacy.smallest_noise_multiplier(1000, 1.0, 1e-5, **more)

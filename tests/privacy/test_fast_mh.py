@@ -87,6 +87,7 @@ def test_minibatches_cost_next_to_nothing_at_the_default():
         assert found["inclusion"] < 0.25
 
 
+@pytest.mark.slow
 def test_smaller_batches_mean_shorter_moves():
     bounds = [
         plan(call(0.3), BarkerTest(), n=10**6, d=10, inclusion=inclusion).parameters["clip_bound"]
@@ -98,6 +99,7 @@ def test_smaller_batches_mean_shorter_moves():
 
 
 @pytest.mark.parametrize("test", TESTS[:2], ids=str)
+@pytest.mark.slow
 def test_a_given_bound_takes_the_smallest_batches_that_fit(test):
     n, d = 300_000, 2000  # so that x = 1 at the default
     free = plan(call(), test, n=n, d=d).parameters["clip_bound"]
@@ -142,6 +144,7 @@ def test_without_privacy_it_is_plain_tunamh():
 
 
 @pytest.mark.parametrize("test", TESTS[:2], ids=str)
+@pytest.mark.slow
 def test_nothing_ever_costs_more_than_the_budget(test):
     for epsilon, draws, n, inclusion in ((0.1, 100, 10**7, 1e-3), (8.0, 20_000, 10**4, 0.3)):
         found = plan(call(epsilon, draws=draws), test, n=n, d=3, inclusion=inclusion)

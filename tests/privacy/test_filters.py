@@ -129,6 +129,7 @@ EVENT = st.one_of(
 
 
 @settings(max_examples=40, deadline=None)
+@pytest.mark.slow
 @given(
     st.sampled_from(BUDGETS),
     st.sampled_from(["renyi", "gaussian"]),

@@ -35,6 +35,7 @@ def test_mu_is_the_exact_one_rounded_down(epsilon, delta):
 
 @given(st.floats(1e-3, 100), st.floats(-300, -0.1), st.integers(1, 10**8))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 def test_calibrated_releases_stay_within_budget(epsilon, log10_delta, compositions):
     delta = 10.0**log10_delta
     noise_multiplier = np.sqrt(compositions) / gaussian.mu(epsilon, delta)
@@ -46,6 +47,7 @@ def test_calibrated_releases_stay_within_budget(epsilon, log10_delta, compositio
 
 @given(st.floats(1e-4, 20), st.floats(1.0001, 2), st.floats(1e-12, 0.5))
 @settings(max_examples=50, deadline=None)
+@pytest.mark.slow
 def test_epsilon_grows_with_mu_and_falls_with_delta(mu, ratio, delta):
     assert gaussian.epsilon(mu * ratio, delta) >= gaussian.epsilon(mu, delta)
     assert gaussian.epsilon(mu, delta / ratio) >= gaussian.epsilon(mu, delta)

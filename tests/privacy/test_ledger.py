@@ -210,6 +210,7 @@ REQUESTS = st.lists(
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(requests=REQUESTS, accounting=st.sampled_from(["renyi", "gaussian"]))
+@pytest.mark.slow
 def test_any_accepted_sequence_is_within_the_budget(tmp_path, requests, accounting):
     path = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
     ledger = Ledger(path, EPSILON, DELTA, accounting=accounting)

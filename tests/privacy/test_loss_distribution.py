@@ -129,6 +129,7 @@ def test_mixed_composition_is_above_the_unmixed_and_close(relation, first, decay
         assert exact <= coarse.epsilon(delta) <= 1.1 * exact
 
 
+@pytest.mark.slow
 def test_rounded_shares_cost_little():
     mechanisms = sampled_gaussians(privacy.EventSet(falling(1.0, 700), "add_remove").counts, "add_remove")
     assert len(mechanisms) > loss_distribution._FINE.most_mixtures
@@ -148,6 +149,7 @@ def test_different_scales_agree_with_dp_accounting():
         assert ours.epsilon(delta) == pytest.approx(theirs.get_epsilon(delta), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_different_scales_of_replaced_records_agree_with_dp_accounting():
     """Its noise multiplier is relative to the clip bound under replacement, ours to the sensitivity."""
     scales = ((0.8, 20), (1.0, 50), (1.3, 300))

@@ -20,6 +20,7 @@ CALL = (st.integers(1, 10**7), st.integers(0, 10**6), st.integers(1, 64), st.boo
 
 
 @settings(max_examples=200, deadline=None)
+@pytest.mark.slow
 @given(EPSILON, DELTA, *CALL)
 def test_noisy_ratios_never_over_the_target(epsilon, delta, draws, tune, chains, clip_fraction):
     plan = dp.calibrate(

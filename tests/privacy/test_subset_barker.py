@@ -270,6 +270,7 @@ def test_iterations_that_a_budget_allows(b, n, of_theorem_8, allowed):
     assert epsilons[0] <= 1 < epsilons[1]
 
 
+@pytest.mark.slow
 def test_error_of_batches_of_two_values():
     """Largest difference of the acceptance probability from that with normal errors of known variance."""
     for b, stated in ((20, 0.0064), (100, 0.0028), (1000, 0.0009)):

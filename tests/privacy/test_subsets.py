@@ -38,6 +38,7 @@ def test_pairs_are_included_as_without_replacement():
     assert pair_p_value(reused) < 1e-6
 
 
+@pytest.mark.slow
 def test_poisson_batches_include_each_record_by_itself():
     """Sizes and pairs at a false-alarm rate of 1e-6; a batch of fixed size fails."""
     batches, random = PoissonBatches(N, 0.3), PrivacyRandom(debug_seed=1)

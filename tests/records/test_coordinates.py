@@ -170,6 +170,7 @@ def test_what_is_found_is_what_the_likelihood_sees(name):
     np.testing.assert_allclose(seen.jacobian(theta), numerical, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_values_of_the_banana_and_of_a_hierarchy():
     theta = np.array([0.3, -2.0])
     banana = RecordModel(dp.models.banana(2, N, a=20.0).model).coordinates

@@ -51,6 +51,7 @@ def check(model, privacy_unit=None, seed=0):
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.slow
 def test_against_finite_differences(name, monkeypatch):
     monkeypatch.setattr(derivatives, "_ROWS", 16)  # several chunks
     with pm.Model() as model:
@@ -71,6 +72,7 @@ def test_at_a_kink_of_the_fast_form():
     assert np.all(np.linalg.norm(hessian, axis=(1, 2)) > 1e-6)
 
 
+@pytest.mark.slow
 def test_rows_of_a_person_are_added(monkeypatch):
     monkeypatch.setattr(derivatives, "_ROWS", 7)
     ids = np.random.default_rng(1).integers(0, 12, 40)

@@ -57,6 +57,7 @@ def test_sums_with_and_without_clipping(name):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poison", [1e300, -1e300, np.nan, np.inf, 1e6])
 def test_one_record_moves_the_sum_by_no_more_than_stated(poison):
     """Replaced by anything: at most twice the bound, in exact arithmetic; without a clip it would be more."""

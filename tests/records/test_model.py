@@ -16,6 +16,7 @@ def random_point(records, seed):
     return records._start + np.random.default_rng(seed).normal(scale=0.4, size=records.d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_family(name):
     with pm.Model() as model:

@@ -88,6 +88,7 @@ def compared(owner, theta, new):
     return said(owner, "compare", point=list(theta), proposal=list(new))
 
 
+@pytest.mark.slow
 def test_each_owner_has_its_own_price(here, quiet):
     with made_up():
         step = dp.DPPenaltyMH(owners=owners(), chains=2)
@@ -111,6 +112,7 @@ def test_each_owner_has_its_own_price(here, quiet):
     json.loads(report.to_json())
 
 
+@pytest.mark.slow
 def test_only_noisy_sums_are_said(here):
     """Everything that passed: sizes and noise once, then one number an iteration, each with full noise."""
     step = make_step(made_up(), owners=owners(), draws=300)
@@ -136,6 +138,7 @@ def test_only_noisy_sums_are_said(here):
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.3  # each its own stream
 
 
+@pytest.mark.slow
 def test_no_seed_controls_an_owners_noise(here):
     sums = []
     for _ in range(2):
@@ -185,6 +188,7 @@ def test_nothing_is_said_before_it_is_paid():
     assert str(SECRET) not in bad.answer(json.dumps(["open", {"agreement": agreement()}]))
 
 
+@pytest.mark.slow
 def test_a_ledger_of_its_own(here, tmp_path):
     paths = [str(tmp_path / f"{name}.db") for name in "ab"]
     ledgers = [dp.Ledger(path, epsilon=8.0, delta=1e-6) for path in paths]
@@ -264,6 +268,7 @@ def test_a_refusal_names_the_owner(here):
         dp.DPPenaltyMH(owners=owners([DATA, (x[:1], y[:1])]), chains=1)
 
 
+@pytest.mark.slow
 def test_the_step_starts_where_the_joint_noise_is_best(here):
     step = make_step(made_up(), owners=owners(lipschitz=0.5), step_size=None)
     _, (stat, *_) = None, step.step(made_up().initial_point(0))[1]

@@ -49,6 +49,7 @@ def draws_of(records, **kwargs):
     return (*walk(step, made_up(), 80), step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "kwargs"), [(1, {}), (2, {}), (4, {}), (4, {"batch_size": 20, "tempering": 0.2})]
 )
@@ -86,6 +87,7 @@ def test_steps_that_need_all_records_refuse_parts():
         dp.DPHMC(epsilon=1.0, delta=1e-6, lipschitz=1.0, chains=1, data=dp.Shards(build, [DATA]))
 
 
+@pytest.mark.slow
 def test_other_records_make_another_chain():
     """Control: the comparison above can fail."""
     x, y = DATA
@@ -112,6 +114,7 @@ def test_sums_are_exact_also_of_poisoned_records():
         assert prior == same_prior and many.total == round(many.total)
 
 
+@pytest.mark.slow
 def test_a_record_moves_the_sum_by_at_most_the_sensitivity():
     question = np.zeros(2), np.full(2, 0.4), 0.05
     before, moved = in_parts(2).totals(*question)[0], []
@@ -123,6 +126,7 @@ def test_a_record_moves_the_sum_by_at_most_the_sensitivity():
     assert np.all(np.abs(moved) > 0)
 
 
+@pytest.mark.slow
 def test_batches_of_positions_run_over_the_parts():
     whole, parts = in_one_piece(), in_parts(4)
     rng = np.random.default_rng(1)
@@ -271,6 +275,7 @@ def leaky(parts, **kwargs):
     return ShardedRecords(made_up(), [home, Here(second)], one_process=False), home
 
 
+@pytest.mark.slow
 def test_a_lost_part_is_loaded_again_and_the_draws_are_the_same():
     # Opening fails, then some iterations, one of them twice, then opening it again.
     records, home = leaky(split(DATA, 2), lost=(0, 5, 6))

@@ -94,6 +94,7 @@ def test_batches_are_priced_by_their_sizes(logistic):
     assert "approximate" in step.facts()["approximation"]
 
 
+@pytest.mark.slow
 def test_batches_that_do_not_fit_are_refused_with_advice_before_a_read():
     model = logistic_model(n=400)
     with model:
@@ -108,6 +109,7 @@ def test_batches_that_do_not_fit_are_refused_with_advice_before_a_read():
             dp.DPBarker(**{**ARGS, "epsilon": 1e-3}, batch_size=15).cost(100, 0)
 
 
+@pytest.mark.slow
 def test_the_whole_call_never_exceeds_the_budget(quiet):
     with logistic_model(n=200):
         for kwargs in ({}, {"batch_size": 50}):
@@ -131,6 +133,7 @@ def decisions(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{}, {"neighboring_relation": "add_remove"}, {"tempering": 0.2}])
 def test_no_record_moves_the_log_ratio_by_more_than_eta(decisions, kwargs):
     """Replace a record by anything: prior and proposals are the same, the ratio moves by at most eta."""
@@ -268,6 +271,7 @@ def test_every_batch_is_new_and_its_noise_completes_it(monkeypatch):
     assert np.all([stats.binomtest(int(k), draws, p).pvalue > 1e-6 / n for k in both])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [-3.0, -0.5, 0.0, 1.0, 4.0])
 def test_acceptance_law(logistic, ratio):
     """Binomial at 1e-6; Metropolis' test, and V left out, fail where they differ enough."""
@@ -393,6 +397,7 @@ def squared_distance(acceptance, precision, lengths):
     return max(length**2 * acceptance(precision * length**2, length) for length in lengths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "iterations"), [(1.0, 300), (2.0, 2500)])
 def test_barker_and_penalty_move_about_as_far(epsilon, iterations):
     call = Call(epsilon, 1e-6, "substitute", 1, 0, iterations)

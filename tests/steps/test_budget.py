@@ -50,6 +50,7 @@ def test_more_or_fewer_chains_than_declared_are_refused_before_a_read(logistic, 
     assert not reads
 
 
+@pytest.mark.slow
 def test_second_call_is_refused_with_advice_before_a_read(logistic, quiet, reads):
     step = make(logistic)
     with logistic:
@@ -83,6 +84,7 @@ def test_chains_of_different_length_are_refused(logistic):
         step.setup_chain(rngs[1], 5, 6)
 
 
+@pytest.mark.slow
 def test_an_interrupted_chain_stays_paid(logistic, quiet):
     step = make(logistic, chains=1)
 

@@ -45,6 +45,7 @@ def run(step, point, iterations):
     return step.records.ravel(point), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["barker", "penalty"])
 @pytest.mark.parametrize("relation", ["substitute", "add_remove"])
 def test_draws_what_it_pays_for(large, test, relation, monkeypatch):
@@ -82,6 +83,7 @@ def test_draws_what_it_pays_for(large, test, relation, monkeypatch):
     assert step.facts()["n"] == (None if public else N)
 
 
+@pytest.mark.slow
 def test_shorter_moves_have_less_noise_in_proportion_to_the_largest_term(large):
     step = started(large, test="penalty", proposal="gaussian", draws=50)
     _, all_stats = run(step, large.initial_point(0), 50)
@@ -108,6 +110,7 @@ def test_a_plan_for_other_batches_is_refused(large, monkeypatch):
         started(large, draws=123)
 
 
+@pytest.mark.slow
 def test_small_data_use_all_records():
     model = logistic_model(300)
     barker, penalty = (started(model, batch_size=None, test=test) for test in ("barker", "penalty"))
@@ -123,6 +126,7 @@ def test_small_data_use_all_records():
     assert isinstance(started(logistic_model(N), batch_size=0.6 * N)._ratio, OnAllRecords)
 
 
+@pytest.mark.slow
 def test_both_forms_estimate_the_same_ratio(large):
     """E exp(l) is the exact ratio; tempering multiplies it. 6 standard errors."""
     for tempering in (1.0, 0.5):
@@ -142,6 +146,7 @@ def test_both_forms_estimate_the_same_ratio(large):
         assert isinstance(step._ratio, OnMultisets) and batches.clip_bound == bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [1e300, -1e300, np.nan, np.inf])
 def test_a_poisoned_record_moves_the_ratio_by_its_own_draws_only(bad):
     """Same batch, one record replaced: at most two largest terms for each of its two draws."""
@@ -191,6 +196,7 @@ def test_infinite_epsilon_is_plain_tunamh_and_says_so(large):
     assert {s["batch_size"] for s in all_stats} == {1000}
 
 
+@pytest.mark.slow
 def test_sample_release_and_report(large, quiet):
     with large:
         step = dp.DPFastMH(**{**ARGS, "chains": 2})
@@ -243,6 +249,7 @@ def test_bad_arguments_are_refused_at_construction(large, kwargs, message):
         made(large, **kwargs)
 
 
+@pytest.mark.slow
 def test_no_lambda_and_no_budget_are_refused_before_a_row_is_read(large):
     clipped = {"lipschitz": None, "step_size": 0.01}
     for kwargs, error, message in (
@@ -289,6 +296,7 @@ def rejections(model, size=2000, **kwargs):
 
 
 @pytest.mark.filterwarnings("ignore:test='published' is NOT PRIVATE")
+@pytest.mark.slow
 def test_the_published_free_branch_rejects_under_one_neighbour_only():
     """Both branches at their thresholds, where Algorithm 2 adds no noise; Barker's test rejects always."""
     full = {"lipschitz": 0.025, "published": {"largest_batch": 1, "base_batch": 50.0}}

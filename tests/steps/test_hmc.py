@@ -28,6 +28,7 @@ def run(step, point, iterations):
     return np.array(points), stats_
 
 
+@pytest.mark.slow
 def test_the_plan_holds_every_release(logistic, monkeypatch):
     step = started(logistic, draws=30, n_leapfrog=4)
     calls = []
@@ -45,6 +46,7 @@ def test_the_plan_holds_every_release(logistic, monkeypatch):
     assert step.plan.epsilon_at(1e-6) <= 2.0 < 1.001 * step.plan.epsilon_at(1e-6)
 
 
+@pytest.mark.slow
 def test_gradients_have_the_stated_noise(logistic):
     """Kolmogorov-Smirnov at a false-alarm rate of 1e-6 a coordinate; controls with it 15% off fail."""
     step = started(logistic, n_leapfrog=1, tempering=0.5)
@@ -60,6 +62,7 @@ def test_gradients_have_the_stated_noise(logistic):
     assert abs(np.corrcoef(noise.T)[0, 1]) < 0.05
 
 
+@pytest.mark.slow
 def test_without_privacy_it_is_hmc_on_the_same_trajectory(logistic):
     """Ordinary leapfrog and Metropolis test, written again with PyMC's own densities."""
     step = started(logistic, epsilon=np.inf, lipschitz=2.0, n_leapfrog=7, step_size=0.2, debug_seed=3)
@@ -87,6 +90,7 @@ def test_without_privacy_it_is_hmc_on_the_same_trajectory(logistic):
             assert at(q)[0] - p @ p / 2 < start
 
 
+@pytest.mark.slow
 def test_tuning_adapts_step_and_mass_from_what_is_released(logistic):
     step = started(logistic, tune=100, draws=10)
     sizes, masses = [], []

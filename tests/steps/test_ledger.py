@@ -35,6 +35,7 @@ def test_a_call_is_one_entry_confirmed_at_its_end(logistic, quiet, ledger):
     assert ledger.spent().epsilon(1e-6) == pytest.approx(2.0, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_report_of_a_ledger(logistic, quiet, ledger):
     ledger.record(dp_event.GaussianDpEvent(20.0), label="a histogram")
     dp.sample(make(logistic, ledger, epsilon=1.0), draws=20, tune=10, cores=1, **quiet)
@@ -47,6 +48,7 @@ def test_report_of_a_ledger(logistic, quiet, ledger):
         assert "a histogram" in text and "exact Gaussian" in text and "decision" in text
 
 
+@pytest.mark.slow
 def test_over_budget_is_refused_before_a_read_with_advice(logistic, quiet, ledger, monkeypatch):
     from pymc_dp.records.sums import FullBatch
 

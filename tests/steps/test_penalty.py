@@ -60,6 +60,7 @@ def test_noise_has_the_stated_law(logistic, monkeypatch, kwargs):
         assert stats.kstest(noise / std / wrong, "norm").pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_poison_only_changes_decisions(logistic):
     """A chain on data with a NaN and an infinite record runs like any other."""
     x = logistic_x()
@@ -86,6 +87,7 @@ def test_debug_seed_resumes_where_it_was(logistic):
     np.testing.assert_array_equal(ahead, again)
 
 
+@pytest.mark.slow
 def test_without_debug_seed_the_state_holds_no_noise_and_resuming_is_fresh(logistic):
     step = started(logistic, draws=400)
     point = logistic.initial_point(0)
@@ -99,6 +101,7 @@ def test_without_debug_seed_the_state_holds_no_noise_and_resuming_is_fresh(logis
         step.step(point)
 
 
+@pytest.mark.slow
 def test_random_seed_does_not_control_the_noise(logistic):
     chains = [run(started(logistic, draws=300, seed=5), logistic.initial_point(0), 300)[0] for _ in range(2)]
     assert not np.array_equal(*chains)
@@ -175,6 +178,7 @@ def test_epsilon_is_required(logistic):
         dp.DPPenaltyMH(delta=1e-6, lipschitz=1.0)
 
 
+@pytest.mark.slow
 def test_default_chains_are_pymcs(logistic, monkeypatch):
     from pymc_dp.steps import base
 
@@ -204,6 +208,7 @@ def test_alias():
     assert dp.DPPenalty is dp.DPPenaltyMH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kwargs", "known"),
     [
@@ -228,6 +233,7 @@ def test_noise_of_one_public_size_is_charged_as_such(logistic, kwargs, known):
         assert step.plan.noise_multiplier < free
 
 
+@pytest.mark.slow
 def test_on_batches_the_noise_is_what_was_priced(logistic, monkeypatch):
     """One new batch an iteration, noise of nm times the sensitivity there, and the test corrects for it."""
     step = started(logistic, batch_size=20, tempering=0.1, draws=2000)

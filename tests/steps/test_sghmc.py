@@ -70,6 +70,7 @@ def test_each_gradient_is_on_the_plan(logistic, monkeypatch):
     assert "approximate" in step.facts()["approximation"] and stat["is_private"]
 
 
+@pytest.mark.slow
 def test_gradients_have_the_noise_that_is_charged(logistic):
     """All records (q = 1): Kolmogorov-Smirnov at a false-alarm rate of 1e-6; controls 15% off fail."""
     step = started(logistic, sampling_probability=1.0, decay=0.0)

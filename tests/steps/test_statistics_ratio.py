@@ -173,6 +173,7 @@ def run(step, iterations):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitivity", [2.0, 1.0])
 def test_noise_has_the_stated_law(sensitivity, monkeypatch):
     """Kolmogorov-Smirnov at a false-alarm rate of 1e-6; controls with the noise 10% off fail."""
@@ -197,6 +198,7 @@ def test_noise_has_the_stated_law(sensitivity, monkeypatch):
         assert stats.kstest(noise / wrong, "norm").pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_the_test_corrects_for_the_noise_that_was_added(monkeypatch):
     step = started(model_of(FAMILIES["normal"][0]), draws=30, tempering=0.4)
     seen = []
@@ -207,6 +209,7 @@ def test_the_test_corrects_for_the_noise_that_was_added(monkeypatch):
         assert variance == pytest.approx(stat["noise_std"] ** 2, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_records_are_read_once_and_copies_hold_nothing(monkeypatch):
     step = started(model_of(FAMILIES["normal"][0]), draws=200)
     reads = []
@@ -228,6 +231,7 @@ def test_noisy_ratios_that_are_stored_are_charged_as_gaussians():
     assert np.isfinite(run(step, 20)[-1]["noisy_log_ratio"])
 
 
+@pytest.mark.slow
 def test_poison_only_changes_decisions():
     """A chain on data with NaN and infinite records runs like any other, and says nothing."""
     y = Y.copy()
@@ -247,6 +251,7 @@ def test_a_point_without_a_density_is_never_accepted():
     assert found.ratio == -math.inf and found.noise_std == 0 and found.bound == 0
 
 
+@pytest.mark.slow
 def test_chains_share_the_sum_and_the_report_names_the_mechanism(quiet):
     with model_of(FAMILIES["bernoulli"][0]):
         step = dp.DPPenaltyMH(**{**ARGS, "statistic_bound": 1.0, "chains": 2})

@@ -33,6 +33,7 @@ class Recorder:
         self.seen.append((move, accepted, tune))
 
 
+@pytest.mark.slow
 def test_every_decision_reaches_the_proposal_also_after_tuning(logistic):
     mine = Recorder()
     step = started(logistic, tune=10, draws=15, proposal=mine)
@@ -48,6 +49,7 @@ def test_every_decision_reaches_the_proposal_also_after_tuning(logistic):
     assert mine.seen == []  # the user's object is not touched
 
 
+@pytest.mark.slow
 def test_a_second_chain_starts_without_memory(logistic):
     with logistic:
         step = dp.DPPenaltyMH(**{**ARGS, "chains": 2}, proposal="guided")
@@ -154,6 +156,7 @@ def test_first_step_of_a_fixed_radius_is_exact():
     assert walk(GaussianWalk(), adapt=False).one_bound(LipschitzClip(2.0), 1.0) is None
 
 
+@pytest.mark.slow
 def test_default_acceptance_is_that_of_the_best_walk(logistic):
     for proposal, best in (
         ("guided", optimal_guided_walk()),
@@ -165,6 +168,7 @@ def test_default_acceptance_is_that_of_the_best_walk(logistic):
         assert (step._best_noise_std, step.moves.target_accept) == best
 
 
+@pytest.mark.slow
 def test_constants_by_variable_reach_the_clip(logistic):
     for lipschitz, expected in (
         ({"beta": 2.0}, 2 * np.sqrt(5)),
