@@ -47,6 +47,12 @@ class Structure:
         self._scale = np.where(self.rows == self.columns, 1.0, math.sqrt(2.0))
         self.weights = np.where(self.rows == self.columns, 1.0, 2.0)
         self.blocks = [np.flatnonzero(self.labels == label) for label in np.unique(self.labels)]
+        # Of each block: its released entries, and where they are in it.
+        parts = [np.flatnonzero(np.isin(self.rows, block)) for block in self.blocks]
+        self._parts = [
+            (block, part, np.searchsorted(block, self.rows[part]), np.searchsorted(block, self.columns[part]))
+            for block, part in zip(self.blocks, parts, strict=True)
+        ]
         largest = max(block.size for block in self.blocks)
         self.noise_norm = math.sqrt(2.0 * largest + 2.0 * math.log(len(self.blocks)))
 
@@ -73,13 +79,11 @@ class Structure:
         if self.full:
             return self.packed((metric @ hessians @ metric.T)[:, self.rows, self.columns])
         found = np.empty_like(hessians)
-        for block in self.blocks:
-            part = np.flatnonzero(np.isin(self.rows, block))
-            across = np.searchsorted(block, self.rows[part]), np.searchsorted(block, self.columns[part])
+        for block, part, rows, columns in self._parts:
             whole = np.empty((len(hessians), block.size, block.size))
-            whole[:, across[0], across[1]] = whole[:, across[1], across[0]] = hessians[:, part]
+            whole[:, rows, columns] = whole[:, columns, rows] = hessians[:, part]
             root = metric[np.ix_(block, block)]
-            found[:, part] = (root @ whole @ root.T)[:, across[0], across[1]]
+            found[:, part] = (root @ whole @ root.T)[:, rows, columns]
         return self.packed(found)
 
     def products(self, delta: np.ndarray) -> np.ndarray:

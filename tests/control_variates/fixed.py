@@ -61,14 +61,20 @@ def some_records(seed=0, n=40, d=D):
     return FixedRecords(r.normal(size=(n, d)), h + h.transpose(0, 2, 1), r.normal(size=n))
 
 
-RELEASES = {
-    "gradient": lambda r: r.gradient(POINT, METRIC, CENTRE, 0.7)[0],
-    "hessian": lambda r: packed(r.hessian(POINT, METRIC, 1.3)[0]),
-    "fisher": lambda r: packed(r.fisher(POINT, METRIC, 0.7)[0]),
-    "histogram": lambda r: r.norms(POINT, METRIC, CENTRE, (4,))[0].counts,
-    "direction": lambda r: r.direction(POINT, METRIC, CENTRE, 0.5),
-    "line": lambda r: r.line(POINT, [np.full(D, 2.0), np.full(D, 0.3), np.full(D, -5.0)], 0.8)[0],
-}
+def every_release(phi, metric, centre, bound, hessian_bound, beyond, line):
+    """A call for each kind of release; `line` is where a line search starts, and its candidates."""
+    return {
+        "gradient": lambda r: r.gradient(phi, metric, centre, bound)[0],
+        "hessian": lambda r: packed(r.hessian(phi, metric, hessian_bound)[0]),
+        "fisher": lambda r: packed(r.fisher(phi, metric, bound)[0]),
+        "histogram": lambda r: r.norms(phi, metric, centre, (4,))[0].counts,
+        "direction": lambda r: r.direction(phi, metric, centre, beyond),
+        "line": lambda r: r.line(*line, 0.8)[0],
+    }
+
+
+CANDIDATES = [np.full(D, 2.0), np.full(D, 0.3), np.full(D, -5.0)]
+RELEASES = every_release(POINT, METRIC, CENTRE, 0.7, 1.3, 0.5, (POINT, CANDIDATES))
 # What one record may move each release by, in its own units: stated in the docstring of `Releases`.
 SENSITIVITY = {
     "gradient": 2.0,

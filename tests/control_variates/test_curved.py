@@ -18,7 +18,7 @@ from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.residuals import Residuals
 from tests.conftest import NUMBA
-from tests.control_variates.fixed import SENSITIVITY
+from tests.control_variates.fixed import SENSITIVITY, every_release
 from tests.control_variates.test_residuals import (
     CENTRE,
     METRIC,
@@ -98,18 +98,7 @@ def test_residuals_and_surrogates_are_the_log_likelihood(people):
     )
 
 
-KINDS = {
-    "gradient": lambda r: r.gradient(POINT, METRIC, CENTRE, 0.05)[0],
-    "hessian": lambda r: _packed(r.hessian(POINT, METRIC, 0.01)[0]),
-    "fisher": lambda r: _packed(r.fisher(POINT, METRIC, 0.05)[0]),
-    "histogram": lambda r: r.norms(POINT, METRIC, CENTRE, (4,))[0].counts,
-    "direction": lambda r: r.direction(POINT, METRIC, CENTRE, 0.02),
-    "line": lambda r: r.line(C, [THETA, NEW, 5 * NEW], 0.8)[0],
-}
-
-
-def _packed(matrix):
-    return np.array([matrix[0, 0], matrix[1, 1], np.sqrt(2) * matrix[0, 1]])
+KINDS = every_release(POINT, METRIC, CENTRE, 0.05, 0.01, 0.02, (C, [THETA, NEW, 5 * NEW]))
 
 
 @pytest.mark.slow
