@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pytensor.graph.basic import Apply
 from pytensor.scan.op import Scan
 
-from pymc_dp.records.row_rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
+from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
 
 
 @rule(Scan)

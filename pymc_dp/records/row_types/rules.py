@@ -5,12 +5,10 @@ from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
-from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.conditional.op import IfElse
+from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
-    Alloc,
-    AllocEmpty,
     ARange,
     ExtractDiag,
     Eye,
@@ -27,11 +25,9 @@ from pytensor.tensor.extra_ops import CumOp, Repeat, SearchsortedOp
 from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.reshape import JoinDims, SplitDims
-from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
-from pymc_dp.records.row_types import (
+from pymc_dp.records.row_types.types import (
     LENGTH,
     PUBLIC,
     Length,
@@ -44,7 +40,6 @@ from pymc_dp.records.row_types import (
     inner_graphs,
     name_of,
     rule,
-    sizes_of,
 )
 
 
@@ -82,11 +77,6 @@ def _check(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     return (
         types[0] if all(t is PUBLIC for t in types[1:]) else Mixed("a check of the records, which may raise")
     )
-
-
-@rule(SpecifyShape)
-def _specify_shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    return types[0] if public_arguments(types[1:]) else no_rule(node.op)
 
 
 @rule(IfElse)
@@ -193,95 +183,6 @@ def _arange(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     return LENGTH if public_arguments(types) else no_rule(node.op)
 
 
-# shapes
-
-
-@rule(Shape)
-def _shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    return _number_of_records(typing, types[0])
-
-
-@rule(Shape_i)
-def _shape_i(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    here = not isinstance(types[0], Rows) or types[0].axis == node.op.i
-    return _number_of_records(typing, types[0]) if here else PUBLIC
-
-
-def _number_of_records(typing: Typing, of: RowType) -> RowType:
-    if typing.relation == "substitute" or of is PUBLIC:
-        return PUBLIC
-    return LENGTH
-
-
-@rule(Alloc, AllocEmpty)
-def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    values = 0 if isinstance(node.op, AllocEmpty) else 1
-    if not public_arguments(types[values:]):
-        return no_rule(node.op)
-    sized = [axis for axis, t in enumerate(types[values:]) if t is LENGTH]
-    first = types[0] if values else PUBLIC
-    if isinstance(first, Rows):
-        axis = first.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim
-        # What is as long as there are records along another axis has every record with every other.
-        return Rows(axis) if set(sized) <= {axis} else over_records(node.op)
-    if first is LENGTH or len(sized) > 1:
-        return LENGTH
-    return Rows(sized[0]) if sized else first
-
-
-@rule(Reshape)
-def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    if not public_arguments(types[1:]):
-        return no_rule(node.op)
-    if not isinstance(types[0], Rows):
-        return LENGTH if LENGTH in types else types[0]
-    axis, sizes = types[0].axis, sizes_of(node.inputs[1])
-    x, out = node.inputs[0], node.outputs[0]
-    for a in range(axis + 1):
-        if out.type.ndim <= a:
-            return over_records(node.op)
-        size = None if sizes is None else sizes[a]
-        if not (_static(out, a, x) or (size is not None and _is_size(typing, size, x, a))):
-            return over_records(node.op)
-    return types[0]
-
-
-@rule(JoinDims)
-def _join_dims(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    (t,), op = types, node.op
-    if not isinstance(t, Rows) or op.start_axis > t.axis or (op.n_axes == 1 and op.start_axis == t.axis):
-        return t
-    return Rows(t.axis - op.n_axes + 1) if t.axis >= op.start_axis + op.n_axes else over_records(op)
-
-
-@rule(SplitDims)
-def _split_dims(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    t, op = types[0], node.op
-    if not public_arguments(types[1:]):
-        return no_rule(op)
-    if not isinstance(t, Rows) or op.axis > t.axis:
-        return t
-    more = node.outputs[0].type.ndim - node.inputs[0].type.ndim
-    return over_records(op) if op.axis == t.axis else Rows(t.axis + more)
-
-
-def _static(out: Variable, axis: int, x: Variable) -> bool:
-    a, b = out.type.shape[axis], x.type.shape[axis]
-    return a is not None and a == b
-
-
-def _is_size(typing: Typing, size: Any, x: Variable, axis: int) -> bool:
-    """Whether a number, or scalar, is the length of an axis of x by construction."""
-    if isinstance(size, int):
-        return size == x.type.shape[axis]
-    if isinstance(size, Constant):
-        return int(size.data) == x.type.shape[axis]
-    if typing.of(x) == Rows(axis):
-        return typing.is_length(size)
-    node = size.owner
-    return node is not None and isinstance(node.op, Shape_i) and node.op.i == axis and node.inputs[0] is x
-
-
 # linear algebra
 
 
@@ -317,10 +218,10 @@ def _contract(
     node: Apply, types: Sequence[RowType], signature: Any, batch: int, result: Sequence[str]
 ) -> RowType:
     """Type of a product: records on an axis that is not summed over, of one factor; the others public."""
-    private = [(t, sig) for t, sig in zip(types, signature, strict=True) if t is not PUBLIC]
-    if len(private) != 1 or not isinstance(private[0][0], Rows):
+    private = [(t, sig) for t, sig in zip(types, signature, strict=True) if isinstance(t, Rows)]
+    if len(private) != 1 or types.count(PUBLIC) != len(types) - 1:
         return Mixed(f"`{name_of(node.op)}` of records with records")
-    (t, sig) = private[0]
+    t, sig = private[0]
     if t.axis < batch:
         return t
     letter = sig[t.axis - batch]

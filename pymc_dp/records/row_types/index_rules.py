@@ -12,8 +12,8 @@ from pytensor.tensor.subtensor import (
     indices_from_subtensor,
 )
 
-from pymc_dp.records.row_rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
+from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
 
 
 class Places(NamedTuple):
@@ -79,9 +79,8 @@ def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
         return no_rule(node.op)
     if not isinstance(types[0], Rows):
         return LENGTH if LENGTH in types else types[0]
-    x, *inputs = node.inputs
     axis = types[0].axis
-    indices = indices_from_subtensor(inputs, node.op.idx_list)
+    indices = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
     if axis < len(indices) and not _whole(indices[axis]):
         return Mixed("a part of the records, or their order, taken with `[...]`")
     return Rows(axis - sum(not isinstance(i, slice) for i in indices[:axis]))
@@ -152,7 +151,7 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     indices = indices_from_subtensor(inputs, node.op.idx_list)
     places = _places(x, list(indices))
     ndim = sum(isinstance(i, slice) for i in indices) + places.ndim + x.type.ndim - _axes_used(indices)
-    after = None if place is PUBLIC else place.axis
+    after = place.axis if isinstance(place, Rows) else None
     if isinstance(y_type, Rows):
         aligned = y_type.axis + ndim - y.type.ndim
         if after not in (None, aligned) or y.type.shape[y_type.axis] == 1:

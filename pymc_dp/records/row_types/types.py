@@ -1,7 +1,7 @@
 """Which variables of a graph are public, which hold one entry a record, and which mix records.
 
 Every variable gets one of a few types, from the Op that makes it and the types of its inputs; no value is
-looked at. `row_rules` and `row_index_rules` have one rule an Op; docs/proofs/rows proves them.
+looked at. The files of rules have one rule an Op; docs/proofs/rows proves them.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -194,7 +194,7 @@ class Typing:
         return self.of(tensor) == Rows(axis) or (axis < len(shape) and shape[axis] == self.n_rows)
 
     def record_range(self, variable: Variable) -> int | None:
-        """The axis along which a variable is 0, 1, ..., n - 1 by construction; its other axes have length 1."""
+        """The axis along which a variable is 0, 1, ..., n - 1 by construction; others have length 1."""
         node = variable.owner
         if node is None:
             return None
@@ -256,9 +256,7 @@ def aligned(inputs: Sequence[RowType], node: Apply, ndims: Sequence[int]) -> Row
     if LENGTH in inputs:
         return Mixed(f"`{name_of(node.op)}` of records and their number, which is private")
     if len(axes) > 1:
-        return Mixed(
-            f"`{name_of(node.op)}` of records with records on another axis: every one with every other"
-        )
+        return Mixed(f"`{name_of(node.op)}` of records on two axes: every one with every other")
     (axis,) = axes
     if any(
         out.type.ndim <= axis or getattr(out.type, "shape", (None,) * 9)[axis] == 1 for out in node.outputs
