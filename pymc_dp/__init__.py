@@ -4,6 +4,7 @@ from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.audit import audit
 from pymc_dp.control_variates import ControlVariates, Surrogate
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, TooFewRecordsError
+from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.composition import compare_accountants
@@ -32,6 +33,7 @@ __all__ = [
     "DPFastMH",
     "DPPenalty",
     "DPPenaltyMH",
+    "Inspection",
     "Ledger",
     "LedgerError",
     "LedgerReport",
@@ -49,6 +51,7 @@ __all__ = [
     "audit",
     "calibrate",
     "compare_accountants",
+    "inspect",
     "metrics",
     "models",
     "plot_privacy_profile",

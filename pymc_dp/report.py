@@ -131,6 +131,7 @@ class PrivacyReport:
                 f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
+            *_public(facts),
             ("Assumed", " ".join(ASSUMPTIONS)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
         ]
@@ -230,8 +231,19 @@ def _of_owner(owner: dict[str, Any]) -> str:
     )
 
 
+def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Arrays that were read as public, by how they came to be, and Ops that the user vouched for."""
+    arrays: dict[str, list[str]] = {}
+    for label, shape, kind in facts.get("public_arrays", ()):
+        arrays.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
+    rows = [(kind.capitalize(), ", ".join(listed)) for kind, listed in arrays.items()]
+    if facts.get("trusted_ops"):
+        rows.append(("Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"))
+    return rows
+
+
 def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:
-    return textwrap.wrap(f"{key + ':':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
+    return textwrap.wrap(f"{key + ': ':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
 
 
 @overload

@@ -42,6 +42,7 @@ ALLOWED = {
     },
     "tester": set(),
     "audit": {"tester", "steps", "privacy"},
+    "inspection": {"records"},
     "sampling": {"steps", "privacy"},
     "more_draws": {"sampling", "control_variates", "records"},
     "report": {"sampling", "privacy"},

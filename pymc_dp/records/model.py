@@ -10,6 +10,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.printing import debugprint
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import graph, verification
@@ -111,6 +112,32 @@ class RecordModel:
             self.compile_kwargs,
         )
         verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
+
+    def structure(self) -> dict[str, Any]:
+        """Everything that was decided from the graph; the same for all values of the records.
+
+        Returns
+        -------
+        dict
+            Comparable with ``==``; for tests.
+        """
+        reading, seen = self.reading, self.coordinates
+        stand_ins, rows = graph.rows_of_stand_ins(self._terms, self._roots, self.n_rows)
+        return {
+            "arrays": reading.arrays,
+            "variables": reading.variables,
+            "roots": [(v.name, axis, str(v.type)) for v, axis in self._roots.items()],
+            "kept": [debugprint(c, file="str") for c in reading.conditions],
+            "stripped": [debugprint(c, file="str") for c in reading.stripped],
+            "likelihood": debugprint([rows], file="str"),
+            "prior": debugprint([self._log_prior], file="str"),
+            "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
+            "inputs": [str(v.type) for v in stand_ins.values()],
+            "released": reading.released,
+            "withheld_dims": reading.withheld_dims,
+            "trusted": reading.trusted,
+            "shape": (self.n, self.n_rows, self.d, self.shapes),
+        }
 
     # parameters as one flat vector
 

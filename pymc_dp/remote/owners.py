@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -143,17 +143,12 @@ class Owners:
         model: pm.Model,
         *,
         privacy_unit: Any = None,
-        exclude_deterministics: Collection[str] = (),
-        compile_kwargs: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
         refuse_privacy_unit(privacy_unit)
-        settings: dict[str, Any] = {
-            "exclude_deterministics": tuple(exclude_deterministics),
-            "compile_kwargs": dict(compile_kwargs or {}),
-        }
         homes = [
-            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, **settings), terms)
+            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
         ]
         return RecordsOfOwners(model, self, homes, **settings)
@@ -169,8 +164,8 @@ class RecordsOfOwners(Template):
     owners : Owners
     homes : list of Home
         Of a `DataOwner` each, in the order of the owners.
-    exclude_deterministics, compile_kwargs
-        As in `RecordModel`.
+    **settings
+        Arguments of `RecordModel`.
 
     Attributes
     ----------

@@ -25,15 +25,14 @@ class Recipe:
         made.
     privacy_unit : callable, optional
         ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,).
-    exclude_deterministics, compile_kwargs
-        As in `RecordModel`.
+    settings : mapping
+        Other arguments of `RecordModel`.
     """
 
     build: Callable[[Any], pm.Model]
     part: Any
     privacy_unit: Callable[[Any], Any] | None = None
-    exclude_deterministics: tuple[str, ...] = ()
-    compile_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def pickled(self) -> bytes:
         """Serialised, functions that were defined in a notebook included."""
@@ -51,12 +50,7 @@ class Recipe:
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
         ids = None if self.privacy_unit is None else np.asarray(self.privacy_unit(part))
-        records = RecordModel(
-            model,
-            privacy_unit=ids,
-            exclude_deterministics=self.exclude_deterministics,
-            compile_kwargs=self.compile_kwargs,
-        )
+        records = RecordModel(model, privacy_unit=ids, **self.settings)
         return model, records, None if ids is None else np.unique(ids)
 
 

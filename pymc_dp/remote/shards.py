@@ -1,7 +1,7 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,18 +92,13 @@ class Shards:
         model: pm.Model,
         *,
         privacy_unit: Any = None,
-        exclude_deterministics: Collection[str] = (),
-        compile_kwargs: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> "ShardedRecords":
         """Build and check the model of every part; see `ShardedRecords`."""
         refuse_privacy_unit(privacy_unit)
-        settings: dict[str, Any] = {
-            "exclude_deterministics": tuple(exclude_deterministics),
-            "compile_kwargs": dict(compile_kwargs or {}),
-        }
         homes: list[Home] = []
         for part in self.parts:
-            recipe = Recipe(self.build, part, self.privacy_unit, **settings)
+            recipe = Recipe(self.build, part, self.privacy_unit, settings)
             if self.client is None:
                 homes.append(Here(Shard(recipe)))
             else:
@@ -124,8 +119,8 @@ class ShardedRecords(Template):
         Of a `Shard` each.
     one_process : bool
         Whether chains must run in this process.
-    exclude_deterministics, compile_kwargs
-        As in `RecordModel`.
+    **settings
+        Arguments of `RecordModel`.
 
     Attributes
     ----------

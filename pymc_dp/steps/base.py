@@ -115,6 +115,8 @@ class DPStep(BlockedStep):
         privacy_unit: Any = None,
         data: "Data | None" = None,
         exclude_deterministics: Collection[str] = (),
+        public: Collection[Any] = (),
+        trusted_ops: Collection[Any] = (),
         clip_fraction: bool = True,
         ledger: Ledger | None = None,
         debug_seed: int | None = None,
@@ -145,7 +147,10 @@ class DPStep(BlockedStep):
         self.records = (RecordModel if data is None else data.records)(
             model,
             privacy_unit=privacy_unit,
-            exclude_deterministics=exclude_deterministics,
+            exclude_deterministics=tuple(exclude_deterministics),
+            public=public,
+            trusted_ops=trusted_ops,
+            neighboring_relation=neighboring_relation,
             compile_kwargs=compile_kwargs,
         )
         self.exclude_deterministics = sorted(exclude_deterministics)
@@ -248,6 +253,8 @@ class DPStep(BlockedStep):
             "released_variables": records.released_variables,
             "withheld_dims": records.withheld_dims,
             "excluded_deterministics": self.exclude_deterministics,
+            "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
+            "trusted_ops": records.reading.trusted,
             "versions": versions(),
             **getattr(records, "facts", {}),
         }
