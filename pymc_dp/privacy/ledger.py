@@ -224,8 +224,8 @@ class Ledger:
 
         Parameters
         ----------
-        events : DpEvent, EventSet, or iterable of them
-            Everything the work will do.
+        events : DpEvent, EventSet, list, tuple or mapping
+            Everything the work will do; as in `EventSet`.
         label : str
             For people who read the ledger; at most 200 printable characters. Never put data in it.
         key : str, optional

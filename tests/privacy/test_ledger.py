@@ -175,6 +175,17 @@ def test_other_libraries_and_relations(path):
         ledger.reserve(EventSet(share(0.1), "substitute"))
 
 
+def test_a_mapping_is_charged_for_its_counts(ledger):
+    """A million Gaussians were once charged as one."""
+    million = {GaussianDpEvent(1e3): 10**6}
+    assert not ledger.fits(million) and ledger.largest(lambda k: {GaussianDpEvent(1e3): k}, 10**6) < 10_000
+    for charge in (ledger.reserve, ledger.record):
+        with pytest.raises(PrivacyBudgetExceeded):
+            charge(million)
+    ledger.record({GaussianDpEvent(1e3): 1000})
+    assert ledger.entries()[0].events.counts == {GaussianDpEvent(1e3): 1000}
+
+
 class UnknownDpEvent(DpEvent):
     pass
 
@@ -185,6 +196,13 @@ class UnknownDpEvent(DpEvent):
         {"events": UnknownDpEvent()},
         {"events": GaussianDpEvent(-1.0)},
         {"events": GaussianDpEvent(math.nan)},
+        {"events": GaussianDpEvent(math.inf)},
+        {"events": {GaussianDpEvent(1e3): -1}},
+        {"events": {GaussianDpEvent(1e3): math.nan}},
+        {"events": {GaussianDpEvent(1e3): True}},
+        {"events": {GaussianDpEvent(1e3)}},
+        {"events": iter([GaussianDpEvent(1e3)])},
+        {"events": [(GaussianDpEvent(1e3), 0.5)]},
         {"label": "two\nlines"},
         {"label": "x" * 201},
         {"label": b"bytes"},
