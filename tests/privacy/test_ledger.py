@@ -177,13 +177,13 @@ def test_other_libraries_and_relations(path):
 
 def test_a_mapping_is_charged_for_its_counts(ledger):
     """A million Gaussians were once charged as one."""
-    million = {GaussianDpEvent(1e3): 10**6}
-    assert not ledger.fits(million) and ledger.largest(lambda k: {GaussianDpEvent(1e3): k}, 10**6) < 10_000
+    million = {GaussianDpEvent(100.0): 10**6}
+    assert not ledger.fits(million) and ledger.largest(lambda k: {GaussianDpEvent(100.0): k}, 10**6) < 10_000
     for charge in (ledger.reserve, ledger.record):
         with pytest.raises(PrivacyBudgetExceeded):
             charge(million)
-    ledger.record({GaussianDpEvent(1e3): 1000})
-    assert ledger.entries()[0].events.counts == {GaussianDpEvent(1e3): 1000}
+    ledger.record({GaussianDpEvent(100.0): 1000})
+    assert ledger.entries()[0].events.counts == {GaussianDpEvent(100.0): 1000}
 
 
 class UnknownDpEvent(DpEvent):
