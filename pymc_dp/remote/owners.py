@@ -79,6 +79,11 @@ class Owner:
     def __post_init__(self) -> None:
         Call(self.epsilon, self.delta, "substitute", chains=1, tune=0, draws=1)  # checks them
         as_clip(self.lipschitz, self.clip_bound)
+        if self.ledger is not None and not isinstance(self.ledger, str | os.PathLike):
+            raise ValueError(
+                f"ledger= of an owner is a path, where its process runs, got {type(self.ledger).__name__}. "
+                "Make the ledger there, with dp.Ledger(path, epsilon=..., delta=...)."
+            )
         if (self.client is None) != (self.worker is None):
             raise ValueError("client= and worker= belong together: the cluster, and the worker in it.")
 

@@ -255,6 +255,7 @@ def test_arguments_of_the_step(kwargs, message):
         ({"lipschitz": None}, "exactly one of"),
         ({"lipschitz": -1.0}, "lipschitz must be"),
         ({"worker": "tcp://somewhere"}, "belong together"),
+        ({"ledger": 3}, "is a path, where its process runs"),
     ],
 )
 def test_arguments_of_an_owner(kwargs, message):
