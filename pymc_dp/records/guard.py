@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.errors import PrivacyError
+from pymc_dp.errors import PrivacyError, kind
 
 
 def guarded(function: Callable[..., Any], *args: Any) -> Any:
@@ -22,7 +22,7 @@ def guarded(function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
         except Exception as error:
-            kind = type(error).__name__
+            what = kind(error)
     raise PrivacyError(
-        f"The log-likelihood could not be evaluated ({kind}). Nothing more is said: its inputs are private."
+        f"The log-likelihood could not be evaluated ({what}). Nothing more is said: its inputs are private."
     )

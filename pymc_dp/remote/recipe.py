@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.records.model import RecordModel
+from pymc_dp.remote.answers import told
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class Recipe:
         # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
         # become the parent of this one.
         with ThreadPoolExecutor(1) as thread:
-            model = thread.submit(self.build, part).result()
+            model = thread.submit(told, self.build, part).result()
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
-        ids = None if self.privacy_unit is None else np.asarray(self.privacy_unit(part))
+        ids = None if self.privacy_unit is None else np.asarray(told(self.privacy_unit, part))
         records = RecordModel(
             model,
             privacy_unit=ids,

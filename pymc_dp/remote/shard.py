@@ -68,9 +68,18 @@ class Shard:
         ------
         ModelRefusedError
         """
+        facts = self.read()
+        self.agree(agreement)
+        return facts
+
+    def read(self) -> ShardFacts:
+        """Make the model and check it."""
         model, self._records, units = load(self._recipe).make()
-        check_agreement(self._records, agreement)
         return ShardFacts(self._records.n, self._records.n_rows, units, digest(model))
+
+    def agree(self, agreement: Mapping[str, Any]) -> None:
+        """Check that the model agrees with the step's: parameters and prior, which read no record."""
+        check_agreement(self._records, agreement)
 
     def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Sum of clipped ratios between two points.
