@@ -322,10 +322,10 @@ class EventSet:
 
     def __init__(self, events: Any, neighboring_relation: str | None = None):
         items = _counted(events)
+        relations = {item.neighboring_relation for item, _ in items if isinstance(item, EventSet)}
         if neighboring_relation is not None:
             check_relation(neighboring_relation)
-        relations = {item.neighboring_relation for item, _ in items if isinstance(item, EventSet)}
-        relations |= {neighboring_relation} - {None}
+            relations.add(neighboring_relation)
         if not relations:
             raise ValueError("neighboring_relation is missing: 'substitute' or 'add_remove'.")
         if len(relations) > 1:

@@ -20,6 +20,7 @@ from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.guard import guarded
 from pymc_dp.records.sums import FullBatch
+from pymc_dp.records.units import units
 
 
 class RecordModel:
@@ -91,7 +92,7 @@ class RecordModel:
             lengths[name] = int(shape[0])
         checks.same_records(lengths)
         self.n_rows = next(iter(lengths.values()))
-        self.unit_of_row, self.n = _units(privacy_unit, self.n_rows)
+        self.unit_of_row, self.n = units(privacy_unit, self.n_rows)
 
         self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
         self._terms_of_values = terms
@@ -328,23 +329,3 @@ def _log_terms(model: pm.Model, variables: Sequence[Variable], kind: str) -> lis
             "without it there is nothing to clip and to account for.",
             "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
         ) from None
-
-
-def _units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
-    if privacy_unit is None:
-        return None, n_rows
-    ids = np.asarray(privacy_unit)
-    if ids.shape != (n_rows,):
-        raise ValueError(
-            f"privacy_unit must have one id for each of the {n_rows} rows, got shape {ids.shape}."
-        )
-    if ids.dtype.kind == "f" and not np.all(np.isfinite(ids)):
-        raise ValueError("privacy_unit contains NaN or inf: each row must belong to one unit.")
-    unique, codes = np.unique(ids, return_inverse=True)
-    if unique.size < 2:
-        raise ModelRefusedError(
-            "privacy_unit puts all rows into one unit.",
-            "nothing about a single unit can be released privately and be of use.",
-            "privacy_unit is an id for each row, equal for the rows of one person.",
-        )
-    return codes.astype(np.int64), int(unique.size)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
-import numpy as np
 import pymc as pm
 
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.units import Ids, ids_of
 from pymc_dp.remote.answers import told
 
 
@@ -40,8 +40,8 @@ class Recipe:
         """Serialised, functions that were defined in a notebook included."""
         return cloudpickle.dumps(self)
 
-    def make(self) -> tuple[pm.Model, RecordModel, np.ndarray | None]:
-        """Model of the part, the same seen as records, and the ids of its units."""
+    def make(self) -> tuple[pm.Model, RecordModel, Ids | None]:
+        """Model of the part, the same seen as records, and the ids of its units, each once."""
         part = self.part
         if hasattr(part, "__dask_graph__"):
             part = part.compute(scheduler="synchronous")
@@ -51,14 +51,17 @@ class Recipe:
             model = thread.submit(told, self.build, part).result()
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
-        ids = None if self.privacy_unit is None else np.asarray(told(self.privacy_unit, part))
+        ids = None if self.privacy_unit is None else told(self.privacy_unit, part)
         records = RecordModel(
             model,
             privacy_unit=ids,
             exclude_deterministics=self.exclude_deterministics,
             compile_kwargs=self.compile_kwargs,
         )
-        return model, records, None if ids is None else np.unique(ids)
+        if ids is None:
+            return model, records, None
+        kind, keys = ids_of(ids, records.n_rows)
+        return model, records, Ids(kind, list(set(keys)))
 
 
 def load(recipe: Recipe | bytes) -> Recipe:

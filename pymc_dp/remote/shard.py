@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.records import graph
+from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.template import check_agreement
@@ -24,15 +25,15 @@ class ShardFacts(NamedTuple):
     ----------
     n, n_rows : int
         Privacy units and rows.
-    units : ndarray or None
-        Ids of its privacy units, each once.
+    units : Ids or None
+        Of its privacy units, each once.
     digest : str
         Of its data; private.
     """
 
     n: int
     n_rows: int
-    units: np.ndarray | None
+    units: Ids | None
     digest: str
 
 

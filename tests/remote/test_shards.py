@@ -13,6 +13,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
+from pymc_dp.records.units import ids_of
 from pymc_dp.remote.answers import UnavailableError, value
 from pymc_dp.remote.homes import Here, LostError
 from pymc_dp.remote.recipe import Recipe
@@ -166,10 +167,16 @@ def test_a_person_in_two_parts_is_refused():
     parts = [(*simple_data(n=4), np.array(ids)) for ids in ([1, 2, 3, 3], [4, 5, 3, 6])]
     with pytest.raises(dp.ModelRefusedError, match="rows in more than one part"):
         dp.Shards(build_of_three, parts, privacy_unit=by_person).records(made_up())
-    for units in ([[1, 2], ["3", "1"]], [np.array(["a", 1], object), [2, 3]], [[1.0, 2.0], [2, 3]]):
-        with pytest.raises(dp.ModelRefusedError, match="rows in more than one part"):
-            no_person_twice([np.asarray(one) for one in units])
-    no_person_twice([np.array([1, 2]), np.array([3, 4])])
+    for units, why in (
+        ([[1, 2], [3, 1]], "rows in more than one part"),
+        ([["a"], ["b"], ["a"]], "rows in more than one part"),
+        ([[1, 2], ["3", "4"]], "of different types"),
+        ([[1.0, 2.0], [3, 4]], "of different types"),
+        ([np.array([0.5]), np.array([0.25], dtype=np.float32)], "of different types"),
+    ):
+        with pytest.raises(dp.ModelRefusedError, match=why):
+            no_person_twice([ids_of(one, len(one)) for one in units])
+    no_person_twice([ids_of([1, 2], 2), ids_of(np.array([3, 4], dtype=np.uint8), 2)])
 
 
 def with_prior_from_data(part):
