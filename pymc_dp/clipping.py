@@ -149,6 +149,12 @@ def clipped(ratios: np.ndarray, bound: float) -> np.ndarray:
     return np.clip(np.nan_to_num(ratios, nan=0.0, posinf=bound, neginf=-bound), -bound, bound)
 
 
+def shares(ratios: np.ndarray, bound: float) -> np.ndarray:
+    """Log-likelihood ratios in units of `bound`, clipped to [-1, 1]: an odd function; NaN gives 0."""
+    with np.errstate(all="ignore"):  # that a quotient overflows would be about a record
+        return clipped(ratios / bound, 1.0)
+
+
 def _positive(name: str, value: float) -> None:
     if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive, finite number, got {value!r}.")

@@ -8,8 +8,8 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import reading
-from pymc_dp.records.model import _units as units
 from pymc_dp.records.reading import Array, VariableReading
+from pymc_dp.records.units import units
 
 
 @dataclass(frozen=True)

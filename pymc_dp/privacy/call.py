@@ -1,5 +1,6 @@
 """The budget of one call: which chains may run, how far, and what the ledger is charged."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -81,11 +82,20 @@ class CallBudget:
 
     Raises
     ------
+    TypeError
+        `ledger` is something else, as the path of one.
     ValueError
         The ledger is for another neighbouring relation.
     """
 
     def __init__(self, chains: int, neighboring_relation: str, ledger: Ledger | None = None):
+        if ledger is not None and not isinstance(ledger, Ledger):
+            path = repr(str(ledger)) if isinstance(ledger, str | os.PathLike) else "'study.db'"
+            raise TypeError(
+                f"ledger= takes a dp.Ledger, got {type(ledger).__name__}. Open it first: "
+                f"ledger=dp.Ledger({path}); the first time with its budget, as dp.Ledger({path}, "
+                "epsilon=4, delta=1e-6)."
+            )
         if ledger is not None and ledger.neighboring_relation != neighboring_relation:
             raise ValueError(
                 f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this step for "

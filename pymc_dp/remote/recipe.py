@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
-import numpy as np
 import pymc as pm
 
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.units import Ids, ids_of
+from pymc_dp.remote.answers import told
 
 
 @dataclass(frozen=True)
@@ -38,20 +39,23 @@ class Recipe:
         """Serialised, functions that were defined in a notebook included."""
         return cloudpickle.dumps(self)
 
-    def make(self) -> tuple[pm.Model, RecordModel, np.ndarray | None]:
-        """Model of the part, the same seen as records, and the ids of its units."""
+    def make(self) -> tuple[pm.Model, RecordModel, Ids | None]:
+        """Model of the part, the same seen as records, and the ids of its units, each once."""
         part = self.part
         if hasattr(part, "__dask_graph__"):
             part = part.compute(scheduler="synchronous")
         # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
         # become the parent of this one.
         with ThreadPoolExecutor(1) as thread:
-            model = thread.submit(self.build, part).result()
+            model = thread.submit(told, self.build, part).result()
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
-        ids = None if self.privacy_unit is None else np.asarray(self.privacy_unit(part))
+        ids = None if self.privacy_unit is None else told(self.privacy_unit, part)
         records = RecordModel(model, privacy_unit=ids, **self.settings)
-        return model, records, None if ids is None else np.unique(ids)
+        if ids is None:
+            return model, records, None
+        kind, keys = ids_of(ids, records.n_rows)
+        return model, records, Ids(kind, list(set(keys)))
 
 
 def load(recipe: Recipe | bytes) -> Recipe:
