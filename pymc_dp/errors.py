@@ -32,3 +32,11 @@ class BudgetError(PrivacyError):
 
 class TooFewRecordsError(PrivacyError):
     """The budget is too small for so few records; said from released quantities alone."""
+
+
+class NotPrivateWarning(UserWarning):
+    """The result has no privacy guarantee (epsilon = inf, or a debug seed)."""
+
+
+class WeakGuaranteeWarning(UserWarning):
+    """The guarantee holds and says little: epsilon above 20, or delta of 1 / n and more."""

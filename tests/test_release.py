@@ -192,7 +192,7 @@ def test_results_of_other_samplers_have_no_report(logistic, quiet):
 def test_damaged_facts_are_refused(raw):
     idata = raw[0].copy(deep=True)
     idata["sample_stats"]["privacy_facts"][:] = 7
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(dp.PrivacyError, match="damaged"):
         dp.privacy_report(idata)
 
 
