@@ -1,9 +1,11 @@
 """Reads the result of a private step: its facts, and what the step left at each draw."""
 
+import hashlib
+import json
 from typing import Any
 
 import numpy as np
-from xarray import DataTree
+from xarray import DataArray, DataTree
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy import facts
@@ -34,9 +36,11 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
             f"This takes the xarray.DataTree that pm.sample(step=step) or dp.sample(step) returns, got "
             f"{kind.__module__}.{kind.__name__}.{advice}"
         )
-    stored = [idata[stats][facts.STAT] for stats in GROUPS.values() if _has(idata, stats, facts.STAT)]
+    stored = [
+        idata[stats].data_vars[facts.STAT] for stats in GROUPS.values() if _has(idata, stats, facts.STAT)
+    ]
     if stored:
-        arrays = [_in_order(array.values, array.dims) for array in stored]
+        arrays = [_in_order(array) for array in stored]
         first = arrays[0][0, 0]
         if not all(a.shape[2:] == first.shape and np.all(a == first) for a in arrays):
             raise PrivacyError(
@@ -50,6 +54,35 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
     raise PrivacyError(
         "This result does not come from a private step of pymc_dp: it has no record of its privacy."
     )
+
+
+def digest_of(idata: DataTree) -> str:
+    """SHA-256 of the facts, names, dimensions, coordinates and values of a release."""
+    found = hashlib.sha256(str(idata.attrs.get(facts.STAT)).encode())
+    for group in sorted(idata.children):
+        dataset = idata[group].to_dataset()
+        for name in sorted(dataset.variables, key=str):
+            variable = dataset.variables[name]
+            found.update(
+                repr((group, str(name), [str(dim) for dim in variable.dims], variable.shape)).encode()
+            )
+            found.update(_bytes(variable.values))
+    return found.hexdigest()
+
+
+def is_release(idata: DataTree) -> bool:
+    """Whether this is what `release` made, unchanged; a file of it may be."""
+    return facts.STAT in idata.attrs and idata.attrs.get(facts.DIGEST) == digest_of(idata)
+
+
+def _bytes(values: np.ndarray) -> bytes:
+    """Of values that may have been to a file, where texts and dates change their types."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return values.astype(np.float64 if kind == "f" else np.int64).tobytes()
+    if kind == "M":
+        values = values.astype("datetime64[ns]")
+    return json.dumps([str(value) for value in values.ravel()]).encode()
 
 
 def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
@@ -70,8 +103,8 @@ def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, dict[str, np.n
             continue
         if not _has(idata, stats, facts.DRAW) or not _has(idata, stats, facts.STAT):
             raise PrivacyError(_NO_DRAWS.format(group=group))
-        stored = idata[stats][facts.DRAW]
-        header, values = facts.decode_draws(_in_order(stored.values, stored.dims), known["variables"])
+        stored = _in_order(idata[stats].data_vars[facts.DRAW])
+        header, values = facts.decode_draws(stored, known["variables"])
         headers.append(header)
         if group in idata.children:
             found[group] = _stored(idata, group, known, values)
@@ -83,7 +116,7 @@ _NO_DRAWS = (
     "The {group} of this result does not say what the private step left at each draw.\n"
     "  Why this is refused: a release is made of that, and of nothing else.\n"
     "  How to fix it: give dp.release the whole object that pm.sample(step=step) returned. What dp.sample or "
-    "dp.release returned is published as it is."
+    "dp.release returned needs no second release, and neither does what was computed from it."
 )
 
 
@@ -96,7 +129,7 @@ def _stored(
         name = one["name"]
         if name not in variables:
             continue
-        held = _in_order(variables[name].values, variables[name].dims)
+        held = _in_order(variables[name])
         if held.shape != values[name].shape:
             raise PrivacyError(
                 f"{name!r} has shape {held.shape} in this result, and the private step left "
@@ -137,11 +170,11 @@ def _has(idata: DataTree, group: str, name: str) -> bool:
     return group in idata.children and name in idata[group].data_vars
 
 
-def _in_order(values: np.ndarray, dims: tuple[Any, ...]) -> np.ndarray:
+def _in_order(array: DataArray) -> np.ndarray:
     """Values with chains and draws first."""
-    if "chain" not in dims or "draw" not in dims:
+    if not {"chain", "draw"} <= set(array.dims):
         raise PrivacyError(
             "This result has lost its dimensions chain and draw: select with lists, as in isel(chain=[0]), "
             "or release it first."
         )
-    return np.moveaxis(values, (dims.index("chain"), dims.index("draw")), (0, 1))
+    return array.transpose("chain", "draw", ...).values

@@ -12,7 +12,7 @@ from xarray import DataArray, Dataset, DataTree
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.privacy import facts
 from pymc_dp.privacy.values import check_counts
-from pymc_dp.results import GROUPS, draws_of, facts_of
+from pymc_dp.results import GROUPS, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
@@ -77,7 +77,7 @@ def release(idata: DataTree) -> DataTree:
     Parameters
     ----------
     idata : xarray.DataTree
-        From `pymc.sample` with a private step.
+        From `pymc.sample` with a private step; or a release, unchanged.
 
     Returns
     -------
@@ -105,7 +105,8 @@ def release(idata: DataTree) -> DataTree:
     values, names, coordinates and attributes are post-processing of the step's releases.
     """
     known = facts_of(idata)
-    draws = draws_of(idata, known)
+    released = is_release(idata)
+    draws = {} if released else draws_of(idata, known)
     if not known["is_private"]:
         warnings.warn(
             "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
@@ -116,12 +117,15 @@ def release(idata: DataTree) -> DataTree:
     for group, stats in GROUPS.items():
         if group in draws:
             groups[group] = _named(draws[group], known)
-        if stats in idata.children:
+        if stats in idata.children and not released:
             groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
+    if released:
+        groups = {str(group): _values_of(idata[group].to_dataset()) for group in idata.children}
     for group, dataset in groups.items():
         dataset.attrs = _attrs(known, idata[group].attrs.get("created_at"))
     out = DataTree.from_dict(groups)
     out.attrs[facts.STAT] = json.dumps(known)
+    out.attrs[facts.DIGEST] = digest_of(out)
     return out
 
 
@@ -158,6 +162,13 @@ def _allowed(dataset: Dataset, names: frozenset[str]) -> Dataset:
         arrays[name] = (["chain", "draw"], values.astype(types[name][0]))
     chains, draws = dataset.sizes["chain"], dataset.sizes["draw"]
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
+
+
+def _values_of(dataset: Dataset) -> Dataset:
+    """Without attributes."""
+    for variable in dataset.variables.values():
+        variable.attrs = {}
+    return dataset
 
 
 def _attrs(known: dict[str, Any], created_at: Any) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from pymc_dp.privacy.plan import PrivacyPlan
 
 STAT = "privacy_facts"
 DRAW = "privacy_draw"
+# Attribute of a release: a checksum, so that facts in attributes cannot pass for a release of other draws.
+DIGEST = "privacy_digest"
 FORMAT = 2
 
 # What a release and a report cannot do without.

@@ -38,7 +38,7 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
     if epsilon > LARGEST_USUAL_EPSILON:
         said.append(
             f"epsilon = {epsilon:g} is above {LARGEST_USUAL_EPSILON:g}: odds about one record may change "
-            f"by a factor of exp({epsilon:g}), which is no protection in practice. Usual values are 0.1 to 10."
+            f"by a factor of exp({epsilon:g}), which is no protection in practice."
         )
     if n is not None and delta >= 1 / n:
         said.append(
@@ -61,12 +61,8 @@ def check_bound(name: str, value: Any) -> None:
     Squares and products of bounds of other sizes overflow or vanish, and what is left is no sensitivity.
     """
     array = np.asarray(value)
-    usable = (
-        array.dtype.kind in "fiu"
-        and array.size
-        and np.all((array >= SMALLEST_BOUND) & (array <= LARGEST_BOUND))
-    )
-    if not usable:
+    numbers = array.dtype.kind in "fiu" and array.size > 0
+    if not (numbers and np.all((array >= SMALLEST_BOUND) & (array <= LARGEST_BOUND))):
         raise ValueError(
             f"{name} must be positive and finite, between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}, got "
             f"{array.tolist()!r}."
