@@ -65,7 +65,8 @@ def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs
                 "...)."
             )
     kwargs.setdefault("var_names", step.records.released_variables)
-    kwargs.setdefault("model", step.model)
+    if kwargs.setdefault("model", step.model) is not step.model:
+        raise ValueError("The step was made for another model than model=: leave model= out.")
     if getattr(step.records, "one_process", False):  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))

@@ -363,6 +363,21 @@ def test_a_stored_step_does_not_outlive_its_original(model):
         dp.sample(cloudpickle.loads(stored), draws=2, tune=0, **QUIET)
 
 
+def test_a_stored_step_and_its_original_have_one_budget(model):
+    step = make(model, chains=1)
+    stored = cloudpickle.loads(cloudpickle.dumps(step))
+    rng = np.random.default_rng(0)
+    stored.setup_chain(rng, 0, 2)
+    for again in (step, cloudpickle.loads(cloudpickle.dumps(step))):
+        with pytest.raises(dp.BudgetError, match="already used"):
+            again.setup_chain(rng, 0, 2)
+
+
+def test_another_model_is_refused(model):
+    with pytest.raises(ValueError, match="another model"):
+        dp.sample(make(model), draws=2, tune=0, model=pm.Model(), **QUIET)
+
+
 @pytest.mark.parametrize("add", ["variable", "potential"])
 def test_a_model_that_grew_is_refused(add):
     x, y = simple_data()

@@ -1,6 +1,7 @@
 """What travels with the draws of a run: its facts, and of each draw what the private step left."""
 
 import json
+import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -92,8 +93,7 @@ def _damaged() -> PrivacyError:
 
 def encode_draw(slot: int, iteration: int, values: bytes) -> np.ndarray:
     """Record of one draw: which chain and iteration it is of, and the values that may leave."""
-    header = np.array((slot, iteration), dtype=_HEADER)
-    return np.frombuffer(header.tobytes() + values, dtype=np.uint8)
+    return np.frombuffer(struct.pack("<qq", slot, iteration) + values, dtype=np.uint8)
 
 
 def decode_draws(

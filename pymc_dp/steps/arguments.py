@@ -4,12 +4,16 @@ import difflib
 import inspect
 import warnings
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pymc_dp.errors import WeakGuaranteeWarning
 from pymc_dp.privacy.values import is_number, weaknesses
+
+# A warning shows the line of the user that made the step.
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def check_names(
@@ -80,4 +84,4 @@ def warn_if_weak(step: Any) -> None:
     """Warn of a guarantee that is true and says little; see `pymc_dp.privacy.values.weaknesses`."""
     public_n = step.records.n if step.neighboring_relation == "substitute" else None
     for said in weaknesses(step.epsilon, step.delta, public_n):
-        warnings.warn(said, WeakGuaranteeWarning, stacklevel=4)
+        warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(_PACKAGE,))
