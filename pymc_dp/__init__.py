@@ -3,7 +3,14 @@
 from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.audit import audit
 from pymc_dp.control_variates import ControlVariates, Surrogate
-from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, TooFewRecordsError
+from pymc_dp.errors import (
+    BudgetError,
+    ModelRefusedError,
+    NotPrivateWarning,
+    PrivacyError,
+    TooFewRecordsError,
+    WeakGuaranteeWarning,
+)
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
@@ -14,7 +21,7 @@ from pymc_dp.privacy.pricing import calibrate
 from pymc_dp.remote.owners import Owner
 from pymc_dp.remote.shards import Shards
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
-from pymc_dp.sampling import NotPrivateWarning, release, sample
+from pymc_dp.sampling import release, sample
 from pymc_dp.steps.barker import DPBarker
 from pymc_dp.steps.fast_mh import DPFastMH
 from pymc_dp.steps.hmc import DPHMC
@@ -48,6 +55,7 @@ __all__ = [
     "Surrogate",
     "TooFewRecordsError",
     "TradeOffTester",
+    "WeakGuaranteeWarning",
     "audit",
     "calibrate",
     "compare_accountants",

@@ -52,3 +52,11 @@ def kind(error: BaseException) -> str:
     """
     name = type(error).__name__
     return name if getattr(builtins, name, None) is type(error) else "an error of another class"
+
+
+class NotPrivateWarning(UserWarning):
+    """The result has no privacy guarantee (epsilon = inf, or a debug seed)."""
+
+
+class WeakGuaranteeWarning(UserWarning):
+    """The guarantee holds and says little: epsilon above 20, or delta of 1 / n and more."""
