@@ -66,7 +66,8 @@ class LipschitzByPart:
         parts = constants if isinstance(constants, Mapping) else {"array": constants}
         self._given = {name: np.asarray(value) for name, value in parts.items()}
         for name, value in self._given.items():
-            check_bound(f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value)
+            where = f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz"
+            check_bound(where, value, several=True)
         self._by_name = isinstance(constants, Mapping)
         self.constants, self._starts = np.empty(0), np.empty(0, dtype=int)
 

@@ -55,17 +55,25 @@ def check_counts(draws: Any, tune: Any, chains: Any) -> None:
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
 
 
-def check_bound(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is a clip bound, or an array of some: positive, and of a usable size.
+def check_bound(name: str, value: Any, *, several: bool = False) -> None:
+    """Raise ValueError unless `value` is a clip bound: positive, and of a usable size.
 
     Squares and products of bounds of other sizes overflow or vanish, and what is left is no sensitivity.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls it.
+    value : float, or array_like of float if `several`
+    several : bool
+        Whether an array of bounds is one as well.
     """
     array = np.asarray(value)
-    numbers = array.dtype.kind in "fiu" and array.size > 0
+    numbers = array.dtype.kind in "fiu" and array.size > 0 and (several or array.ndim == 0)
     if not (numbers and np.all((array >= SMALLEST_BOUND) & (array <= LARGEST_BOUND))):
         raise ValueError(
-            f"{name} must be positive and finite, between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}, got "
-            f"{array.tolist()!r}."
+            f"{name} must be {'positive and finite' if several else 'a positive, finite number'}, between "
+            f"{SMALLEST_BOUND:g} and {LARGEST_BOUND:g}, got {array.tolist()!r}."
         )
 
 

@@ -36,7 +36,7 @@ class StatisticClip(StatisticBound):
     """
 
     def __init__(self, statistics: "str | Statistics", bound: Any):
-        check_bound("statistic_bound", bound)
+        check_bound("statistic_bound", bound, several=True)
         super().__init__(bound)
         self.statistics = statistics
 
