@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_dp.bounds import check_bound
+
 # A move that underflows still has a positive bound, whose reciprocal does not overflow.
 SMALLEST_BOUND = 1e-290
 
@@ -30,7 +32,7 @@ class LipschitzClip:
     constant: float
 
     def __post_init__(self):
-        _positive("lipschitz", self.constant)
+        _scalar("lipschitz", self.constant)
 
     def bound(self, move: np.ndarray) -> float:
         """Bound for a displacement of shape (d,)."""
@@ -57,16 +59,14 @@ class LipschitzByPart:
     Raises
     ------
     ValueError
-        A constant is not positive and finite.
+        A constant is not a number between 1e-100 and 1e100.
     """
 
     def __init__(self, constants: Any):
         parts = constants if isinstance(constants, Mapping) else {"array": constants}
         self._given = {name: np.asarray(value) for name, value in parts.items()}
         for name, value in self._given.items():
-            if value.dtype.kind not in "fiu" or not (np.all(np.isfinite(value)) and np.all(value > 0)):
-                where = f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz"
-                raise ValueError(f"{where} must be positive and finite, got {value.tolist()!r}.")
+            check_bound(f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value)
         self._by_name = isinstance(constants, Mapping)
         self.constants, self._starts = np.empty(0), np.empty(0, dtype=int)
 
@@ -134,7 +134,7 @@ class ConstantClip:
     constant: float
 
     def __post_init__(self):
-        _positive("clip_bound", self.constant)
+        _scalar("clip_bound", self.constant)
 
     def bound(self, move: np.ndarray) -> float:
         """Bound for a displacement of shape (d,)."""
@@ -155,9 +155,10 @@ def shares(ratios: np.ndarray, bound: float) -> np.ndarray:
         return clipped(ratios / bound, 1.0)
 
 
-def _positive(name: str, value: float) -> None:
-    if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive, finite number, got {value!r}.")
+def _scalar(name: str, value: Any) -> None:
+    if np.ndim(value) or isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a positive, finite number here, not one for each part.")
+    check_bound(name, value)
 
 
 def as_clip(lipschitz: Any, clip_bound: float | None, *, by_part: bool = False) -> Clip:
