@@ -7,15 +7,17 @@ import numpy as np
 SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 
 
-def check_bound(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is a public bound, or an array of them.
+def check_bound(name: str, value: Any, *, several: bool = False) -> None:
+    """Raise ValueError unless `value` is a public bound.
 
     Parameters
     ----------
     name : str
         Of the argument.
     value : float or array_like
-        Real numbers from 1e-100 to 1e100, at least one.
+        Real, from 1e-100 to 1e100.
+    several : bool
+        Whether it may be an array of them, with at least one.
 
     Notes
     -----
@@ -23,6 +25,8 @@ def check_bound(name: str, value: Any) -> None:
     overflows, and infinity times 0 moved a sum by 1e11 times what was stated.
     """
     numbers = np.asarray(value)
+    if numbers.ndim and not several:
+        raise ValueError(f"{name} must be positive and finite: a single number here, not one for each part.")
     real = numbers.dtype.kind in "fiu" and numbers.size
     with np.errstate(all="ignore"):
         wide = numbers.astype(float) if real else numbers

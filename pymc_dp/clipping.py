@@ -32,7 +32,7 @@ class LipschitzClip:
     constant: float
 
     def __post_init__(self):
-        _scalar("lipschitz", self.constant)
+        check_bound("lipschitz", self.constant)
 
     def bound(self, move: np.ndarray) -> float:
         """Bound for a displacement of shape (d,)."""
@@ -66,7 +66,9 @@ class LipschitzByPart:
         parts = constants if isinstance(constants, Mapping) else {"array": constants}
         self._given = {name: np.asarray(value) for name, value in parts.items()}
         for name, value in self._given.items():
-            check_bound(f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value)
+            check_bound(
+                f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value, several=True
+            )
         self._by_name = isinstance(constants, Mapping)
         self.constants, self._starts = np.empty(0), np.empty(0, dtype=int)
 
@@ -134,7 +136,7 @@ class ConstantClip:
     constant: float
 
     def __post_init__(self):
-        _scalar("clip_bound", self.constant)
+        check_bound("clip_bound", self.constant)
 
     def bound(self, move: np.ndarray) -> float:
         """Bound for a displacement of shape (d,)."""
@@ -153,12 +155,6 @@ def shares(ratios: np.ndarray, bound: float) -> np.ndarray:
     """Log-likelihood ratios in units of `bound`, clipped to [-1, 1]: an odd function; NaN gives 0."""
     with np.errstate(all="ignore"):  # that a quotient overflows would be about a record
         return clipped(ratios / bound, 1.0)
-
-
-def _scalar(name: str, value: Any) -> None:
-    if np.ndim(value) or isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a positive, finite number here, not one for each part.")
-    check_bound(name, value)
 
 
 def as_clip(lipschitz: Any, clip_bound: float | None, *, by_part: bool = False) -> Clip:

@@ -60,12 +60,12 @@ BAD = [
 @pytest.mark.parametrize("value", BAD, ids=repr)
 def test_what_is_no_bound_is_refused(value):
     with pytest.raises(ValueError, match="a_bound must be positive and finite, between 1e-100 and 1e100"):
-        check_bound("a_bound", value)
+        check_bound("a_bound", value, several=True)
 
 
 @pytest.mark.parametrize("value", [*EDGES, 1, np.float32(0.5), np.array(2), [1.0, 2.0], np.ones((2, 2))])
 def test_control_what_is_a_bound(value):
-    check_bound("a_bound", value)
+    check_bound("a_bound", value, several=True)
 
 
 def dynamics(**kwargs):
@@ -108,8 +108,8 @@ def test_control_the_doors_open(door):
 
 @pytest.mark.parametrize("given", [[1.0], [1.0, 2.0], np.ones((1, 1))])
 def test_one_number_where_one_is_needed(given):
-    for wrong in (lambda: as_clip(None, given), lambda: as_clip(given, None)):
-        with pytest.raises(ValueError, match="not one for each part"):
+    for wrong in (lambda: as_clip(None, given), lambda: as_clip(given, None), lambda: Clip(given, 2)):
+        with pytest.raises(ValueError, match="a single number here"):
             wrong()
 
 

@@ -105,7 +105,7 @@ class ControlVariates:
                 or (value is None and field.default is None)
             ):
                 continue
-            check_bound(field.name, value)
+            check_bound(field.name, value, several=isinstance(value, tuple))
         blocks = () if isinstance(self.structure, str) else tuple(self.structure)
         if self.structure not in ("full", "diagonal") and not (
             blocks and all(not isinstance(block, str) and len(block) for block in blocks)

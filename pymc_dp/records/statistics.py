@@ -73,7 +73,7 @@ class StatisticBound:
             raise ValueError(
                 "statistic_bound must be positive and finite: a number, or an array of shape (k,)."
             )
-        check_bound("statistic_bound", self.widths)
+        check_bound("statistic_bound", self.widths, several=True)
         self.widths = self.widths.astype(float)
 
     def check(self, k: int, names: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.acceptance import penalty
+from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy import pricing
@@ -195,8 +196,7 @@ class DPHMC(DPStep):
 
 
 def _bound(name: str, given: float | None, lipschitz: float | None) -> float:
-    value = lipschitz if given is None else given
+    value: Any = lipschitz if given is None else given
     name = "lipschitz" if given is None else name
-    if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive, finite number, got {value!r}.")
+    check_bound(name, value)
     return float(value)
