@@ -21,32 +21,33 @@ from unittest.mock import patch
 
 import numpy as np
 import pymc as pm
+from pymc_dp.steps.surrogate import SurrogateStep
 from scipy import stats
 from scipy.special import expit, log_ndtr, ndtr
 
 import pymc_dp as dp
-from pymc_dp import barker_correction, batch_ratio, tuna
-from pymc_dp.acceptance import barker
 from pymc_dp.audit import _numbers as surrogate_numbers
 from pymc_dp.audit import audit, released
 from pymc_dp.control_variates import releases
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.kernels.acceptance import barker
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.composition import compose
 from pymc_dp.privacy.events import PenaltyDecisionDpEvent
 from pymc_dp.privacy.multisets import Multisets
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.privacy.subsets import PoissonBatches, Subsets
+from pymc_dp.proposals.walk import RandomWalk
+from pymc_dp.ratios import barker_correction, tuna
+from pymc_dp.ratios import subsets as batch_ratio
+from pymc_dp.ratios.statistics import OnStatistics
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import barker_ratios, base, fast_mh
 from pymc_dp.steps import surrogate as surrogate_step
-from pymc_dp.steps.statistics_ratio import OnStatistics
-from pymc_dp.steps.surrogate import SurrogateStep
-from pymc_dp.steps.walk import RandomWalk
 from pymc_dp.tester import Approximate, TradeOffTester
 
 EPSILON, DELTA = 6.0, 1e-5

@@ -176,7 +176,7 @@ def test_draws_are_as_they_were(case):
 def test_every_case_has_a_digest_of_its_own():
     stored = json.loads(FILE.read_text())["digests"]
     assert set(stored) == set(CASES)
-    # Some runs are the same under both relations (without noise), and DPHMC's with a surrogate is the penalty's.
+    # Without noise both relations give the same run; DPHMC with a surrogate is DPPenaltyMH with one.
     assert len(set(stored.values())) > 0.9 * len(stored)
 
 
