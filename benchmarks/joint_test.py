@@ -70,8 +70,6 @@ def successive(simulation: Simulation, cycles: int, rng: np.random.Generator) ->
     for _ in range(cycles):
         y = simulation.outcomes_of(beta, rng)
         simulation.begin(y, rng)
-        if hasattr(step, "_gradient_point"):
-            step._gradient_point = None
         beta = simulation.walk(beta, 1)[0]
         found.append(functions(simulation, beta, y))
     return np.mean(found, axis=0)
