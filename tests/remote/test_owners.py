@@ -507,6 +507,6 @@ def interrupt(seconds):
 
 
 def walk_on(step):
-    point = step.records.unravel(step._theta)
+    point = step.records.unravel(step._chain.state.theta)
     for _ in range(5):
         point, _ = step.step(point)

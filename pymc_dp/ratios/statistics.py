@@ -5,17 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
 from pymc_dp.bounds import check_bound
-from pymc_dp.clipping import SMALLEST_BOUND, Clip, as_clip
-from pymc_dp.privacy import pricing
-from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.clipping import SMALLEST_BOUND
+from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.records.model import RecordModel
 from pymc_dp.records.statistics import GRID, StatisticBound, Statistics, StatisticSum
 from pymc_dp.records.sufficient import Natural, SufficientStatistics
-from pymc_dp.steps.noisy_ratios import Comparison, NoisyRatio
 
 # Relative headroom of a bound over its rounding errors.
 _HEADROOM = 1 + 1e-12
@@ -45,23 +41,17 @@ class StatisticClip(StatisticBound):
         return math.nan
 
 
-class OnStatistics(NoisyRatio):
+class OnStatistics:
     """Sum of sufficient statistics, with fresh noise at each comparison (Yıldırım & Ermiş 2019, Algorithm 3).
 
     Parameters
     ----------
-    model : pymc.Model
-    records : RecordModel
-        Of this model.
+    statistics : SufficientStatistics
     clip : StatisticClip
     tempering : float
     sensitivity : float
         2 if a record is replaced, 1 if it is added or removed.
-
-    Raises
-    ------
-    ValueError, ModelRefusedError
-        See `SufficientStatistics`.
+    noise_multiplier : float
 
     Notes
     -----
@@ -72,37 +62,30 @@ class OnStatistics(NoisyRatio):
     noise (docs/proofs/penalty).
     """
 
-    mechanism = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
-
     def __init__(
         self,
-        model: pm.Model,
-        records: RecordModel,
+        statistics: SufficientStatistics,
         clip: StatisticClip,
         tempering: float,
         sensitivity: float,
+        noise_multiplier: float,
     ):
-        self.statistics = SufficientStatistics(model, records, clip.statistics, clip)
-        self.tempering, self.clip, self._start = tempering, clip, records.ravel(model.initial_point(0))
-        self._sensitivity = sensitivity
+        self.statistics, self.tempering, self.clip = statistics, tempering, clip
+        self._sensitivity, self.noise_multiplier = sensitivity, noise_multiplier
         self._sum: StatisticSum | None = None
 
-    def price(self, call: Call, *, release: str, clip_fraction: bool, **scale: Any) -> PrivacyPlan:
-        """See `pricing.penalty`; the noise has no one public size."""
-        return pricing.penalty(call, clip_fraction=clip_fraction, release=release)
-
-    def bound_of_noise(self, noise_std: float, noise_multiplier: float) -> float:
+    def bound_of_noise(self, noise_std: float) -> float:
         """Largest change of a record's part at which the noise has a given standard deviation."""
-        return noise_std / (self.tempering * self._sensitivity * noise_multiplier)
+        return noise_std / (self.tempering * self._sensitivity * self.noise_multiplier)
 
-    def rate(self, clip: Clip) -> Callable[[np.ndarray], float] | None:
-        """Bound of a short move from the model's initial point."""
-        here = self.statistics.natural(self._start)
+    def rate(self, start: np.ndarray) -> Callable[[np.ndarray], float] | None:
+        """Bound of a short move from `start`; None where there is no density."""
+        here = self.statistics.natural(start)
 
         def rate(move: np.ndarray) -> float:
-            return self._bound(here, self.statistics.natural(self._start + _SHORT * move)) / _SHORT
+            return self._bound(here, self.statistics.natural(start + _SHORT * move)) / _SHORT
 
-        return rate if math.isfinite(rate(np.ones(self._start.size))) else None
+        return rate if math.isfinite(rate(np.ones(start.size))) else None
 
     def _bound(self, here: Natural, there: Natural) -> float:
         """Most that a record adds; its ln g as well if n is private. NaN or inf if an input is."""
@@ -117,24 +100,18 @@ class OnStatistics(NoisyRatio):
         natural = self.statistics.natural(theta)
         return natural, natural.log_prior
 
-    def compare(
-        self,
-        theta: np.ndarray,
-        new: np.ndarray,
-        kept: Natural,
-        bound: float,
-        noise_multiplier: float,
-        random: PrivacyRandom,
-    ) -> Comparison:
-        """Project the sum, and add noise; reads no record."""
+    def __call__(
+        self, theta: np.ndarray, new: np.ndarray, kept: Natural, clip_bound: float, random: PrivacyRandom
+    ) -> LogRatio:
+        """Project the sum, and add noise; reads no record. `clip_bound` follows from the points."""
         there = self.statistics.natural(new)
         bound, total = self._bound(kept, there), self._total
         log_g = there.log_g - kept.log_g
         if not (bound < _LARGEST and abs(log_g) < _LARGEST):  # no density there: public, and never accepted
-            return Comparison(there, there.log_prior, -math.inf, 0.0, total.clipped, 0.0)
-        noise = noise_multiplier * self._sensitivity * bound
+            return LogRatio(-math.inf, 0.0, 0.0, total.clipped, there, there.log_prior)
+        noise = self.noise_multiplier * self._sensitivity * bound
         ratio = self.tempering * self._projected(there.phi - kept.phi, log_g, noise, random.normal())
-        return Comparison(there, there.log_prior, ratio, self.tempering * noise, total.clipped, bound)
+        return LogRatio(ratio, self.tempering * noise, bound, total.clipped, there, there.log_prior)
 
     @property
     def _total(self) -> StatisticSum:
@@ -152,36 +129,3 @@ class OnStatistics(NoisyRatio):
             [*(unit * 2.0**31 for unit in units), *units, log_g, noise],
             [*map(float, high), *map(float, low), float(total.n), normal],
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_sum": None}  # a copy holds nothing that was computed from records
-
-
-def clip_of(
-    statistics: Any,
-    statistic_bound: Any,
-    lipschitz: Any,
-    clip_bound: float | None,
-    batch_size: int | None,
-    kwargs: dict[str, Any],
-) -> Clip:
-    """Clip of a step: of its sufficient statistics if it has some, otherwise of ratios (see `as_clip`).
-
-    Raises
-    ------
-    ValueError
-        An argument is missing, out of range, or does not go with the others.
-    """
-    if statistics is None and statistic_bound is None:
-        return as_clip(lipschitz, clip_bound, by_part=True)
-    if statistics is None or statistic_bound is None:
-        raise ValueError(
-            "sufficient_statistics= and statistic_bound= belong together: the bound is a public bound on the "
-            "norm of a record's statistic (docs/exponential_families)."
-        )
-    others = {"lipschitz": lipschitz, "clip_bound": clip_bound, "batch_size": batch_size}
-    others |= {name: kwargs.get(name) for name in ("privacy_unit", "data")}
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ValueError(f"With sufficient_statistics=, leave out {', '.join(given)}.")
-    return StatisticClip(statistics, statistic_bound)
