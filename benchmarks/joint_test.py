@@ -65,7 +65,7 @@ def settings() -> list[Setting]:
 
 def successive(simulation: Simulation, cycles: int, rng: np.random.Generator) -> np.ndarray:
     """Means of the test functions over one successive-conditional chain, shape (2 D + 1,)."""
-    step, beta = simulation.step, rng.normal(size=D)
+    beta = rng.normal(size=D)
     found = []
     for _ in range(cycles):
         y = simulation.outcomes_of(beta, rng)
