@@ -83,7 +83,7 @@ class Releases:
         return self._kept[1]
 
     def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
-        return Gaussian(std, None).release(ExactSum(total), self.random)
+        return Gaussian(std).release(ExactSum(total), self.random)
 
     def gradient(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.noise import ExactSum, Gaussian
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.sums import GRID
 
@@ -53,5 +53,5 @@ class AllRecords:
         if noise is None:
             value, noise = total.unit * total.value, 0.0
         else:
-            value = Gaussian(noise, None).release(total, random)
+            value = Gaussian(noise, DECIDED).release(total, random)
         return LogRatio(value, scale * noise, clip_bound, found.clipped, found.rows, found.log_prior)

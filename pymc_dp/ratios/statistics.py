@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_dp.clipping import SMALLEST_BOUND
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.noise import ExactSum, Gaussian
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.statistics import GRID, StatisticBound, Statistics, StatisticSum
 from pymc_dp.records.sufficient import Natural, SufficientStatistics
@@ -111,7 +111,9 @@ class OnStatistics:
         if not (bound < _LARGEST and abs(log_g) < _LARGEST):  # no density there: public, and never accepted
             return LogRatio(-math.inf, 0.0, 0.0, total.clipped, there, there.log_prior)
         noise = self.noise_multiplier * self._sensitivity * bound
-        ratio = self.tempering * self._projected(there.phi - kept.phi, log_g, Gaussian(noise, None), random)
+        ratio = self.tempering * self._projected(
+            there.phi - kept.phi, log_g, Gaussian(noise, DECIDED), random
+        )
         return LogRatio(ratio, self.tempering * noise, bound, total.clipped, there, there.log_prior)
 
     @property

@@ -211,7 +211,7 @@ class DPHMC(MetropolisStep):
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
         """One noisy release: gradient of the tempered log-posterior."""
         total = self.records.gradients(theta, self.gradient_clip).total
-        noisy = Gaussian(self._noise_of_gradients(chain.plan), None).release(ExactSum(total), chain.random)
+        noisy = Gaussian(self._noise_of_gradients(chain.plan)).release(ExactSum(total), chain.random)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Any:

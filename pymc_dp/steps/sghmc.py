@@ -138,7 +138,7 @@ class DPSGHMC(DPStep):
         else:
             batch = batches.draw(chain.random)
             total = self.records.gradients.batch(theta, batch, self.dynamics.clip_bound).total
-        noisy = Gaussian(float(noise), None).release(ExactSum(total), chain.random)
+        noisy = Gaussian(float(noise)).release(ExactSum(total), chain.random)
         return self.tempering / batches.sampling_probability * noisy + self.records.log_prior_gradient(theta)
 
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:

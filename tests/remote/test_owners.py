@@ -225,7 +225,7 @@ def test_without_a_public_n_it_is_not_said(here, quiet):
     passed = [json.loads(answer)["answer"] for _, answer in step.records._homes[0].passed]
     assert passed[0] == {"n": None} and step.records.n is None
     assert step._chain.ratio._noise == [
-        one["noise_multiplier"] for one in step.ratios.records.ask("begin", chains=1, tune=0, draws=5)
+        one["noise_multiplier"] for one in step.records.ask("begin", chains=1, tune=0, draws=5)
     ]
     assert "n withheld" in str(dp.privacy_report(idata))
 
