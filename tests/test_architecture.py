@@ -118,6 +118,30 @@ def test_a_long_file_is_noticed():
     assert all(250 < lines_of_code(path.read_text()) <= most for path, most in allowed.items())
 
 
+NORMAL = re.compile(r"\.(normals?|standard_normal)\(")
+PUBLIC_NORMAL = re.compile(r"\brng\.(normal|standard_normal)\(")
+# The door and its stream; and where these parts draw public normals: momenta, trials of a model.
+DOOR = {"privacy/noise.py", "privacy/randomness.py"}
+PUBLIC = {"control_variates/moves.py", "remote/template.py", "steps/sghmc.py"}
+SECRET = ("privacy", "kernels", "ratios", "remote", "control_variates", "steps")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_noise_has_one_door(path):
+    """`Gaussian` alone draws noise from the privacy stream; public normals come from a generator `rng`."""
+    name = str(path.relative_to(PACKAGE))
+    found = [line for line in path.read_text().splitlines() if NORMAL.search(line) and ">>>" not in line]
+    if name not in DOOR:
+        assert all(PUBLIC_NORMAL.search(line) for line in found)
+        assert not found or part(path) not in SECRET or name in PUBLIC
+
+
+def test_a_second_door_is_noticed():
+    """Control: the ways in which noise was drawn before."""
+    for line in ("self._random.normal()", "chain.random.normals(3)", "self.generator.standard_normal()"):
+        assert NORMAL.search(line) and not PUBLIC_NORMAL.search(line)
+
+
 @pytest.mark.slow
 def test_refusals_work_without_assertions():
     """Nothing that protects depends on `assert`."""

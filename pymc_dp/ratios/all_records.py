@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.sums import GRID
 
@@ -48,7 +49,9 @@ class AllRecords:
         scale = min(self.tempering * clip_bound, self.largest)
         bound = clip_bound if scale < self.largest else scale / self.tempering
         found = self.records.full_batch(new, kept, bound)
-        total, noise = found.total / GRID, 0.0
-        if self.noise is not None:
-            total, noise = total + self.noise * random.normal(), self.noise
-        return LogRatio(scale * total, scale * noise, clip_bound, found.clipped, found.rows, found.log_prior)
+        total, noise = ExactSum(found.total / GRID, scale), self.noise
+        if noise is None:
+            value, noise = total.unit * total.value, 0.0
+        else:
+            value = Gaussian(noise, DECIDED).release(total, random)
+        return LogRatio(value, scale * noise, clip_bound, found.clipped, found.rows, found.log_prior)

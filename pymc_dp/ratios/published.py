@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 
@@ -91,7 +92,7 @@ class Published:
         ratio = self._full_batch(theta, new, bound) if full else self._batch(theta, new, bound, drawn, random)
         sensitivity = 2 * (self.largest * bound if full else math.log1p(self.total * bound / self.base))
         noise_std = 0.0 if sensitivity <= self.free[full] else self.noise[full] * sensitivity
-        value = ratio + noise_std * random.normal()
+        value = Gaussian(noise_std, DECIDED).release(ExactSum(ratio), random)
         return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
 
     def _ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray, bound: float) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import SMALLEST_BOUND
 from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.statistics import GRID, StatisticBound, Statistics, StatisticSum
 from pymc_dp.records.sufficient import Natural, SufficientStatistics
@@ -90,7 +91,9 @@ class OnStatistics:
     def _bound(self, here: Natural, there: Natural) -> float:
         """Most that a record adds; its ln g as well if n is private. NaN or inf if an input is."""
         bound = self.clip.largest(there.phi - here.phi)
-        own = 0.0 if self._sensitivity == 2 else abs(there.log_g - here.log_g)
+        own = (
+            0.0 if self._sensitivity == ExactSum.sensitivity("substitute") else abs(there.log_g - here.log_g)
+        )
         return max((bound + own) * _HEADROOM, SMALLEST_BOUND)
 
     def at(self, theta: np.ndarray) -> tuple[Natural, float]:
@@ -110,7 +113,9 @@ class OnStatistics:
         if not (bound < _LARGEST and abs(log_g) < _LARGEST):  # no density there: public, and never accepted
             return LogRatio(-math.inf, 0.0, 0.0, total.clipped, there, there.log_prior)
         noise = self.noise_multiplier * self._sensitivity * bound
-        ratio = self.tempering * self._projected(there.phi - kept.phi, log_g, noise, random.normal())
+        ratio = self.tempering * self._projected(
+            there.phi - kept.phi, log_g, Gaussian(noise, DECIDED), random
+        )
         return LogRatio(ratio, self.tempering * noise, bound, total.clipped, there, there.log_prior)
 
     @property
@@ -119,13 +124,14 @@ class OnStatistics:
             raise ValueError("The sum is computed at a chain's first point.")
         return self._sum
 
-    def _projected(self, phi: np.ndarray, log_g: float, noise: float, normal: float) -> float:
-        """``n log_g + phi' S + noise * normal``, rounded once: the sum is exact, so its sensitivity holds."""
+    def _projected(self, phi: np.ndarray, log_g: float, noise: Gaussian, random: PrivacyRandom) -> float:
+        """``n log_g + phi' S`` and noise, rounded once: the sum is exact, so its sensitivity holds."""
         total = self._total
         units = (phi * self.clip.widths / GRID).tolist()
         # Whole numbers below 2**62, in two halves that float64 holds exactly.
         high, low = (total.total >> 31).tolist(), (total.total & (2**31 - 1)).tolist()
-        return math.sumprod(
-            [*(unit * 2.0**31 for unit in units), *units, log_g, noise],
-            [*map(float, high), *map(float, low), float(total.n), normal],
+        return noise.release_product(
+            [*(unit * 2.0**31 for unit in units), *units, log_g],
+            [*map(float, high), *map(float, low), float(total.n)],
+            random,
         )

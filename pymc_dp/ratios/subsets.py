@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_dp.clipping import shares
 from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.privacy.subsets import Subsets
 from pymc_dp.ratios import barker_correction
@@ -47,7 +48,7 @@ class CorrectedBatch:
         ratios = self.records.ratios(theta, new, self.batches.draw(random))
         value = corrected_ratio(ratios, clip_bound, *self._sizes[1:])
         noise = self.noise_multiplier * sensitivity(clip_bound, *self._sizes)
-        noisy = clip_bound * (value + noise * random.normal())
+        noisy = Gaussian(noise, DECIDED).release(ExactSum(value, clip_bound), random)
         return LogRatio(noisy, clip_bound * noise, clip_bound, 0.0, None, self.records.log_prior(new))
 
 
@@ -79,7 +80,8 @@ class BarkerBatch:
         """Two evaluations of a new batch, and Gaussian noise: 2 minus the variance of the batch."""
         ratios = self.records.ratios(theta, new, self.batches.draw(random))
         value, variance = barker_correction.batch_ratio(ratios, self.records.n, self.tempering)
-        value += math.sqrt(barker_correction.NOISE_VARIANCE - variance) * random.normal()
+        noise = Gaussian(math.sqrt(barker_correction.NOISE_VARIANCE - variance), DECIDED)
+        value = noise.release(ExactSum(value), random)
         # The standard deviation of the noise itself tells the variance of the batch: this is the total.
         total = math.sqrt(barker_correction.NOISE_VARIANCE)
         return LogRatio(value, total, clip_bound, 0.0, None, self.records.log_prior(new))

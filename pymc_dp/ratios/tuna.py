@@ -11,6 +11,7 @@ import numpy as np
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.multisets import Multisets
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 
 # Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
@@ -49,7 +50,7 @@ class TunaBatch:
         value = log_ratio(ratios, bound, self.batches, random.uniform(index.size))
         noise_std = self._noise * largest_term(bound, self.batches)
         if noise_std:
-            value += noise_std * random.normal()
+            value = Gaussian(noise_std, DECIDED).release(ExactSum(value), random)
         return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
 
 

@@ -20,6 +20,7 @@ from pymc_dp.privacy import facts
 from pymc_dp.privacy.call import CallBudget
 from pymc_dp.privacy.clip_fraction import noisy_share
 from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.privacy.noise import ExactSum
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.proposals.moves import Moves
@@ -288,7 +289,7 @@ class DPStep(BlockedStep):
     @property
     def _sensitivity(self) -> float:
         """Most that one record moves a sum over records, in units of the clip bound."""
-        return 2.0 if self.neighboring_relation == "substitute" else 1.0
+        return ExactSum.sensitivity(self.neighboring_relation)
 
     @abstractmethod
     def _price(self, call: Call) -> PrivacyPlan:

@@ -13,6 +13,7 @@ from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.acceptance import accept_penalty
 from pymc_dp.kernels.metropolis import LogRatio, State
 from pymc_dp.privacy import pricing
+from pymc_dp.privacy.noise import ExactSum, Gaussian
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.ratios.all_records import AllRecords
@@ -211,7 +212,7 @@ class DPHMC(MetropolisStep):
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
         """One noisy release: gradient of the tempered log-posterior."""
         total = self.records.gradients(theta, self.gradient_clip).total
-        noisy = total + self._noise_of_gradients(chain.plan) * chain.random.normals(self.records.d)
+        noisy = Gaussian(self._noise_of_gradients(chain.plan)).release(ExactSum(total), chain.random)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Any:

@@ -12,6 +12,7 @@ from pymc_dp.kernels.metropolis import Accept
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.multisets import Multisets
+from pymc_dp.privacy.noise import ExactSum
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.protocol import Ratio
@@ -23,6 +24,8 @@ _BATCH = 100.0
 _LEAST_BOUND = 1e-3
 # Clip bounds that go by distance stay in floating point's range.
 _SMALLEST = 1e-100
+# One record is replaced: n is public.
+_SENSITIVITY = ExactSum.sensitivity("substitute")
 # A bound for runs without privacy that clips nothing of interest.
 _UNCLIPPED = 1e3
 
@@ -75,7 +78,7 @@ class PenaltyOnResiduals(ResidualTest):
             return pricing.penalty(call, clip_fraction=clip_fraction, once=once)
         plan = pricing.penalty(call, clip_fraction=clip_fraction, noise_std=self.noise_std, once=once)
         nm = plan.noise_multiplier
-        bound = self.noise_std / (2 * self.tempering * nm) if nm > 0 else _UNCLIPPED
+        bound = self.noise_std / (_SENSITIVITY * self.tempering * nm) if nm > 0 else _UNCLIPPED
         return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
 
     def bound(self, plan: PrivacyPlan) -> str:
@@ -99,7 +102,7 @@ class PenaltyOnResiduals(ResidualTest):
 
     def ratio(self, target: Any, plan: PrivacyPlan) -> AllRecords:
         """One pass over the data."""
-        return AllRecords(target, self.tempering, 2 * plan.noise_multiplier)
+        return AllRecords(target, self.tempering, _SENSITIVITY * plan.noise_multiplier)
 
 
 class BarkerOnResiduals(ResidualTest):
@@ -118,7 +121,7 @@ class BarkerOnResiduals(ResidualTest):
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """The largest clip bound."""
         plan = pricing.bounded_range(call, clip_fraction=clip_fraction, once=once)
-        bound = min(plan.parameters["eta"] / (2 * self.tempering), _UNCLIPPED)
+        bound = min(plan.parameters["eta"] / (_SENSITIVITY * self.tempering), _UNCLIPPED)
         return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
 
     def ratio(self, target: Any, plan: PrivacyPlan) -> AllRecords:

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_dp.bounds import check_bound
 from pymc_dp.kernels.metropolis import State
 from pymc_dp.kernels.sghmc import sghmc
+from pymc_dp.privacy.noise import ExactSum, Gaussian
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.sghmc import Dynamics, injected, price
 from pymc_dp.privacy.subsets import PoissonBatches
@@ -139,7 +140,7 @@ class DPSGHMC(DPStep):
         else:
             batch = batches.draw(chain.random)
             total = self.records.gradients.batch(theta, batch, self.dynamics.clip_bound).total
-        noisy = total + noise * chain.random.normals(theta.size)
+        noisy = Gaussian(float(noise)).release(ExactSum(total), chain.random)
         return self.tempering / batches.sampling_probability * noisy + self.records.log_prior_gradient(theta)
 
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
