@@ -2,8 +2,8 @@
 
 The functions read private arrays of `zoo.pool`, as those in `zoo.py` do: a leak is one whatever the values
 are. Not among them is what no graph shows: numbers computed from the data with NumPy, outside of the graph
-(``pm.Normal("m", y.mean(), 1)`` on an array), copies of a part of the records (`pm.Data` and ``observed=`` copy
-NumPy arrays: a lag written as ``y[:-1]`` beside ``observed=y[1:]`` is two arrays that share nothing), and
+(``pm.Normal("m", y.mean(), 1)`` on an array), copies of a part of the records (`pm.Data` and ``observed=``
+copy NumPy arrays: a lag written as ``y[:-1]`` beside ``observed=y[1:]`` is two arrays that share nothing), and
 HSGP's own ``eval``.
 
 Of these 238 models, commit c597f0d, which looked for leaves as long as there are records and tried values,

@@ -2,8 +2,8 @@
 
 A model is a function whose arguments name the private arrays it reads; they come from `pool`. The same
 function called on other values of the same shape and type is the same model of other persons: whatever is
-decided about it must be the same. Public things (group tables, adjacency, knots, coordinates) are written inside the
-functions. `tests/records/leaks.py` holds the models that must be refused.
+decided about it must be the same. Public things (group tables, adjacency, knots, coordinates) are written
+inside the functions. `tests/records/leaks.py` holds the models that must be refused.
 """
 
 import inspect
