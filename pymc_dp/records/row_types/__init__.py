@@ -1,0 +1,28 @@
+"""Row typing: which variables of a graph are public, hold one entry a record, or mix records."""
+
+from pymc_dp.records.row_types import index_rules, rules, scan_rule, shape_rules  # noqa: F401  (they register)
+from pymc_dp.records.row_types.types import (
+    LENGTH,
+    PUBLIC,
+    RULES,
+    Length,
+    Mixed,
+    Public,
+    Rows,
+    RowType,
+    Typing,
+    row_types,
+)
+
+__all__ = [
+    "LENGTH",
+    "PUBLIC",
+    "RULES",
+    "Length",
+    "Mixed",
+    "Public",
+    "RowType",
+    "Rows",
+    "Typing",
+    "row_types",
+]

@@ -1,0 +1,171 @@
+"""When indexing leaves one entry a record. See docs/proofs/rows."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pytensor.graph.basic import Apply, Variable
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+    indices_from_subtensor,
+)
+
+from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
+
+
+class Places(NamedTuple):
+    """Where axes go when a tensor is indexed.
+
+    Attributes
+    ----------
+    kept : dict of int to int
+        Axes that are taken whole, ``:``, and where they are afterwards.
+    first : int
+        Where the axes of index arrays begin afterwards.
+    ndim : int
+        How many axes index arrays have, broadcast against each other.
+    """
+
+    kept: dict[int, int]
+    first: int
+    ndim: int
+
+
+def _whole(index: Any) -> bool:
+    return isinstance(index, slice) and index == slice(None)
+
+
+def _places(x: Variable, indices: Sequence[Any]) -> Places:
+    """Follow the axes of `x`, as NumPy places them."""
+    padded = [*indices, *[slice(None)] * (x.type.ndim - _axes_used(indices))]
+    arrays = [k for k, i in enumerate(padded) if not isinstance(i, slice)]
+    ndim = max((_ndim(padded[k]) for k in arrays), default=0)
+    together = not arrays or arrays[-1] - arrays[0] + 1 == len(arrays)
+    first = arrays[0] if arrays and together else 0
+    kept, after, axis = {}, 0 if together else ndim, 0
+    for k, index in enumerate(padded):
+        if isinstance(index, slice):
+            if _whole(index):
+                kept[axis] = after
+            after += 1
+        elif together and k == first:
+            after += ndim
+        axis += _width(index)
+    return Places(kept, first, ndim)
+
+
+def _width(index: Any) -> int:
+    """Number of axes that an index consumes: a mask as many as it has."""
+    if not isinstance(index, slice) and index.type.dtype == "bool":
+        return int(index.type.ndim)
+    return 1
+
+
+def _ndim(index: Any) -> int:
+    """Number of axes that an index array has in the result: a mask one."""
+    return 1 if index.type.dtype == "bool" else int(index.type.ndim)
+
+
+def _axes_used(indices: Sequence[Any]) -> int:
+    return sum(_width(index) for index in indices)
+
+
+@rule(Subtensor)
+def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    if not public_arguments(types[1:]):
+        return no_rule(node.op)
+    if not isinstance(types[0], Rows):
+        return LENGTH if LENGTH in types else types[0]
+    axis = types[0].axis
+    indices = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    if axis < len(indices) and not _whole(indices[axis]):
+        return Mixed("a part of the records, or their order, taken with `[...]`")
+    return Rows(axis - sum(not isinstance(i, slice) for i in indices[:axis]))
+
+
+@rule(AdvancedSubtensor)
+def _advanced(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    x, *inputs = node.inputs
+    return _indexed(typing, node, x, types[0], inputs, types[1:])
+
+
+def _indexed(
+    typing: Typing,
+    node: Apply,
+    x: Variable,
+    x_type: RowType,
+    inputs: Sequence[Variable],
+    input_types: Sequence[RowType],
+) -> RowType:
+    """Type of ``x[indices]``."""
+    indices = indices_from_subtensor(inputs, node.op.idx_list)
+    private = {v: t for v, t in zip(inputs, input_types, strict=True) if isinstance(t, Rows)}
+    places = _places(x, list(indices))
+    if any(v.type.dtype == "bool" for v in private):
+        return Mixed("records chosen by a mask that depends on them")
+    # Index arrays are broadcast against each other from the right.
+    lifted = {t.axis + places.ndim - v.type.ndim for v, t in private.items()}
+    if any(v.type.ndim == 0 or v.type.shape[t.axis] == 1 for v, t in private.items()):
+        return no_rule(node.op)
+    ranges = {
+        axis: r + places.ndim - index.type.ndim
+        for axis, index in _by_axis(indices)
+        if not isinstance(index, slice) and (r := typing.record_range(index)) is not None
+    }
+    if isinstance(x_type, Rows):
+        if x_type.axis in places.kept:
+            return Rows(places.kept[x_type.axis]) if not private else over_records(node.op)
+        if x_type.axis not in ranges:
+            return Mixed("records looked up by position with `[...]`")
+        lifted.add(ranges[x_type.axis])
+    unknown = [t for v, t in zip(inputs, input_types, strict=True) if t is LENGTH]
+    if lifted:
+        counted = [a for a in ranges.values() if a in lifted]
+        if len(lifted) > 1 or len(unknown) > len(counted):
+            return Mixed("`[...]` with records on two axes: every one with every other")
+        return Rows(places.first + next(iter(lifted)))
+    return LENGTH if unknown or x_type is LENGTH else PUBLIC
+
+
+def _by_axis(indices: Sequence[Any]) -> list[tuple[int, Any]]:
+    found, axis = [], 0
+    for index in indices:
+        found.append((axis, index))
+        axis += _width(index)
+    return found
+
+
+@rule(IncSubtensor, AdvancedIncSubtensor)
+def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    """Type of ``x[indices].set(y)`` or ``.inc(y)``."""
+    x, y, *inputs = node.inputs
+    x_type, y_type, *input_types = types
+    place = _indexed(typing, node, x, x_type, inputs, input_types)
+    if isinstance(place, Mixed):
+        return place
+    if place is LENGTH or not isinstance(y_type, Rows | type(PUBLIC)):
+        return no_rule(node.op)
+    indices = indices_from_subtensor(inputs, node.op.idx_list)
+    places = _places(x, list(indices))
+    ndim = sum(isinstance(i, slice) for i in indices) + places.ndim + x.type.ndim - _axes_used(indices)
+    after = place.axis if isinstance(place, Rows) else None
+    if isinstance(y_type, Rows):
+        aligned = y_type.axis + ndim - y.type.ndim
+        if after not in (None, aligned) or y.type.shape[y_type.axis] == 1:
+            return Mixed("records written where other records are")
+        after = aligned
+    if after is None:
+        return PUBLIC
+    # Which axis of x that is: one taken whole, or one indexed by 0, 1, ..., n - 1.
+    whole = {there: axis for axis, there in places.kept.items()}
+    if after in whole:
+        return Rows(whole[after])
+    for axis, index in _by_axis(indices):
+        if not isinstance(index, slice):
+            r = typing.record_range(index)
+            if r is not None and places.first + r + places.ndim - index.type.ndim == after:
+                return Rows(axis)
+    return Mixed("records added up or written at positions that depend on them")

@@ -1,0 +1,103 @@
+"""When sizes, and changes of shape, leave one entry a record. See docs/proofs/rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.tensor.basic import Alloc, AllocEmpty
+from pytensor.tensor.reshape import JoinDims, SplitDims
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+
+from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Rows, RowType, Typing, rule, sizes_of
+
+
+@rule(SpecifyShape)
+def _specify_shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    return types[0] if public_arguments(types[1:]) else no_rule(node.op)
+
+
+@rule(Shape)
+def _shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    return _number_of_records(typing, types[0])
+
+
+@rule(Shape_i)
+def _shape_i(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    here = not isinstance(types[0], Rows) or types[0].axis == node.op.i
+    return _number_of_records(typing, types[0]) if here else PUBLIC
+
+
+def _number_of_records(typing: Typing, of: RowType) -> RowType:
+    if typing.relation == "substitute" or of is PUBLIC:
+        return PUBLIC
+    return LENGTH
+
+
+@rule(Alloc, AllocEmpty)
+def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    values = 0 if isinstance(node.op, AllocEmpty) else 1
+    if not public_arguments(types[values:]):
+        return no_rule(node.op)
+    sized = [axis for axis, t in enumerate(types[values:]) if t is LENGTH]
+    first = types[0] if values else PUBLIC
+    if isinstance(first, Rows):
+        axis = first.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim
+        # What is as long as there are records along another axis has every record with every other.
+        return Rows(axis) if set(sized) <= {axis} else over_records(node.op)
+    if first is LENGTH or len(sized) > 1:
+        return LENGTH
+    return Rows(sized[0]) if sized else first
+
+
+@rule(Reshape)
+def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    if not public_arguments(types[1:]):
+        return no_rule(node.op)
+    if not isinstance(types[0], Rows):
+        return LENGTH if LENGTH in types else types[0]
+    axis, sizes = types[0].axis, sizes_of(node.inputs[1])
+    x, out = node.inputs[0], node.outputs[0]
+    for a in range(axis + 1):
+        if out.type.ndim <= a:
+            return over_records(node.op)
+        size = None if sizes is None else sizes[a]
+        if not (_static(out, a, x) or (size is not None and _is_size(typing, size, x, a))):
+            return over_records(node.op)
+    return types[0]
+
+
+@rule(JoinDims)
+def _join_dims(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    (t,), op = types, node.op
+    if not isinstance(t, Rows) or op.start_axis > t.axis or (op.n_axes == 1 and op.start_axis == t.axis):
+        return t
+    return Rows(t.axis - op.n_axes + 1) if t.axis >= op.start_axis + op.n_axes else over_records(op)
+
+
+@rule(SplitDims)
+def _split_dims(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    t, op = types[0], node.op
+    if not public_arguments(types[1:]):
+        return no_rule(op)
+    if not isinstance(t, Rows) or op.axis > t.axis:
+        return t
+    more = node.outputs[0].type.ndim - node.inputs[0].type.ndim
+    return over_records(op) if op.axis == t.axis else Rows(t.axis + more)
+
+
+def _static(out: Variable, axis: int, x: Variable) -> bool:
+    a, b = out.type.shape[axis], x.type.shape[axis]
+    return a is not None and a == b
+
+
+def _is_size(typing: Typing, size: Any, x: Variable, axis: int) -> bool:
+    """Whether a number, or scalar, is the length of an axis of x by construction."""
+    if isinstance(size, int):
+        return size == x.type.shape[axis]
+    if isinstance(size, Constant):
+        return int(size.data) == x.type.shape[axis]
+    if typing.of(x) == Rows(axis):
+        return typing.is_length(size)
+    node = size.owner
+    return node is not None and isinstance(node.op, Shape_i) and node.op.i == axis and node.inputs[0] is x

@@ -1,0 +1,335 @@
+"""Which variables of a graph are public, which hold one entry a record, and which mix records.
+
+Every variable gets one of a few types, from the Op that makes it and the types of its inputs; no value is
+looked at. The files of rules have one rule an Op; docs/proofs/rows proves them.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import HasMultipleInnerGraph, Op
+from pytensor.graph.traversal import toposort
+from pytensor.tensor.basic import ARange, MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import Reshape, Shape, Shape_i
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+
+RELATIONS = ("substitute", "add_remove")
+
+
+@dataclass(frozen=True)
+class Public:
+    """Depends on parameters and public data only."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """Depends on the number of records as well, which is private when records are added or removed."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Entry i along `axis` depends on record i, on parameters and public data, and on nothing else."""
+
+    axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """Anything else.
+
+    Attributes
+    ----------
+    why : str
+        What the first node that mixed records does, in the user's words.
+    kind : {"mixes", "unknown", "inner data"}
+        Records are mixed; an Op without a rule; an inner graph or a function that holds data of its own.
+    """
+
+    why: str
+    kind: str = "mixes"
+
+
+RowType = Public | Length | Rows | Mixed
+PUBLIC, LENGTH = Public(), Length()
+
+#: From the class of an Op to its rule.
+Rule = Callable[["Typing", Apply, Sequence[RowType]], "RowType | list[RowType]"]
+RULES: dict[type, Rule] = {}
+
+# An Op from elsewhere may do anything, and its Python code may hold data.
+_KNOWN_MODULES = ("pytensor.", "pymc.")
+# These run Python functions of the user's, read files, or print.
+_BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
+
+
+def rule(*ops: type) -> Callable[[Rule], Rule]:
+    """Register the rule of some classes of Ops."""
+
+    def register(function: Rule) -> Rule:
+        for op in ops:
+            RULES[op] = function
+        return function
+
+    return register
+
+
+class Typing:
+    """The types of one graph, and what a rule may ask about it.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of records: the length of a `Rows` axis.
+    relation : {"substitute", "add_remove"}
+        Whether that number is public.
+    trusted : collection of str or type
+        Ops without a rule that act on each record by itself, by class or by name.
+    """
+
+    def __init__(self, n_rows: int, relation: str = "substitute", trusted: Collection[Any] = ()):
+        if relation not in RELATIONS:
+            raise ValueError(f"relation must be one of {RELATIONS}, got {relation!r}.")
+        self.n_rows, self.relation, self.trusted = n_rows, relation, trusted
+        self.types: dict[Variable, RowType] = {}
+        self.trusted_used: set[str] = set()
+
+    def __call__(
+        self, outputs: Sequence[Variable], sources: Mapping[Variable, RowType]
+    ) -> dict[Variable, RowType]:
+        """Type everything that `outputs` are computed from; a variable without owner is public by default."""
+        self.types.update(sources)
+        for node in toposort(list(outputs), blockers=list(sources)):
+            found = self._outputs(node)
+            self.types.update((v, t) for v, t in zip(node.outputs, found, strict=True) if v not in sources)
+        return self.types | {v: PUBLIC for v in outputs if v not in self.types}
+
+    def inside(self) -> "Typing":
+        """For a graph inside of an Op."""
+        inner = Typing(self.n_rows, self.relation, self.trusted)
+        inner.trusted_used = self.trusted_used
+        return inner
+
+    def of(self, variable: Variable) -> RowType:
+        """Type of a variable."""
+        return self.types.get(variable, PUBLIC)
+
+    def _outputs(self, node: Apply) -> list[RowType]:
+        inputs = [self.of(v) for v in node.inputs]
+        op: Any = node.op
+        if any(self._may_be_records(v) for v in inner_constants(op)):
+            why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
+            return [Mixed(why, "inner data")] * len(node.outputs)
+        found = self._rule(op)
+        if found is None:
+            return [self._without_rule(node, inputs)] * len(node.outputs)
+        if all(t is PUBLIC for t in inputs) and not inner_graphs(op):
+            return [PUBLIC] * len(node.outputs)
+        mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
+        if mixed is not None:
+            return [mixed] * len(node.outputs)
+        result = found(self, node, inputs)
+        return result if isinstance(result, list) else [result] * len(node.outputs)
+
+    def is_trusted(self, op: Any) -> str | None:
+        """Name by which the user vouched for an Op."""
+        names = {type(op).__name__, str(op), getattr(op, "__name__", None)}
+        for given in self.trusted:
+            if given in names or given is type(op) or given is op:
+                return str(given if isinstance(given, str) else type(op).__name__)
+        return None
+
+    def _rule(self, op: Op) -> Rule | None:
+        if not known(op):
+            return None
+        return next((RULES[c] for c in type(op).__mro__ if c in RULES), None)
+
+    def _without_rule(self, node: Apply, inputs: Sequence[RowType]) -> RowType:
+        name = self.is_trusted(node.op)
+        if name is not None:
+            self.trusted_used.add(name)
+            return aligned(inputs, node, [v.type.ndim for v in node.inputs])
+        if not known(node.op):
+            return Mixed(f"`{name_of(node.op)}`, an Op whose code may hold data of its own", "unknown")
+        private = next((t for t in inputs if t is not PUBLIC), None)
+        if private is None:
+            return PUBLIC
+        if isinstance(private, Mixed):
+            return private
+        return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule", "unknown")
+
+    def _may_be_records(self, constant: Any) -> bool:
+        shape = getattr(constant.type, "shape", ())
+        return any(size is None or size >= self.n_rows for size in shape)
+
+    # what is provably the number of records, or their positions
+
+    def is_length(self, variable: Variable) -> bool:
+        """Whether a scalar is the number of records by construction."""
+        node = variable.owner
+        if node is None:
+            return public_number(variable) == self.n_rows
+        if isinstance(node.op, Shape_i):
+            return self._axis_of_records(node.inputs[0], node.op.i)
+        if isinstance(node.op, Subtensor) and len(node.op.idx_list) == 1:
+            (index,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+            shape = node.inputs[0].owner
+            axis = None if isinstance(index, slice) else public_number(index)
+            return (
+                axis is not None
+                and shape is not None
+                and isinstance(shape.op, Shape)
+                and self._axis_of_records(shape.inputs[0], axis % shape.inputs[0].type.ndim)
+            )
+        if isinstance(node.op, ScalarFromTensor | TensorFromScalar | DimShuffle) or is_cast(node.op):
+            return self.is_length(node.inputs[0])
+        return False
+
+    def _axis_of_records(self, tensor: Variable, axis: int) -> bool:
+        shape = getattr(tensor.type, "shape", ())
+        return self.of(tensor) == Rows(axis) or (axis < len(shape) and shape[axis] == self.n_rows)
+
+    def record_range(self, variable: Variable) -> int | None:
+        """The axis along which a variable is 0, 1, ..., n - 1 by construction; others have length 1."""
+        node = variable.owner
+        if node is None:
+            return None
+        if isinstance(node.op, ARange):
+            start, stop, step = node.inputs
+            whole = public_number(start) == 0 and public_number(step) == 1 and self.is_length(stop)
+            return 0 if whole else None
+        if isinstance(node.op, DimShuffle):
+            axis = self.record_range(node.inputs[0])
+            order = list(node.op.new_order)
+            return order.index(axis) if axis in order else None
+        if isinstance(node.op, Reshape):
+            # Into axes of length 1, but for one.
+            sizes = sizes_of(node.inputs[1]) or []
+            long = [a for a, size in enumerate(sizes) if public_number(size) != 1]
+            return long[0] if len(long) == 1 and self.record_range(node.inputs[0]) is not None else None
+        if is_cast(node.op) and np.dtype(variable.type.dtype).kind in "iu":
+            # A cast to few bits would wrap around.
+            wide = np.iinfo(variable.type.dtype).max >= self.n_rows
+            return self.record_range(node.inputs[0]) if wide else None
+        return None
+
+
+def row_types(
+    outputs: Sequence[Variable],
+    sources: Mapping[Variable, RowType],
+    *,
+    n_rows: int,
+    relation: str = "substitute",
+    trusted: Collection[Any] = (),
+) -> dict[Variable, RowType]:
+    """Type a graph.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+    sources : mapping of Variable to RowType
+        Types of data and of whatever else the graph is to be read from; other variables without an owner are
+        public.
+    n_rows, relation, trusted
+        See `Typing`.
+
+    Returns
+    -------
+    dict of Variable to RowType
+        Of every variable between sources and outputs.
+    """
+    return Typing(n_rows, relation, trusted)(outputs, sources)
+
+
+def aligned(inputs: Sequence[RowType], node: Apply, ndims: Sequence[int]) -> RowType:
+    """Type of a function entry by entry: all inputs are public, or rows of the same axis."""
+    axes = {t.axis for t in inputs if isinstance(t, Rows)}
+    mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
+    if mixed is not None:
+        return mixed
+    if not axes:
+        return LENGTH if LENGTH in inputs else PUBLIC
+    if LENGTH in inputs:
+        return Mixed(f"`{name_of(node.op)}` of records and their number, which is private")
+    if len(axes) > 1:
+        return Mixed(f"`{name_of(node.op)}` of records on two axes: every one with every other")
+    (axis,) = axes
+    if any(
+        out.type.ndim <= axis or getattr(out.type, "shape", (None,) * 9)[axis] == 1 for out in node.outputs
+    ):
+        return Mixed(f"`{name_of(node.op)}`, whose result has no axis of records")
+    return Rows(axis)
+
+
+def known(op: Any) -> bool:
+    """Whether the code of an Op is PyTensor's or PyMC's, and no black box."""
+    parts = [op, *(getattr(op, name) for name in ("scalar_op", "core_op") if hasattr(op, name))]
+    return all(
+        type(part).__module__.startswith(_KNOWN_MODULES)
+        and not any(c.__name__ in _BLACK_BOXES for c in type(part).__mro__)
+        for part in parts
+    )
+
+
+def inner_graphs(op: Any) -> list[Any]:
+    """Graphs inside of an Op, which may hold data."""
+    graphs = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
+    for name in ("scalar_op", "core_op"):
+        part = getattr(op, name, None)
+        graphs += [] if part is None else inner_graphs(part)
+    return graphs
+
+
+def inner_constants(op: Any) -> list[Any]:
+    """Constants of the graphs inside of an Op, and of those inside of them."""
+    found = []
+    for fgraph in inner_graphs(op):
+        for variable in fgraph.variables:
+            if isinstance(variable, Constant):
+                found.append(variable)
+            if variable.owner is not None:
+                found += inner_constants(variable.owner.op)
+    return found
+
+
+def is_cast(op: Any) -> bool:
+    """Whether an Op changes the type of numbers only."""
+    return isinstance(op, Elemwise) and type(op.scalar_op).__name__ == "Cast"
+
+
+def sizes_of(shape: Variable) -> list[Any] | None:
+    """Entries of a vector of sizes: numbers, or scalar variables."""
+    if isinstance(shape, Constant):
+        return [int(v) for v in shape.data]
+    node = shape.owner
+    return list(node.inputs) if node is not None and isinstance(node.op, MakeVector) else None
+
+
+def name_of(op: Any) -> str:
+    """What a user would call an Op."""
+    core = getattr(op, "core_op", None)
+    scalar = getattr(op, "scalar_op", None)
+    name = type(core or op).__name__
+    if isinstance(op, Elemwise) and scalar is not None:
+        name = type(scalar).__name__
+    return {"CumOp": "cumsum", "AdvancedSubtensor": "indexing", "Subtensor": "indexing"}.get(
+        name, name.lower()
+    )
+
+
+def public_number(variable: Any) -> int | None:
+    """Value of an integer constant, or of a shared integer without axes: a number, not data."""
+    if isinstance(variable, int | np.integer):
+        return int(variable)
+    if isinstance(variable, Constant):
+        value = variable.data
+    elif isinstance(variable, SharedVariable) and getattr(variable.type, "ndim", None) == 0:
+        value = variable.get_value(borrow=True)
+    else:
+        return None
+    value = np.asarray(value)
+    return int(value) if value.ndim == 0 and value.dtype.kind in "iu" else None
