@@ -3,8 +3,8 @@
 The functions read private arrays of `zoo.pool`, as those in `zoo.py` do: a leak is one whatever the values
 are. Not among them is what no graph shows: numbers computed from the data with NumPy, outside of the graph
 (``pm.Normal("m", y.mean(), 1)`` on an array), copies of a part of the records (`pm.Data` and ``observed=``
-copy NumPy arrays: a lag written as ``y[:-1]`` beside ``observed=y[1:]`` is two arrays that share nothing), and
-HSGP's own ``eval``.
+copy NumPy arrays: a lag written as ``y[:-1]`` beside ``observed=y[1:]`` is two arrays that share nothing),
+and HSGP's own ``eval``.
 
 Of these 238 models, commit c597f0d, which looked for leaves as long as there are records and tried values,
 accepted 142 (`Leak.accepted_before`); 96 it refused, some of them for another reason than the right one.
@@ -21,9 +21,9 @@ import scipy.sparse
 from pymc.distributions import transforms
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import wrap_py
+from pytensor.conditional import ifelse
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.ifelse import ifelse
 from pytensor.scan.basic import scan
 from pytensor.scan.utils import until
 from pytensor.tensor.fft import rfft
