@@ -1,22 +1,27 @@
 """Refusals: what in a PyMC model would make a private sampler leak or its guarantee wrong.
 
-Every check raises `ModelRefusedError` with the variable, the reason and the fix, before anything is sampled.
-The numerical checks evaluate the likelihood on the data in hand; they raise or they do not, and no
-value they computed appears in a message.
+Every error has the variable, the reason and the fix. What is checked is the graph, with shapes and names.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
 from pymc.distributions.distribution import PartialObservedRV
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.graph import axes_of_length, data_leaves, leaf_value
+from pymc_dp.records.graph import data_leaves
+from pymc_dp.records.row_types.types import public_number
+
+# What is done with a refusal: raise it, or collect it.
+Refuse = Callable[[ModelRefusedError], None]
 
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
@@ -65,21 +70,24 @@ def supported(model: pm.Model) -> None:
             )
 
 
-def observed_term(name: str, ndim: int, shape: Sequence[int]) -> None:
+def known_names(model: pm.Model, exclude: Collection[str]) -> None:
+    """Raise ValueError if Deterministics are to be excluded that the model does not have."""
+    if isinstance(exclude, str):
+        raise ValueError(f"exclude_deterministics is a list of names: [{exclude!r}].")
+    unknown = set(exclude) - {d.name for d in model.deterministics}
+    if unknown:
+        raise ValueError(f"exclude_deterministics names {sorted(unknown)}, which the model does not have.")
+
+
+def observed_term(name: str, ndim: int, n_rows: int) -> None:
     """Refuse an observed variable whose log-likelihood is not one number a record."""
-    if ndim == 0 or len(shape) == 0:
-        raise ModelRefusedError(
-            f"The log-likelihood of observed variable {name!r} is a single number for all the data.",
-            "it does not factorise over records (time series such as AR and GaussianRandomWalk are of this "
-            "kind; so is "
-            "one scalar observation): changing one record can change it without bound.",
-            "use a likelihood of independent records, one row each; for several series, one row a series.",
-        )
-    if shape[0] == 0:
+    if ndim == 0:
+        raise _refuse_single(name)
+    if n_rows == 0:
         raise ModelRefusedError(
             f"Observed variable {name!r} is empty.", "there are no records.", "pass observed data with rows."
         )
-    if shape[0] == 1:
+    if n_rows == 1:
         raise ModelRefusedError(
             f"Observed variable {name!r} has one record.",
             "nothing about a single record can be released privately and be of use.",
@@ -87,17 +95,58 @@ def observed_term(name: str, ndim: int, shape: Sequence[int]) -> None:
         )
 
 
-def same_records(lengths: dict[str, int]) -> None:
-    """Refuse observed variables that do not share the record dimension."""
+def _refuse_single(name: str) -> ModelRefusedError:
+    return ModelRefusedError(
+        f"The log-likelihood of observed variable {name!r} is a single number for all the data.",
+        "it does not factorise over records (time series such as AR and GaussianRandomWalk are of this kind; "
+        "so is one scalar observation): changing one record can change it without bound.",
+        "use a likelihood of independent records, one row each; for several series, one row a series.",
+    )
+
+
+def same_records(lengths: Mapping[str, int | None]) -> int:
+    """Return the number of records of the observed variables, which must share it."""
+    for name, length in lengths.items():
+        if length is None:
+            raise _refuse_single(name)
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r}: {length}" for name, length in lengths.items())
+        names, sizes = list(lengths), list(lengths.values())
         raise ModelRefusedError(
             f"Observed variables have different lengths on their first axis ({listed}).",
             "which rows belong to one record, and so the sensitivity, is not defined.",
-            "give them the same record dimension (one row a record in each); a person's several rows are "
-            "joined "
-            "with privacy_unit=.",
+            "if these are groups of persons (A and B), use the long format, one row a person: "
+            f"value = np.concatenate([{', '.join(names)}]); "
+            f"group = np.repeat({list(range(len(names)))}, {sizes}); then one observed variable of all, as "
+            'pm.Normal("value", mu[group], sigma[group], observed=value). If they are '
+            "about the same persons, give each one row a person; several rows of one person are "
+            "joined with privacy_unit=.",
         )
+    return int(next(iter(lengths.values())) or 0)
+
+
+def length_from_shapes(name: str, value: Any) -> int:
+    """Return the length of the first axis of an expression, from the shapes of arrays alone."""
+    if value.type.shape[0] is not None:
+        return int(value.type.shape[0])
+    (length,) = cast(
+        list[Any], rewrite_graph([value.shape[0]], include=("ShapeOpt", "canonicalize"), clone=True)
+    )
+    nodes = [v.owner for v in ancestors([length]) if v.owner is not None]
+    through = {i for node in nodes if isinstance(node.op, Shape | Shape_i) for i in node.inputs}
+    direct = {i for node in nodes if not isinstance(node.op, Shape | Shape_i) for i in node.inputs}
+    if any(getattr(v.type, "ndim", 0) and v in direct - through for v in data_leaves([length])):
+        raise ModelRefusedError(
+            f"The number of records of observed variable {name!r} is computed from their values.",
+            "how many records are selected inside the graph depends on what is in them.",
+            "select the rows outside the model; give the model one entry a record.",
+        )
+    return int(length.eval(mode=CHECK_MODE))
+
+
+def constant_length(length: Any) -> int | None:
+    """Value of a length that is a number of the model's, not the size of an array; otherwise None."""
+    return public_number(length)
 
 
 def deterministic_likelihood(name: str, term: Variable) -> None:
@@ -114,170 +163,136 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
             )
 
 
-def private_leaves(
-    outputs: Iterable[Variable],
-    sizes: Collection[int],
-    roots: Collection[Variable],
-    public: Collection[Variable],
-) -> list[Variable]:
-    """Data leaves in `outputs` that may hold records.
-
-    One entry a row or a privacy unit, at least as many entries as there are rows (the records may be among
-    them), or memory in common with the records.
-    """
-    rows = [leaf_value(root) for root in roots]
-
-    def private(leaf: Variable) -> bool:
-        value = np.asarray(leaf_value(leaf))
-        return (
-            any(length in sizes or length >= max(sizes) for length in value.shape)
-            or (value.ndim > 0 and value.size >= max(sizes))
-            or (value.ndim > 0 and any(np.may_share_memory(value, row) for row in rows))
+def public_array(label: str, shape: Sequence[int], n_rows: int, units: int, refuse: Refuse) -> None:
+    """Refuse an array without an axis of records whose shape says that it may hold them all the same."""
+    size = int(np.prod(shape, dtype=np.int64))
+    if units != n_rows and units in shape:
+        refuse(
+            ModelRefusedError(
+                f"The model reads {label!r} with {units} entries, one for each privacy unit.",
+                "it is private, and only arrays with one entry a row are followed through the graph: what "
+                "one unit does to it could not be bounded.",
+                "give each row its unit's values (values[ids], outside the model); if it is not about the "
+                f"units, say so: public=[{label!r}].",
+            )
+        )
+    elif any(length > n_rows for length in shape):
+        refuse(
+            ModelRefusedError(
+                f"The model reads {label!r}, longer than the {n_rows} records: shape {tuple(shape)}.",
+                "records may be among its entries (rows selected inside the graph), where what one of them "
+                "does cannot be followed.",
+                f"select the rows outside the model; if it holds no record, say so: public=[{label!r}].",
+            )
+        )
+    elif size and size % n_rows == 0:
+        refuse(
+            ModelRefusedError(
+                f"The model reads {label!r} with {size} entries, a multiple of the {n_rows} records, in "
+                f"shape {tuple(shape)}.",
+                "it may be the records in another shape.",
+                f"give arrays of records one axis of length {n_rows}; if it holds no record, say so: "
+                f"public=[{label!r}].",
+            )
         )
 
-    return [leaf for leaf in data_leaves(outputs) if leaf not in public and private(leaf)]
 
-
-def only_records_and_small_tables(others: Iterable[Variable], n_rows: int) -> None:
-    """Refuse a likelihood that takes its records out of a longer array inside the graph."""
-    for leaf in others:
-        if any(length > n_rows for length in np.shape(leaf_value(leaf))):
-            name = repr(leaf.name) if leaf.name else "an array"
-            raise ModelRefusedError(
-                f"The likelihood reads {name}, which is longer than the {n_rows} records.",
-                "records may be among its entries (rows selected inside the graph), where what one of them "
-                "does "
-                "cannot be followed, and whatever else reads the array would store it exactly.",
-                "select the rows outside the model; give the model one entry a record.",
-            )
-
-
-def no_unit_arrays(public: Iterable[Variable], units: int) -> None:
-    """Refuse a likelihood that reads an array with one entry a privacy unit instead of one a row."""
-    for leaf in public:
-        if axes_of_length(leaf, units):
-            name = repr(leaf.name) if leaf.name else "an array"
-            raise ModelRefusedError(
-                f"The likelihood reads {name} with {units} entries, one for each privacy unit.",
-                "it is private, and only arrays with one entry a row are followed through the graph: what "
-                "one unit "
-                "does to it could not be bounded.",
-                "give each row its unit's values (values[ids], outside the model); if it is not about the "
-                "units, give "
-                "it another length (drop a reference level, pad).",
-            )
-
-
-def nothing_else_reads_records(
-    model: pm.Model,
-    priors: dict[str, Variable],
-    sizes: Collection[int],
-    roots: Collection[Variable],
-    public: Collection[Variable],
-    exclude: Collection[str],
-) -> None:
-    """Refuse priors, Potentials and Deterministics that reach private rows."""
-    potentials = {p.name for p in model.potentials}
-    for name, term in priors.items():
-        if private_leaves([term], sizes, roots, public):
-            kind = "Potential" if name in potentials else "The prior of"
-            raise ModelRefusedError(
-                f"{kind} {name!r} reads an array with one entry a record.",
-                "the prior is evaluated exactly, without clipping or noise, and would leak it.",
-                "a factor of the likelihood belongs into an observed variable (pm.CustomDist); a prior must "
-                "be chosen "
-                f"without the data. {_OUTSIDE_GRAPH}",
-            )
-    known = {d.name for d in model.deterministics}
-    unknown = set(exclude) - known
-    if unknown:
-        raise ValueError(f"exclude_deterministics names {sorted(unknown)}, which the model does not have.")
-    for deterministic in model.deterministics:
-        if deterministic.name in exclude:
-            continue
-        if private_leaves([deterministic], sizes, roots, public):
-            raise ModelRefusedError(
-                f"Deterministic {deterministic.name!r} reads an array with one entry a record.",
-                "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is "
-                "X).",
-                f"remove it (OrderedLogistic and its like: compute_p=False), or pass "
-                f"exclude_deterministics=[{deterministic.name!r}] and publish only what dp.sample or "
-                "dp.release returns. "
-                f"{_OUTSIDE_GRAPH}",
-            )
-
-
-def no_per_record_latents(
-    shapes: dict[str, tuple[int, ...]], sizes: Collection[int], units_moved_by: Callable[[str, int], int]
-) -> None:
-    """Refuse free variables that have an entry for each record, or for each privacy unit.
-
-    Parameters
-    ----------
-    shapes : dict of str to tuple
-        Shape of each free variable in value space.
-    sizes : collection of int
-        Numbers of rows and of privacy units.
-    units_moved_by : callable
-        ``units_moved_by(name, entry)``: of how many units does that entry of the flat variable change the
-        log-likelihood?
-    """
-    for name, shape in shapes.items():
-        if not any(size in sizes for size in shape):
-            continue
-        entries = int(np.prod(shape))
-        if all(units_moved_by(name, entry) == 1 for entry in {0, entries // 2, entries - 1}):
-            raise ModelRefusedError(
-                f"Free variable {name!r} has one entry for each record.",
-                "its draws would describe single records or persons, under coordinates that identify them.",
-                "integrate the per-record variable out of the likelihood (for a normal random effect: a "
-                "wider "
-                "sigma), or share it between records.",
-            )
-
-
-def coupling(full: np.ndarray, part: np.ndarray, changed: Sequence[np.ndarray], record: int) -> str | None:
-    """Say what is wrong with the claim that rows depend on their own record alone, or None.
-
-    Parameters
-    ----------
-    full, part : ndarray, shape (b,)
-        The same rows from the full graph and from the graph of those records only.
-    changed : sequence of ndarray, shape (b,)
-        `part` again after the record at position `record` was replaced.
-    record : int
-        Position of the replaced record.
-    """
-    if part.shape != full.shape:
-        return "the rows of a few records cannot be computed from those records"
-    if not np.allclose(part, full, rtol=1e-6, atol=1e-8, equal_nan=True):
-        return "the log-likelihood of a row depends on which other records are in the data"
-    if any(np.any(np.delete(differ(part, rows), record)) for rows in changed):
-        return "replacing one record changes the log-likelihood of other records"
-    return None
-
-
-def differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Entries that are not the same, NaN being the same as NaN."""
-    return ~((a == b) | (np.isnan(a) & np.isnan(b)))
-
-
-def refuse_nowhere_finite() -> ModelRefusedError:
-    """Build the error for a likelihood that is not finite near the initial point."""
+def refuse_public_observed(label: str) -> ModelRefusedError:
+    """Build the error for observed values that are declared public."""
     return ModelRefusedError(
-        "The log-likelihood is not finite for any record that was tried near the initial point.",
-        "the sampler could not move, and would spend its budget for nothing.",
-        "check the initial point (initval=...), the support of the likelihood and the data types.",
+        f"public= names {label!r}, which are observed values.",
+        "they are the records.",
+        "leave them out of public=.",
     )
 
 
-def refuse_coupled(reason: str) -> ModelRefusedError:
+def refuse_view(label: str) -> ModelRefusedError:
+    """Build the error for a part of the records under another name."""
+    return ModelRefusedError(
+        f"The array {label!r} is a part of an array of records.",
+        "it has other entries than one a record, and would be taken as public.",
+        "give the model arrays with one entry a record.",
+    )
+
+
+def refuse_shifted(label: str, other: str) -> ModelRefusedError:
+    """Build the error for lagged data."""
+    return ModelRefusedError(
+        f"The arrays {label!r} and {other!r} are views of one array, in which a record of one is another "
+        "record of the other.",
+        "a person's values stand in two rows (a lag, a difference), so that one person moves two terms.",
+        "use independent records, one row each; for several series, one row a series.",
+    )
+
+
+def refuse_two_axes(labels: Sequence[str], n_rows: int) -> ModelRefusedError:
+    """Build the error for arrays that could be read in two ways."""
+    return ModelRefusedError(
+        f"Which axis of {', '.join(map(repr, labels))} holds the records cannot be told: two have length "
+        f"{n_rows}.",
+        "an array that is read along the wrong axis would be protected in the wrong way.",
+        "give the other axis another length (drop a reference level), or, if the array holds no record, name "
+        "it in public=.",
+    )
+
+
+def refuse_prior(kind: str, name: str, why: str) -> ModelRefusedError:
+    """Build the error for a prior or Potential that reads records."""
+    return ModelRefusedError(
+        f"{kind} {name!r} reads private records ({why}).",
+        "it is evaluated exactly, without clipping or noise, and would leak them.",
+        "a factor of the likelihood belongs into an observed variable (pm.CustomDist; for censoring, "
+        f"pm.Censored); a prior must be chosen without the data. {_OUTSIDE_GRAPH}",
+    )
+
+
+def refuse_deterministic(name: str, why: str) -> ModelRefusedError:
+    """Build the error for a Deterministic that reads records."""
+    return ModelRefusedError(
+        f"Deterministic {name!r} reads private records ({why}).",
+        "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is X).",
+        "remove it (OrderedLogistic and its like: compute_p=False), or pass "
+        f"exclude_deterministics=[{name!r}] and publish only what dp.sample or dp.release returns. "
+        f"{_OUTSIDE_GRAPH}",
+    )
+
+
+def refuse_start(name: str, why: str) -> ModelRefusedError:
+    """Build the error for an initial value that reads records."""
+    return ModelRefusedError(
+        f"The initial value of {name} reads private records ({why}).",
+        "a chain starts there, exactly, and short chains show it.",
+        "pass initval= numbers that were chosen without the data.",
+    )
+
+
+def refuse_dim(name: str, why: str) -> ModelRefusedError:
+    """Build the error for a dimension whose length is computed from records."""
+    return ModelRefusedError(
+        f"The length of dimension {name!r} is computed from private records ({why}).",
+        "shapes of what is released would show it.",
+        "give the length as a number that was chosen without the data.",
+    )
+
+
+def refuse_latent(name: str, shape: Sequence[int]) -> ModelRefusedError:
+    """Build the error for a free variable with an entry for each record or privacy unit."""
+    return ModelRefusedError(
+        f"Free variable {name!r} has an entry for each record: shape {tuple(shape)}.",
+        "its draws would describe single records or persons, under coordinates that identify them.",
+        "integrate the per-record variable out of the likelihood (a normal effect: a wider sigma), or share "
+        "it between records. If the rows are totals over many persons, the records to protect are the "
+        "persons: give the model one row a person and an index of the group. If the number is a "
+        f"coincidence: public=[{name!r}].",
+    )
+
+
+def refuse_coupled(name: str, why: str) -> ModelRefusedError:
     """Build the error for a likelihood that does not factorise."""
     return ModelRefusedError(
-        f"The log-likelihood does not factorise over records: {reason}.",
-        "clipping a record's own term does not bound what that record does to the others' (a mean or "
-        "maximum over the "
-        "column inside the graph, a lagged value, an autoregression).",
+        f"The log-likelihood of observed variable {name!r} does not factorise over records: {why}.",
+        "clipping a record's own term does not bound what that record does to the others' (a mean or maximum "
+        "over the column inside the graph, a lagged value, an autoregression).",
         "compute such numbers beforehand from public information, and write the likelihood of a record from "
-        "its own row.",
+        "its own row; an Op that acts on each record by itself can be named in trusted_ops=.",
     )

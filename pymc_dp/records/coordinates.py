@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
@@ -18,7 +17,9 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import checks, graph
 from pymc_dp.records.derivatives import along
+from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNode, PublicNodes
+from pymc_dp.records.row_types import Rows
 
 # Public points at which it is looked how phi bends, in units of the parameters, around the start.
 _POINTS, _SPREAD = 3, 0.5
@@ -93,7 +94,7 @@ def slices(vector: Any, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Vari
     return parts
 
 
-def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
+def likelihood_coordinates(records: Any) -> Coordinates:
     """Look for phi; the parameters themselves where nothing better is found.
 
     From the observed variables back, phi consists of the last nodes that depend on parameters and on no array
@@ -104,9 +105,7 @@ def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
 
     Parameters
     ----------
-    model : pymc.Model
     records : RecordModel
-        Of this model.
 
     Returns
     -------
@@ -118,19 +117,21 @@ def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
     Any choice is valid, since residuals have whatever is not quadratic in phi.
     """
     theta = records._theta
-    free = {v: model.values_to_rvs[v].name for v in records.value_vars}
+    free = dict(zip(records.value_vars, records.reading.opaque.free, strict=True))
     own = _places(list(free.values()), [records.shapes[v.name] for v in free])
     identity = Coordinates(theta, theta, theta, records._terms, own)
     sizes = {records.n_rows, records.n}
-    nodes = PublicNodes(model, sizes)()
+    reading = records.reading
+    observed, free_rvs, types = reading.generative()
+    nodes = PublicNodes(observed, free_rvs, types, sizes)()
     if nodes is None:
         return identity
     try:
-        inputs, terms = _terms_given(model, nodes)
-        publics = model.replace_rvs_by_values([node.public for node in nodes])
+        inputs, terms = _terms_given(reading.opaque, nodes)
+        publics = reading.opaque.on_values([node.public for node in nodes])
     except Exception:  # PyMC derives no density from the changed graph
         return identity
-    if not set(_records(terms, sizes)) <= set(_records(records._terms, sizes)):
+    if any(t != Rows(0) for t in reading.types_of(terms)):
         return identity
     read = set(ancestors(terms))
     shapes = {v: records.shapes[v.name] for v in records.value_vars if v in read}
@@ -147,7 +148,8 @@ def likelihood_coordinates(model: pm.Model, records: Any) -> Coordinates:
     of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
     kept = [free[v] for v in records.value_vars if v in read]
     # A deterministic variable is a view of what it was made of.
-    named = {d.owner.inputs[0]: d.name for d in model.deterministics if d.owner is not None}
+    deterministics = reading.opaque.deterministics
+    named = {d.owner.inputs[0]: name for name, d in deterministics.items() if d.owner is not None}
     names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
     places = _places(names, list(shapes.values()))
     chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)), places)
@@ -160,21 +162,18 @@ def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> l
     return [(name, slice(int(a), int(b))) for name, a, b in zip(names, starts, stops, strict=True)]
 
 
-def _terms_given(model: pm.Model, nodes: Sequence[PublicNode]) -> tuple[list[Variable], list[Variable]]:
+def _terms_given(opaque: OpaqueModel, nodes: Sequence[PublicNode]) -> tuple[list[Variable], list[Variable]]:
     """Variables in the place of public nodes, and the records' terms as functions of them."""
     inputs = [node.public.type() for node in nodes]
     replaced = {n.read: n.given(v) for n, v in zip(nodes, inputs, strict=True)}
-    clones = dict(zip(model.basic_RVs, clone_replace(model.basic_RVs, replaced), strict=True))
+    rvs = list(opaque.rvs.values())
+    clones = dict(zip(rvs, clone_replace(rvs, replaced), strict=True))
     terms = transformed_conditional_logp(
-        [clones[rv] for rv in model.observed_RVs],
-        rvs_to_values={clone: model.rvs_to_values[rv] for rv, clone in clones.items()},
-        rvs_to_transforms={clone: model.rvs_to_transforms.get(rv) for rv, clone in clones.items()},
+        [clones[rv] for rv in opaque.observed.values()],
+        rvs_to_values={clone: opaque.values[rv] for rv, clone in clones.items()},
+        rvs_to_transforms={clone: opaque.transforms.get(rv) for rv, clone in clones.items()},
     )
     return inputs, graph.flatten(terms)
-
-
-def _records(terms: Sequence[Variable], sizes: set[int]) -> list[Variable]:
-    return [v for v in graph.data_leaves(terms) if sizes & set(np.shape(graph.leaf_value(v)))]
 
 
 def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:

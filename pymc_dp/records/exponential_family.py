@@ -12,6 +12,8 @@ from pytensor.graph.basic import Variable
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
 from pymc_dp.records.families import KNOWN, RULES, Graph, Values
+from pymc_dp.records.reading import Reading
+from pymc_dp.records.row_types import PUBLIC
 
 
 @dataclass
@@ -34,18 +36,16 @@ class Recognised:
     log_g: Variable
 
 
-def recognise(
-    model: pm.Model, rows: Mapping[str, np.ndarray], private: Callable[[Variable], bool]
-) -> Recognised:
+def recognise(model: pm.Model, reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Recognised:
     """Read a model's likelihood as an exponential family.
 
     Parameters
     ----------
     model : pymc.Model
-    rows : mapping of str to ndarray
-        Observed values by variable, records on the first axis; only the first record's size is looked at.
-    private : callable
-        Whether a graph reads records.
+    reading : Reading
+        Of this model.
+    shapes : mapping of str to tuple
+        Of the observed values, by variable; records on the first axis.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def recognise(
     statistics: list[tuple[str, Callable[[np.ndarray], np.ndarray]]] = []
     values = Values(model)
 
-    for name, rv in ((rv.name, rv) for rv in model.observed_RVs):
+    for name, rv in reading.opaque.observed.items():
         op = rv.owner.op
         if type(op) not in RULES:
             raise _refuse(
@@ -66,8 +66,8 @@ def recognise(
                 f"family (known: {', '.join(KNOWN)})."
             )
         rule, ndim = RULES[type(op)]
-        given = graph.flatten(model.replace_rvs_by_values(op.dist_params(rv.owner)))
-        if any(private(parameter) for parameter in given):
+        given = graph.flatten(reading.opaque.on_values(op.dist_params(rv.owner)))
+        if any(t is not PUBLIC for t in reading.types_of(given)):
             raise _refuse(_DIFFERS.format(name))
         family = rule(
             values,
@@ -79,7 +79,7 @@ def recognise(
         if not family.elementwise and rv.type.ndim != 1 + ndim:
             raise _refuse(f"Observed variable {name!r} has several values a record.")
         # Shape of what a record adds up.
-        entries = rows[name].shape[1:] if family.elementwise else ()
+        entries = shapes[name][1:] if family.elementwise else ()
         for part in family.parts:
             if not values.moves(part.natural):
                 continue
@@ -87,7 +87,7 @@ def recognise(
             natural.append(phi)
             statistics.append((name, part.statistic))
             with np.errstate(all="ignore"):
-                size = part.statistic(rows[name][:1].astype(float)).size
+                size = part.statistic(np.zeros((1, *shapes[name][1:]))).size
             label = re.sub(r"\by\b", name, part.name)
             names += [label] if size == 1 else [f"{label}[{k}]" for k in range(size)]
         log_g.append(pt.broadcast_to(family.log_g, entries).sum() if entries else family.log_g)

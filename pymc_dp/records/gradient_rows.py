@@ -8,7 +8,7 @@ import numpy as np
 import pytensor
 from pytensor.graph.basic import Variable
 
-from pymc_dp.records import adjoints, checks, kernels
+from pymc_dp.records import adjoints, checks, kernels, verification
 from pymc_dp.records.adjoints import NotStructuredError, Part
 from pymc_dp.records.clipped_sums import Block, Dense, Jacobian, Scaled, Sparse, identity, sparse
 from pymc_dp.records.guard import guarded
@@ -209,7 +209,7 @@ class GradientRows:
         for two, five, *changed in zip(few, many, outputs(5, 0.5), outputs(5, np.nan), strict=True):
             if (len(two), len(five)) != (2, 5) or two.shape[1:] != five.shape[1:]:
                 raise NotStructuredError
-            if any(np.any(checks.differ(five[1:], other[1:])) for other in changed):
+            if any(np.any(verification.differ(five[1:], other[1:])) for other in changed):
                 raise NotStructuredError
         sizes = {variable: two[0].size for variable, two in zip(variables, few, strict=True)}
         return [sizes[part.adjoint] for part in parts]

@@ -1,18 +1,16 @@
 """Graph surgery on a log-likelihood: coupling checks removed, rows subset, slow forms rewritten.
 
-Nothing in this file evaluates a graph or looks at a value, apart from the sizes of constants.
+Nothing in this file evaluates a graph or looks at a value, apart from numbers that are sizes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import cast
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -22,6 +20,7 @@ from pytensor.scalar.math import Softplus
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor
 
 # Position of the first input of each Op that says a size rather than a value.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
@@ -73,6 +72,31 @@ def data_leaves(outputs: Iterable[Variable]) -> list[Variable]:
     """Constants and shared variables that the graph reads, in a stable order."""
     leaves = (v for v in ancestors(list(outputs)) if v.owner is None)
     return [v for v in dict.fromkeys(leaves) if isinstance(v, Constant | SharedVariable)]
+
+
+def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
+    """All variables that say more than how large something is."""
+    values = set(outputs)
+    for node in reversed(list(toposort(list(outputs)))):
+        if values.isdisjoint(node.outputs):
+            continue
+        first_size = _SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
+        size = node.op.size_param(node) if hasattr(node.op, "size_param") else None
+        values.update(v for v in node.inputs[:first_size] if v is not size)
+    return values
+
+
+def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variable]) -> bool:
+    """Whether entries of something that depends on `table` are taken at positions that records have."""
+    reached = {table}
+    for node in toposort(list(outputs)):
+        if reached.isdisjoint(node.inputs):
+            continue
+        reached.update(node.outputs)
+        if isinstance(node.op, AdvancedSubtensor) and node.inputs[0] in reached:
+            if not private.isdisjoint(node.inputs[1:]):
+                return True
+    return False
 
 
 def leaf_value(leaf: Variable) -> np.ndarray:
@@ -199,20 +223,6 @@ def smooth_rows(terms: Sequence[Variable]) -> Variable:
     """The same as PyMC wrote it: `simplify` makes kinks that cancel in values and not in derivatives."""
     summed = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
     return pt.add(*summed) if len(summed) > 1 else summed[0]
-
-
-def opaque_data(output: Variable, n: int) -> Variable:
-    """Put arrays with an axis of length `n` behind shared variables, so that the compiler cannot look inside.
-
-    PyTensor's rewrites inspect the values of constants (are they all one? NaN?), with temporary copies of
-    the data; what is compiled should not depend on private values. Nothing is copied here.
-    """
-    hidden: dict[Variable, Variable] = {
-        leaf: pytensor.shared(leaf_value(leaf), borrow=True, shape=leaf.type.shape)
-        for leaf in data_leaves([output])
-        if isinstance(leaf, Constant) and axes_of_length(leaf, n)
-    }
-    return clone_replace(output, hidden)
 
 
 def simplify(outputs: Sequence[Variable]) -> list[Variable]:

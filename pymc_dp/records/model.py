@@ -8,17 +8,16 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.records import checks, graph, verification
+from pymc_dp.records import graph, verification
 from pymc_dp.records.batches import Batches
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
-from pymc_dp.records.guard import guarded
+from pymc_dp.records.reading import number_of_rows, read
 from pymc_dp.records.sums import FullBatch
 
 
@@ -35,6 +34,8 @@ class RecordModel:
         unit's rows are added before they are clipped. Default: each row is a unit.
     exclude_deterministics : collection of str
         Deterministics that read private rows and that will not be released.
+    public, trusted_ops, neighboring_relation
+        See `pymc_dp.records.reading.read`.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`; as in `pm.sample`.
 
@@ -48,15 +49,17 @@ class RecordModel:
         Number of unconstrained parameters.
     value_vars : list of Variable
         PyMC's value variables, in the order of the flat vector.
+    reading : Reading
+        What was decided from the graph.
     withheld_dims : list of str
-        Dimensions as long as there are records or units: their coordinates may identify persons.
+        Dimensions of records or units: their coordinates may identify persons.
     released_variables : list of str
         Names that a release may contain: free variables and Deterministics that read no record.
 
     Raises
     ------
     ModelRefusedError
-        The model would leak or cannot be read as records; see `pymc_dp.records.checks`.
+        The model would leak or cannot be read as records; see `pymc_dp.records.reading`.
 
     Notes
     -----
@@ -69,72 +72,45 @@ class RecordModel:
         *,
         privacy_unit: Any = None,
         exclude_deterministics: Collection[str] = (),
+        public: Collection[Any] = (),
+        trusted_ops: Collection[Any] = (),
+        neighboring_relation: str = "substitute",
         compile_kwargs: Mapping[str, Any] | None = None,
     ):
-        checks.supported(model)
         self._model = model
-        self.value_vars = list(model.value_vars)
         self.compile_kwargs = dict(compile_kwargs or {})
-        start = model.initial_point(0)
-        self.shapes = {v.name: np.shape(start[v.name]) for v in self.value_vars}
+        self.unit_of_row, self.n = _units(privacy_unit, number_of_rows(model))
+        reading = read(
+            model,
+            units=self.n,
+            exclude_deterministics=exclude_deterministics,
+            public=public,
+            trusted_ops=trusted_ops,
+            neighboring_relation=neighboring_relation,
+        )
+        self.reading = reading
+        self.n_rows = reading.n_rows
+        self.value_vars = list(model.value_vars)
+        self.shapes = {v.name: np.shape(reading.start[v.name]) for v in self.value_vars}
         self.d = int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
-        self._start = self.ravel(start)
-
-        names = [rv.name for rv in model.observed_RVs]
-        conditions: list[Variable] = []
-        terms = graph.flatten(_log_terms(model, model.observed_RVs, "observed variable"), conditions)
-        lengths = {}
-        for rv, name, term in zip(model.observed_RVs, names, terms, strict=True):
-            checks.deterministic_likelihood(name, term)
-            shape = pt.as_tensor(model.rvs_to_values[rv]).shape.eval(mode=checks.CHECK_MODE)
-            checks.observed_term(name, term.type.ndim, shape)
-            lengths[name] = int(shape[0])
-        checks.same_records(lengths)
-        self.n_rows = next(iter(lengths.values()))
-        self.unit_of_row, self.n = _units(privacy_unit, self.n_rows)
-
+        self._start = self.ravel(reading.start)
         self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
-        self._terms_of_values = terms
-        self._terms: list[Variable] = self._on_vector(terms)
-        self._roots = verification.record_roots(self._terms, self._theta, self._start, self.n_rows)
-        sizes = {self.n_rows, self.n}
-        public = {leaf for leaf in graph.data_leaves(self._terms) if leaf not in self._roots}
-        if self.unit_of_row is not None:
-            checks.no_unit_arrays(public, self.n)
-        checks.only_records_and_small_tables(public, self.n_rows)
-        free = [*model.free_RVs, *model.potentials]
-        prior_terms = graph.flatten(_log_terms(model, free, "prior of"), conditions)
-        priors = {v.name: term for v, term in zip(free, prior_terms, strict=True)}
-        checks.nothing_else_reads_records(model, priors, sizes, self._roots, public, exclude_deterministics)
-        # A check that reads no record is about the parameters: where it fails, the density is zero.
-        about_parameters = [
-            c
-            for c in self._on_vector(conditions)
-            if not checks.private_leaves([c], sizes, self._roots, public)
-        ]
-        (log_prior,) = self._on_vector([pt.add(*[t.sum() for t in prior_terms], 0.0)])
-        self._log_prior = pt.switch(pt.all([pt.all(c) for c in about_parameters]), log_prior, -np.inf)
-        self._snapshot = [
-            (leaf, leaf.get_value(borrow=True))
-            for leaf in graph.data_leaves([*terms, *prior_terms, *model.deterministics])
-            if isinstance(leaf, SharedVariable) and isinstance(leaf.get_value(borrow=True), np.ndarray)
-        ]
-        self.released_variables = [rv.name for rv in model.free_RVs] + [
-            d.name for d in model.deterministics if d.name not in exclude_deterministics
-        ]
-        dims = {name: int(size.eval(mode=checks.CHECK_MODE)) for name, size in model.dim_lengths.items()}
-        self.withheld_dims = sorted(name for name, length in dims.items() if length in sizes)
+        self._terms_of_values, self._roots = reading.terms, reading.roots
+        self._terms: list[Variable] = self._on_vector(reading.terms)
+        # Where a check about the parameters fails, the density is zero.
+        conditions = self._on_vector(reading.conditions)
+        (log_prior,) = self._on_vector([pt.add(*[t.sum() for t in reading.log_priors], 0.0)])
+        self._log_prior = pt.switch(pt.all([pt.all(c) for c in conditions]), log_prior, -np.inf)
+        self._snapshot = [(v, graph.leaf_value(v)) for v in reading.watched]
+        self.released_variables, self.withheld_dims = reading.released, reading.withheld_dims
         self.full_batch = FullBatch(
             self._theta,
-            self._unit_rows(graph.opaque_data(graph.rows(self._terms), self.n_rows)),
+            self._unit_rows(graph.rows(self._terms)),
             self._log_prior,
             self.n,
             self.compile_kwargs,
         )
-        checks.no_per_record_latents(self.shapes, sizes, self._units_moved_by)
-        verification.separable(
-            self._terms, self._theta, self._start, self.n_rows, self._roots, self._row_values
-        )
+        verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
 
     # parameters as one flat vector
 
@@ -195,7 +171,7 @@ class RecordModel:
     @cached_property
     def coordinates(self) -> Coordinates:
         """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
-        return likelihood_coordinates(self._model, self)
+        return likelihood_coordinates(self)
 
     @cached_property
     def derivatives(self) -> RecordDerivatives:
@@ -295,39 +271,6 @@ class RecordModel:
         if self.unit_of_row is None:
             return rows
         return pt.zeros(self.n)[self.unit_of_row].inc(rows)
-
-    def _row_values(self, theta: np.ndarray) -> np.ndarray:
-        """Log-likelihood of every row (not unit)."""
-        if self.unit_of_row is None:
-            return self.full_batch.rows(theta)
-        return guarded(self._rows, theta)
-
-    @cached_property
-    def _rows(self) -> Callable[[np.ndarray], np.ndarray]:
-        return pytensor.function(
-            [self._theta], graph.rows(self._terms), mode=checks.CHECK_MODE, on_unused_input="ignore"
-        )
-
-    def _units_moved_by(self, name: str, entry: int) -> int:
-        """Count the privacy units whose log-likelihood changes when one entry of a free variable does."""
-        point = self.unravel(self._start + 0.1)
-        before = self._row_values(self.ravel(point))
-        point[name].reshape(-1)[entry] += 0.5
-        moved = np.flatnonzero(checks.differ(before, self._row_values(self.ravel(point))))
-        return moved.size if self.unit_of_row is None else np.unique(self.unit_of_row[moved]).size
-
-
-def _log_terms(model: pm.Model, variables: Sequence[Variable], kind: str) -> list[Variable]:
-    """Elementwise log-density terms of `variables`, Jacobians of free variables included."""
-    try:
-        return model.logp(vars=list(variables), sum=False, jacobian=True)
-    except Exception as error:
-        names = ", ".join(repr(v.name) for v in variables)
-        raise ModelRefusedError(
-            f"PyMC cannot derive the log-density of {kind} {names} ({type(error).__name__}).",
-            "without it there is nothing to clip and to account for.",
-            "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
-        ) from None
 
 
 def _units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:

@@ -1,10 +1,8 @@
 """Where the likelihood reads the parameters: the last public nodes of a model's generative graph."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-import pymc as pm
 from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
@@ -15,7 +13,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_dp.records import graph
+from pymc_dp.records.row_types import PUBLIC, RowType
 
 # With one input that depends on parameters, a quadratic in that input is as good as one in the output.
 _ENTRYWISE = (Elemwise, DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp)
@@ -49,24 +47,30 @@ class PublicNodes:
 
     Parameters
     ----------
-    model : pymc.Model
+    observed, free : sequence of Variable
+        Random variables, records behind shared variables.
+    types : mapping of Variable to RowType
+        Of the graph between them.
     sizes : set of int
         Lengths of an axis that mark records.
 
     Notes
     -----
-    **Privacy.** Looks at Ops, types and shapes of data leaves, at no value.
+    **Privacy.** Looks at Ops, types and static shapes, at no value.
     """
 
-    def __init__(self, model: pm.Model, sizes: set[int]):
-        self._observed: Sequence[Variable] = list(model.observed_RVs)
-        self._free = set(model.free_RVs)
+    def __init__(
+        self,
+        observed: Sequence[Variable],
+        free: Sequence[Variable],
+        types: Mapping[Variable, RowType],
+        sizes: set[int],
+    ):
+        self._observed, self._free = list(observed), set(free)
         self._parameters: set[Variable] = set(self._free)
         # What reads records, has their length, or is random.
         self._private: set[Variable] = set(self._observed)
-        for leaf in graph.data_leaves(self._observed):
-            if sizes & set(np.shape(graph.leaf_value(leaf))):
-                self._private.add(leaf)
+        self._private.update(v for v, t in types.items() if t is not PUBLIC)
         for node in toposort(self._observed):
             random = isinstance(node.op, MeasurableOp)
             for out in set(node.outputs) - self._free:

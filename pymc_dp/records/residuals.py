@@ -83,7 +83,7 @@ class Residuals:
             residual = residual - 0.5 * self._quadratic(self._factors[1])
         self.full_batch = FullBatch(
             model._theta,
-            graph.opaque_data(residual, model.n_rows),
+            residual,
             self._public.value,
             model.n,
             model.compile_kwargs,

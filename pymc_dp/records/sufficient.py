@@ -16,6 +16,13 @@ from pymc_dp.records.statistics import StatisticBound, Statistics, StatisticSum,
 
 # Records and points at which the statistics are compared with the model.
 _RECORDS, _POINTS = 64, 4
+# Made-up records: shares, truth values, positive numbers, counts. A family has a density at some of them.
+_MADE_UP: tuple[Callable[[np.random.Generator], np.ndarray], ...] = (
+    lambda rng: rng.uniform(0.2, 0.8, 997),
+    lambda rng: rng.integers(0, 2, 997).astype(float),
+    lambda rng: rng.uniform(1.5, 6.0, 997),
+    lambda rng: rng.integers(2, 7, 997).astype(float),
+)
 
 
 class Natural(NamedTuple):
@@ -69,7 +76,8 @@ class SufficientStatistics:
         if isinstance(statistics, str):
             if statistics != "auto":
                 raise ValueError(f"sufficient_statistics is 'auto' or an object, got {statistics!r}.")
-            family = exponential_family.recognise(model, columns, self._private)
+            shapes = {name: np.shape(column) for name, column in columns.items()}
+            family = exponential_family.recognise(model, records.reading, shapes)
             self.names, self._of_rows = family.names, family.statistic
             self.natural = self._compiled(*records._on_vector([family.natural, family.log_g]))
         else:
@@ -95,9 +103,18 @@ class SufficientStatistics:
         data |= {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
         return {name: _value(variable) for name, variable in data.items()}
 
-    def _private(self, variable: Variable) -> bool:
-        n = self._records.n_rows
-        return bool(checks.private_leaves([variable], {n}, self._records._roots, ()))
+    def _columns_of(self, made: Mapping[Variable, np.ndarray]) -> dict[str, np.ndarray]:
+        """What `_columns` would be with other records."""
+        records, opaque = self._records, self._records.reading.opaque
+        stand_ins, _ = graph.rows_of_stand_ins(records._terms, records._roots, records.n_rows)
+        first, axis = next((stand_ins[root], axis) for root, axis in records._roots.items())
+        observed = {name: opaque.values[rv] for name, rv in opaque.observed.items()}
+        values = graph.replace_records(list(observed.values()), stand_ins, records.n_rows, first.shape[axis])
+        function = pytensor.function(
+            list(stand_ins.values()), values, mode=checks.CHECK_MODE, on_unused_input="ignore"
+        )
+        data = {v.name: made[v] for v in self._model.data_vars if records._roots.get(v) == 0}
+        return data | dict(zip(observed, function(*made.values()), strict=True))
 
     def _compiled(self, phi: Variable, log_g: Variable) -> Callable[[np.ndarray], Natural]:
         function = pytensor.function(
@@ -139,32 +156,41 @@ class SufficientStatistics:
     # that they are this model's
 
     def _verify(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Compare with the model's own log-likelihood ratios, on a few records."""
+        """Compare with the model's own log-likelihood ratios, on made-up records of several kinds."""
         records = self._records
         rng = np.random.default_rng(0)
-        some = rng.choice(records.n_rows, size=min(records.n_rows, _RECORDS), replace=False)
-        rows = {name: column[some] for name, column in columns.items()}
         function = compiled_rows(
             records._theta, records._terms, records._roots, records.n_rows, mode=checks.CHECK_MODE
         )
-        roots = [np.take(graph.leaf_value(root), some, axis=axis) for root, axis in records._roots.items()]
         points = records._start + rng.normal(scale=0.5, size=(_POINTS, records.d))
-        with np.errstate(all="ignore"):
-            statistics = self._of_rows(rows)
-            if statistics.shape != (some.size, len(self.names)):
+        naturals = [self.natural(point) for point in points]
+        compared = False
+        for make in _MADE_UP:
+            made = {root: _like(root, axis, make(rng)) for root, axis in records._roots.items()}
+            rows = self._columns_of(made)
+            with np.errstate(all="ignore"):
+                statistics = self._of_rows(rows)
+                if statistics.shape != (_RECORDS, len(self.names)):
+                    raise _wrong(
+                        f"S has shape {statistics.shape} for {_RECORDS} records and {len(self.names)} "
+                        "natural parameters"
+                    )
+                self._verify_rows(rows, statistics)
+                try:
+                    likelihoods = np.array([function(point, *made.values()) for point in points])
+                except Exception:  # no such records: an index out of range
+                    continue
+                terms = np.array([statistics @ one.phi + one.log_g for one in naturals])
+                sizes = np.array([np.abs(statistics) @ np.abs(one.phi) + abs(one.log_g) for one in naturals])
+                model, own = likelihoods - likelihoods[0], terms - terms[0]
+                close = np.abs(model - own) <= 1e-6 * np.abs(model) + 1e-10 * (1 + sizes + sizes[0])
+            if not np.all(close | ~np.isfinite(model)):
                 raise _wrong(
-                    f"S has shape {statistics.shape} for {some.size} records and {len(self.names)} natural "
-                    "parameters"
+                    "phi(theta)' S(y) + ln g(theta) changes by another amount than the log-likelihood"
                 )
-            self._verify_rows(rows, statistics)
-            likelihoods = np.array([function(point, *roots) for point in points])
-            naturals = [self.natural(point) for point in points]
-            terms = np.array([statistics @ one.phi + one.log_g for one in naturals])
-            sizes = np.array([np.abs(statistics) @ np.abs(one.phi) + abs(one.log_g) for one in naturals])
-            model, own = likelihoods - likelihoods[0], terms - terms[0]
-            close = np.abs(model - own) <= 1e-6 * np.abs(model) + 1e-10 * (1 + sizes + sizes[0])
-        if not np.all(close | ~np.isfinite(model)):
-            raise _wrong("phi(theta)' S(y) + ln g(theta) changes by another amount than the log-likelihood")
+            compared |= bool(np.any(np.isfinite(model[1:])))
+        if not compared:
+            raise _wrong("no made-up record has a finite log-likelihood, so that they cannot be compared")
 
     def _verify_rows(self, rows: Mapping[str, np.ndarray], statistics: np.ndarray) -> None:
         """Check that a row of S depends on that row of the data alone."""
@@ -174,6 +200,13 @@ class SufficientStatistics:
         for found, expected in ((part, statistics[:half]), (turned, statistics[::-1])):
             if found.shape != expected.shape or not np.allclose(found, expected, rtol=1e-9, equal_nan=True):
                 raise _wrong("S of a record depends on which other records are there")
+
+
+def _like(root: Variable, axis: int, numbers: np.ndarray) -> np.ndarray:
+    """Made-up records in the shape and type of an array."""
+    shape = list(np.shape(graph.leaf_value(root)))
+    shape[axis] = _RECORDS
+    return np.resize(numbers, shape).astype(graph.leaf_value(root).dtype)
 
 
 def _checked(statistic: Callable[[Mapping[str, np.ndarray]], Any]) -> Any:

@@ -1,6 +1,7 @@
 """The full-batch sum: clipped log-likelihood ratios, added exactly, in one pass over the data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,17 +67,22 @@ class FullBatch:
         if n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({n}): their grid sum would not be exact.")
         self.n = n
-        old = pt.vector("old", shape=(n,), dtype="float64")
+        self._graph, self._kwargs = (theta, rows, log_prior), dict(compile_kwargs)
+
+    @cached_property
+    def _function(self) -> Callable[..., list[np.ndarray]]:
+        theta, rows, log_prior = self._graph
+        old = pt.vector("old", shape=(self.n,), dtype="float64")
         scale = pt.scalar("scale", dtype="float64")
         ratio = (rows - old) * scale
         inside = pt.le(pt.abs(ratio), GRID)  # False for NaN as well
         step = pt.round(pt.switch(pt.isnan(ratio), 0.0, pt.clip(ratio, -GRID, GRID)), mode="half_to_even")
-        self._function = pytensor.function(
+        return pytensor.function(
             [theta, old, scale],
             [step.sum(), inside.sum(dtype="float64"), rows, log_prior],
             on_unused_input="ignore",
             trust_input=True,
-            **compile_kwargs,
+            **self._kwargs,
         )
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:

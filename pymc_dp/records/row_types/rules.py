@@ -235,6 +235,6 @@ def _contract(
 @rule(OpFromGraph)
 def _inner_graph(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType]:
     fgraph = node.op.fgraph
-    inner = typing.inside()
+    inner = typing.again()
     found = inner(fgraph.outputs, dict(zip(fgraph.inputs, types, strict=True)))
     return [found[v] for v in fgraph.outputs]

@@ -33,7 +33,7 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
             for outer, inner in maps["inner_inp_from_outer_inp"].items()
             for k in inner
         }
-        found = typing.inside()(op.inner_outputs, sources)
+        found = typing.again()(op.inner_outputs, sources)
         if op.info.as_while and found[op.inner_outputs[-1]] is not PUBLIC:
             return [Mixed("`scan` for as long as the records say")] * count
         results, settled = [], True

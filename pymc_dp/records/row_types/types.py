@@ -108,8 +108,8 @@ class Typing:
             self.types.update((v, t) for v, t in zip(node.outputs, found, strict=True) if v not in sources)
         return self.types | {v: PUBLIC for v in outputs if v not in self.types}
 
-    def inside(self) -> "Typing":
-        """For a graph inside of an Op."""
+    def again(self) -> "Typing":
+        """For another graph, or one inside of an Op."""
         inner = Typing(self.n_rows, self.relation, self.trusted)
         inner.trusted_used = self.trusted_used
         return inner

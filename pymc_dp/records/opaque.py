@@ -1,0 +1,197 @@
+"""A model whose arrays of records nothing can look into: what is derived from it depends on shapes alone."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.initial_point import make_initial_point_expression
+from pymc.logprob.basic import transformed_conditional_logp
+from pymc.logprob.utils import replace_rvs_by_values
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import toposort
+from pytensor.sparse.math import Dot, StructuredDot
+from pytensor.sparse.type import SparseTensorType
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records.graph import data_leaves, leaf_value
+
+
+class OpaqueModel:
+    """The graphs of a model, cloned, with constants that hold records behind shared variables.
+
+    PyMC derives log-densities, and PyTensor simplifies them, by looking at constants: zeros are folded away,
+    ones become indices. Of a shared variable they know the type. Nothing is copied, but for sparse matrices.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    private : collection of Variable
+        Data leaves with an axis of records.
+
+    Attributes
+    ----------
+    original : dict of Variable to Variable
+        From what is read here to the model's own leaf.
+    rvs : dict of Variable to Variable
+        From the model's random variables to their clones.
+    values : dict of Variable to Variable
+        Of each clone.
+    """
+
+    def __init__(self, model: pm.Model, private: Collection[Variable]):
+        self._model = model
+        hidden: dict[Variable, Variable] = {leaf: leaf for leaf in private}
+        hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
+        self.original = {new: leaf for leaf, new in hidden.items()}
+        graphs = graphs_of(model)
+        sparse = self._sparse_products(graphs, private)
+        clones = iter(clone_replace(graphs, {**hidden, **sparse}, rebuild_strict=False))
+        self.rvs = {rv: next(clones) for rv in model.basic_RVs}
+        self.deterministics = {d.name: next(clones) for d in model.deterministics}
+        self.potentials = {p.name: next(clones) for p in model.potentials}
+        observed = {rv: next(clones) for rv in model.observed_RVs}
+        self.lengths = {name: next(clones) for name in model.dim_lengths}
+        self.initial_values = {rv: next(clones) for rv in _given_initial_values(model)}
+        self.values = {
+            clone: observed[rv] if rv in observed else model.rvs_to_values[rv]
+            for rv, clone in self.rvs.items()
+        }
+        self.transforms = {clone: model.rvs_to_transforms.get(rv) for rv, clone in self.rvs.items()}
+
+    @property
+    def observed(self) -> dict[str, Variable]:
+        """Clones of the observed variables, by name."""
+        return {rv.name: self.rvs[rv] for rv in self._model.observed_RVs}
+
+    @property
+    def free(self) -> dict[str, Variable]:
+        """Clones of the free variables, by name."""
+        return {rv.name: self.rvs[rv] for rv in self._model.free_RVs}
+
+    def log_densities(self) -> dict[str, Variable]:
+        """Elementwise log-densities of all random variables, Jacobians included, by name.
+
+        Raises
+        ------
+        ModelRefusedError
+            One has none.
+        """
+        try:
+            terms = self._log_densities(list(self.rvs.values()))
+        except Exception:
+            terms = []
+        if not terms:
+            for rv, clone in self.rvs.items():
+                try:
+                    self._log_densities([clone])
+                except Exception as error:
+                    kind = "observed variable" if rv in self._model.observed_RVs else "the prior of"
+                    raise ModelRefusedError(
+                        f"PyMC cannot derive the log-density of {kind} {rv.name!r} ({type(error).__name__}).",
+                        "without it there is nothing to clip and to account for.",
+                        "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
+                    ) from None
+        return {rv.name: term for rv, term in zip(self.rvs, terms, strict=True)}
+
+    def _log_densities(self, rvs: Sequence[Variable]) -> list[Variable]:
+        return transformed_conditional_logp(
+            rvs, rvs_to_values=self.values, rvs_to_transforms=self.transforms, jacobian=True
+        )
+
+    def on_values(self, graphs: Sequence[Variable]) -> list[Variable]:
+        """Rewrite graphs of random variables as graphs of their values."""
+        return list(
+            replace_rvs_by_values(list(graphs), rvs_to_values=self.values, rvs_to_transforms=self.transforms)
+        )
+
+    def with_observed(self, graphs: Sequence[Variable]) -> list[Variable]:
+        """Put the observed values in the place of observed variables; free variables stay what they are."""
+        values = {clone: self.values[clone] for clone in self.observed.values()}
+        return list(clone_replace(list(graphs), values, rebuild_strict=False))
+
+    def start(self) -> list[Variable]:
+        """Initial values of the free variables, transformed: those given, or support points."""
+        free = list(self.free.values())
+        given = {
+            self.rvs[rv]: self.initial_values.get(rv, self._model.rvs_to_initial_values.get(rv))
+            for rv in self._model.free_RVs
+        }
+        return make_initial_point_expression(
+            free_rvs=free,
+            rvs_to_transforms=self.transforms,
+            initval_strategies=given,
+            return_transformed=True,
+        )
+
+    def _sparse_products(
+        self, graphs: Sequence[Variable], private: Collection[Variable]
+    ) -> dict[Variable, Variable]:
+        """Products of a sparse matrix of records with a dense one, by the non-zero entries of each record."""
+        entries: dict[Variable, tuple[Variable, Variable]] = {}
+        found: dict[Variable, Variable] = {}
+        for node in toposort(list(graphs)):
+            if isinstance(node.op, Dot | StructuredDot) and node.inputs[0] in private:
+                matrix, dense = node.inputs
+                if matrix.type.format != "csr" or isinstance(dense.type, SparseTensorType):
+                    continue
+                if matrix not in entries:
+                    entries[matrix] = _nonzero_entries(matrix)
+                    self.original |= {part: matrix for part in entries[matrix]}
+                columns, values = entries[matrix]
+                factor: Any = clone_replace([dense], found)[0] if found else dense
+                rows: Any = values if factor.type.ndim == 1 else values[:, :, None]  # type: ignore[index]
+                found[node.outputs[0]] = (rows * factor[columns]).sum(axis=1)
+        return found
+
+
+def graphs_of(model: pm.Model) -> list[Variable]:
+    """All that a model declares, in a fixed order."""
+    return [
+        *model.basic_RVs,
+        *model.deterministics,
+        *model.potentials,
+        *(model.rvs_to_values[rv] for rv in model.observed_RVs),
+        *(pt.as_tensor(length) for length in model.dim_lengths.values()),
+        *_given_initial_values(model).values(),
+    ]
+
+
+def _given_initial_values(model: pm.Model) -> dict[Variable, Variable]:
+    return {rv: value for rv, value in model.rvs_to_initial_values.items() if isinstance(value, Variable)}
+
+
+def behind_shared(leaf: Any) -> Any:
+    """The array of a constant behind a shared variable, not copied."""
+    value = leaf_value(leaf)
+    if isinstance(leaf.type, SparseTensorType):
+        return pytensor.shared(value, borrow=True, name=leaf.name)
+    return pytensor.shared(value, borrow=True, shape=leaf.type.shape, name=leaf.name)
+
+
+def _nonzero_entries(matrix: Any) -> tuple[Variable, Variable]:
+    """Columns and values of the non-zero entries of each row, both of shape (n, most that a row has)."""
+    value: Any = leaf_value(matrix)
+    counts = np.diff(value.indptr)
+    within = np.arange(value.nnz) - np.repeat(value.indptr[:-1], counts)
+    shape = (value.shape[0], int(counts.max(initial=1)))
+    columns, values = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    row = np.repeat(np.arange(shape[0]), counts)
+    columns[row, within], values[row, within] = value.indices, value.data
+    static = (shape[0], None)
+    return (
+        pytensor.shared(columns, borrow=True, shape=static),
+        pytensor.shared(values, borrow=True, shape=static),
+    )
+
+
+def hide_new(outputs: Sequence[Variable], n: int, public: Collection[Variable]) -> dict[Variable, Variable]:
+    """Constants with an axis of records that a density brought along, and what to put in their place."""
+    return {
+        leaf: behind_shared(leaf)
+        for leaf in data_leaves(outputs)
+        if isinstance(leaf, Constant) and leaf not in public and n in np.shape(leaf_value(leaf))
+    }
