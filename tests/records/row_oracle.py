@@ -48,30 +48,44 @@ class Oracle:
         self.nodes += nodes
         return [v for node, _ in nodes for v in node.outputs]
 
+    def rerun(self, sources: Mapping[Variable, np.ndarray]) -> None:
+        """Evaluate everything again; raises what the Ops raise."""
+        for v, value in sources.items():
+            self.storage[v][0] = value
+        for node, thunk in self.nodes:
+            for v in node.outputs:
+                self.storage[v][0] = None
+            thunk()
+
     def value(self, variable):
         return self.storage[variable][0]
 
-    def run(self, sources: Mapping[Variable, np.ndarray], quiet: bool = True) -> dict[Variable, np.ndarray]:
-        """Values of all that can be computed when the sources have these; the rest is left out, or raises."""
+    def run(self, sources: Mapping[Variable, np.ndarray]) -> dict[Variable, np.ndarray | None]:
+        """Values of everything when the sources have these.
+
+        None is what cannot be computed for them. What reads an index out of its table is left out: no such
+        record is valid.
+        """
         for v, value in sources.items():
             self.storage[v][0] = value
         for node, _ in self.nodes:
             for v in node.outputs:
                 self.storage[v][0] = None
-        found: dict[Variable, np.ndarray] = {}
-        failed: set[Variable] = set()
+        found: dict[Variable, np.ndarray | None] = {}
+        invalid: set[Variable] = set()
         for node, thunk in self.nodes:
             try:
-                if failed.intersection(node.inputs):
-                    raise ValueError("an input could not be computed")
+                if invalid.intersection(node.inputs):
+                    raise IndexError
+                if any(v in found and found[v] is None for v in node.inputs):
+                    raise ValueError
                 thunk()
+                found |= {v: _dense(self.storage[v][0]) for v in node.outputs}
+            except IndexError:
+                invalid.update(node.outputs)
             except Exception:
-                if not quiet:
-                    raise
-                failed.update(node.outputs)
-                continue
-            found |= {v: _dense(self.storage[v][0]) for v in node.outputs}
-        return {v: np.array(value) for v, value in found.items() if isinstance(value, np.ndarray)}
+                found |= dict.fromkeys(node.outputs)
+        return {v: np.array(a) if a is not None else None for v, a in found.items() if a is not _OTHER}
 
 
 def _thunk(node, cells):
@@ -98,7 +112,7 @@ def _thunk(node, cells):
                 inside.storage |= {v: [value] for v, value in values.items()}
                 inside.add(graph.outputs)
             else:
-                inside.run(values, quiet=False)
+                inside.rerun(values)
             for out, v in zip(node.outputs, graph.outputs, strict=True):
                 cells[out][0] = inside.value(v)
 
@@ -107,10 +121,13 @@ def _thunk(node, cells):
     return node.op.make_thunk(node, cells, compute, [], impl="py")
 
 
+_OTHER = object()  # slices, types, random states
+
+
 def _dense(value):
     if scipy.sparse.issparse(value):
         return value.toarray()
-    return np.asarray(value) if isinstance(value, np.ndarray | np.generic | int | float) else value
+    return np.asarray(value) if isinstance(value, np.ndarray | np.generic | int | float) else _OTHER
 
 
 def moved(before, after) -> np.ndarray | None:
@@ -213,8 +230,10 @@ def truth(oracle: Oracle, persons: Persons) -> dict[Variable, list]:
         for record, values in persons.changes():
             after = oracle.run(values)
             for v, value in before.items():
-                # That a record can make it fail is something that moves.
-                found[v].append((record, moved(value, after[v]) if v in after else None))
+                if v in after:
+                    new = after[v]
+                    # That a record can make it fail is something that moves.
+                    found[v].append((record, None if new is None or value is None else moved(value, new)))
     return found
 
 
