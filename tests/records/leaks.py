@@ -70,39 +70,40 @@ def normal(mu, y, sigma=1.0):
 
 # What the message must say. The same for every model of a kind: a message that names another cause misleads.
 REASONS: dict[str, str] = {
-    "reduction": "",
-    "sweep": "",  # cumulative, sort, difference, scan: along the records
-    "slice": "",
-    "mask": "",
-    "gather": "",
-    "scatter": "",
-    "contraction": "",
-    "join": "",
-    "reshape": "",
-    "broadcast": "",
-    "linear algebra": "",
-    "shape from values": "",
-    "condition": "",
-    "scan": "",
-    "inner graph": "",
-    "sparse": "",
-    "unknown Op": "",
-    "prior": "",
-    "potential": "",
-    "deterministic": "",
-    "initial value": "",
-    "support point": "",
-    "transform": "",
-    "dims": "",
-    "observed": "",
-    "one number": "",
-    "latent": "",
-    "missing": "",
-    "random": "",
-    "shared memory": "",
-    "longer": "",
-    "ambiguous": "",
-    "units": "",
+    "reduction": "factorise.*`(sum|max|min|prod|any|all|argmax|dot)` (over|of) ",
+    "sweep": "factorise.*`(cumsum|sort|argsort)\\w*` over the records",
+    "slice": "factorise.*a part of the records, or their order",
+    "mask": "factorise.*by a mask",
+    "gather": "factorise.*(by position|order|`sum` over|`join` over)",
+    "scatter": "factorise.*(at positions that depend|order|over the records|by a mask)",
+    "contraction": "factorise.*`dot` (over|of) (the )?records",
+    "join": "factorise.*(`(join|split)` over the records|a part of the records)",
+    "reshape": "factorise.*`reshape` over the records",
+    "broadcast": "factorise.*(over the records|a part of the records|every one with every other)",
+    "linear algebra": "factorise.*(records with records|over the records|every one with every other|no rule|order)",
+    "shape from values": "factorise.*(no rule|by a mask|over the records|a part of the records)",
+    "condition": "factorise.*(over the records|a part of the records|condition|may raise)",
+    "scan": "factorise.*(`\\w+` over the records|`scan`|a part of the records)",
+    "inner graph": "factorise.*(over the records|a part of the records|holds an array of its own)",
+    "sparse": "factorise.*(over the records|of the records|part of the records|records with records|no rule)",
+    "unknown Op": "factorise.*whose code may hold data",
+    "prior": "The (prior|initial value) of '\\w+' reads private records",
+    "potential": "Potential '\\w+' reads private records",
+    "deterministic": "Deterministic '[\\w ]+' reads private records",
+    "initial value": "The initial value of '\\w+' reads private records",
+    "support point": "The initial value of '\\w+' reads private records",
+    "transform": "The (prior|transform|initial value) of '\\w+' reads private records",
+    "dims": "(prior of|[Dd]imension) '\\w+' reads private records",
+    "observed": "'y' does not factorise.*(records|order)",
+    "one number": "'y' is a single number",
+    "latent": "Free variable '\\w+' has (an entry for each record|type int64)|The prior of",
+    "latent gp": "The prior of|which axis|Which axis",
+    "missing": "'y' has missing values",
+    "random": "draws random numbers|cannot derive the log-density of observed variable 'y'",
+    "shared memory": "views of one array|part of an array of records|in shape|one person|overlap",
+    "longer": "longer than the 43 records",
+    "ambiguous": "[Ww]hich axis",
+    "units": "one for each privacy unit",
 }
 
 # By the record layer that looked at leaves and tried values.
@@ -217,8 +218,8 @@ def lkj_scale_of_data(Y):
 
 @leak("prior")
 def interpolated_prior_on_data(unit, y):
-    """A kernel density estimate of a pilot study that has as many persons."""
-    normal(pm.Interpolated("m", np.cumsum(unit), np.ones(N)), y)
+    """A density that is made of as many persons."""
+    normal(pm.Interpolated("m", np.linspace(-3, 3, N), unit), y)
 
 
 @leak("prior")
@@ -1242,11 +1243,11 @@ def asserted_of_data(x, y):
 
 @leak("scan")
 def exponential_smoothing(x, y):
-    a = pm.Beta("a", 1, 1)
     level = scan(
-        lambda x, s: a * x + (1 - a) * s,
+        lambda x, s, a: a * x + (1 - a) * s,
         sequences=[pt.constant(x)],
         outputs_info=[pt.zeros(())],
+        non_sequences=[pm.Beta("a", 1, 1)],
         return_updates=False,
     )
     normal(level, y)
@@ -1574,7 +1575,7 @@ def latent_class(y):
     normal(pm.Normal("m", shape=2)[pm.Categorical("c", p=[0.5, 0.5], shape=N)], y)
 
 
-@leak("prior")
+@leak("latent gp")
 def latent_gp(x, y):
     f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, 1.0)).prior("f", X=x[:, None], reparameterize=False)
     normal(f, y)
