@@ -3,7 +3,15 @@
 from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.audit import audit
 from pymc_dp.control_variates import ControlVariates, Surrogate
-from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, TooFewRecordsError
+from pymc_dp.errors import (
+    BudgetError,
+    ModelRefusedError,
+    NotPrivateWarning,
+    PrivacyError,
+    TooFewRecordsError,
+    WeakGuaranteeWarning,
+)
+from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.composition import compare_accountants
@@ -13,7 +21,7 @@ from pymc_dp.privacy.pricing import calibrate
 from pymc_dp.remote.owners import Owner
 from pymc_dp.remote.shards import Shards
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
-from pymc_dp.sampling import NotPrivateWarning, release, sample
+from pymc_dp.sampling import release, sample
 from pymc_dp.steps.barker import DPBarker
 from pymc_dp.steps.fast_mh import DPFastMH
 from pymc_dp.steps.hmc import DPHMC
@@ -32,6 +40,7 @@ __all__ = [
     "DPFastMH",
     "DPPenalty",
     "DPPenaltyMH",
+    "Inspection",
     "Ledger",
     "LedgerError",
     "LedgerReport",
@@ -46,9 +55,11 @@ __all__ = [
     "Surrogate",
     "TooFewRecordsError",
     "TradeOffTester",
+    "WeakGuaranteeWarning",
     "audit",
     "calibrate",
     "compare_accountants",
+    "inspect",
     "metrics",
     "models",
     "plot_privacy_profile",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.privacy import facts
 from pymc_dp.privacy.call import CallBudget, ChainBudget
 from pymc_dp.privacy.plan import PrivacyPlan
 from pymc_dp.steps.base import DPStep
@@ -150,6 +151,7 @@ def released(
                 step.tune = step.iteration < tune
                 current, (stats,) = step.step(current)
                 found.setdefault("point", []).append(step.records.ravel(current))
+                stats.pop(facts.DRAW)  # the point, with the number of the run
                 for name, value in stats.items():
                     found.setdefault(name, []).append(_number(value))
             if has_surrogate:
@@ -164,12 +166,14 @@ def released(
 class _Repeated(CallBudget):
     """The budget of one run: a call of one chain."""
 
+    name = "audit"
+
     def __init__(self, plan: PrivacyPlan, run: int):
         self.ledger, self.slots, self._plan, self._run = None, self, plan, run  # type: ignore[assignment]
 
     def open_chain(self, *_: Any, **__: Any) -> ChainBudget:
         """The number of the run is that of its noise stream."""
-        return ChainBudget(self, self._plan, self._run, None)
+        return ChainBudget(self, self._plan, self._run)
 
     def finish(self, slot: int) -> bool:
         """Every chain is its call's last."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import ndtr
 
-from pymc_dp.clipping import clipped
+from pymc_dp.clipping import shares
 
 #: Variance of the Gaussian noise that V completes.
 NOISE_VARIANCE = 2.0
@@ -61,7 +61,7 @@ def batch_ratio(ratios: np.ndarray, n: int, tempering: float) -> tuple[float, fl
     docs/proofs/barker says what that costs.
     """
     b = ratios.size
-    grid = np.round(clipped(ratios / clip_bound(b, n, tempering), 1.0) * _GRID).astype(np.int64)
+    grid = np.round(shares(ratios, clip_bound(b, n, tempering)) * _GRID).astype(np.int64)
     total = int(grid.sum())
     squares = b * int((grid * grid).sum()) - total * total  # b^2 times the variance, exact
     finite_population = min(1.0, (n - b) * b / (n * (b - 1)))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_dp.clipping import clipped
+from pymc_dp.clipping import shares
 
 _GRID = 2**20
 
@@ -36,7 +36,7 @@ def corrected_ratio(ratios: np.ndarray, bound: float, n: int, tempering: float) 
     ``bound * 2**-20`` and their sums are exact integers.
     """
     b = ratios.size
-    grid = np.round(clipped(ratios / bound, 1.0) * _GRID).astype(np.int64)
+    grid = np.round(shares(ratios, bound) * _GRID).astype(np.int64)
     total = int(grid.sum())
     squares = b * int((grid * grid).sum()) - total * total  # b * sum of squared deviations, exact
     variance = bound * _variance_factor(b, n, tempering) * (squares / (b * _GRID**2))

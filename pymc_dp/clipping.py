@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_dp.privacy.values import check_bound
+
 # A move that underflows still has a positive bound, whose reciprocal does not overflow.
 SMALLEST_BOUND = 1e-290
 
@@ -30,7 +32,7 @@ class LipschitzClip:
     constant: float
 
     def __post_init__(self):
-        _positive("lipschitz", self.constant)
+        check_bound("lipschitz", self.constant)
 
     def bound(self, move: np.ndarray) -> float:
         """Bound for a displacement of shape (d,)."""
@@ -64,9 +66,7 @@ class LipschitzByPart:
         parts = constants if isinstance(constants, Mapping) else {"array": constants}
         self._given = {name: np.asarray(value) for name, value in parts.items()}
         for name, value in self._given.items():
-            if value.dtype.kind not in "fiu" or not (np.all(np.isfinite(value)) and np.all(value > 0)):
-                where = f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz"
-                raise ValueError(f"{where} must be positive and finite, got {value.tolist()!r}.")
+            check_bound(f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value)
         self._by_name = isinstance(constants, Mapping)
         self.constants, self._starts = np.empty(0), np.empty(0, dtype=int)
 
@@ -134,7 +134,7 @@ class ConstantClip:
     constant: float
 
     def __post_init__(self):
-        _positive("clip_bound", self.constant)
+        check_bound("clip_bound", self.constant)
 
     def bound(self, move: np.ndarray) -> float:
         """Bound for a displacement of shape (d,)."""
@@ -149,9 +149,10 @@ def clipped(ratios: np.ndarray, bound: float) -> np.ndarray:
     return np.clip(np.nan_to_num(ratios, nan=0.0, posinf=bound, neginf=-bound), -bound, bound)
 
 
-def _positive(name: str, value: float) -> None:
-    if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive, finite number, got {value!r}.")
+def shares(ratios: np.ndarray, bound: float) -> np.ndarray:
+    """Log-likelihood ratios in units of `bound`, clipped to [-1, 1]: an odd function; NaN gives 0."""
+    with np.errstate(all="ignore"):  # that a quotient overflows would be about a record
+        return clipped(ratios / bound, 1.0)
 
 
 def as_clip(lipschitz: Any, clip_bound: float | None, *, by_part: bool = False) -> Clip:

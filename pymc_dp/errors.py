@@ -1,5 +1,7 @@
 """What can go wrong, by name. No message carries a value that was computed from private rows."""
 
+import builtins
+
 
 class PrivacyError(Exception):
     """Base class: a call was refused, or stopped, because its privacy guarantee would not hold."""
@@ -32,3 +34,29 @@ class BudgetError(PrivacyError):
 
 class TooFewRecordsError(PrivacyError):
     """The budget is too small for so few records; said from released quantities alone."""
+
+
+def kind(error: BaseException) -> str:
+    """Name of an error's class, for messages without values.
+
+    Parameters
+    ----------
+    error : BaseException
+        Raised while private rows were at hand, by code that is not ours.
+
+    Returns
+    -------
+    str
+        Of a built-in class. Others are not named: a class that was made while rows were read can carry a
+        value in its name.
+    """
+    name = type(error).__name__
+    return name if getattr(builtins, name, None) is type(error) else "an error of another class"
+
+
+class NotPrivateWarning(UserWarning):
+    """The result has no privacy guarantee (epsilon = inf, or a debug seed)."""
+
+
+class WeakGuaranteeWarning(UserWarning):
+    """The guarantee holds and says little: epsilon above 20, or delta of 1 / n and more."""

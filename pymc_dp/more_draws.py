@@ -10,7 +10,7 @@ from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.public_density import PublicDensity
-from pymc_dp.sampling import facts_of
+from pymc_dp.results import facts_of
 
 # Transitions before the first draw.
 _WARM_UP = 100

@@ -10,10 +10,12 @@ import numpy as np
 from xarray import DataTree
 
 from pymc_dp.privacy.composition import compare_accountants
+from pymc_dp.privacy.facts import DRAW, STAT
 from pymc_dp.privacy.ledger import Ledger
 from pymc_dp.privacy.plan import RELEASES, PrivacyPlan
-from pymc_dp.privacy.values import round_up
-from pymc_dp.sampling import RELEASED_GROUPS, facts_of, released_stats
+from pymc_dp.privacy.values import round_up, weaknesses
+from pymc_dp.results import GROUPS, facts_of, is_release
+from pymc_dp.sampling import released_stats
 
 # What a step with control variates releases besides.
 SURROGATE = "the surrogate (noisy gradient and Hessian, where they were taken, clip bounds); "
@@ -45,12 +47,15 @@ class PrivacyReport:
         Released noisy shares of clipped ratios, one a chain; empty when none was released.
     not_released : list of str
         Groups and variables of this object that must not be published.
+    changed : bool
+        Whether this was a release and is not any more: something was selected, or something is in its place.
     """
 
     facts: dict[str, Any]
     plan: PrivacyPlan
     clip_fractions: list[float]
     not_released: list[str]
+    changed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers and strings (JSON-able)."""
@@ -87,6 +92,7 @@ class PrivacyReport:
         rows = [
             ("Guarantee", guarantee),
             ("Budget", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"),
+            *(("Weak", said) for said in weaknesses(plan.epsilon, plan.delta, facts["n"])),
             *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
             ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
             ("Neighbouring data", RELATIONS[plan.neighboring_relation].format(unit=unit.split(" (")[0])),
@@ -131,9 +137,15 @@ class PrivacyReport:
                 f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
+            *_public(facts),
             ("Assumed", " ".join(ASSUMPTIONS)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
         ]
+        if self.changed:
+            rows.insert(
+                1,
+                ("Changed", "this object is not what was released; what follows is about the release"),
+            )
         if self.not_released:
             rows.insert(
                 1,
@@ -230,8 +242,19 @@ def _of_owner(owner: dict[str, Any]) -> str:
     )
 
 
+def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Arrays that were read as public, by how they came to be, and Ops that the user vouched for."""
+    arrays: dict[str, list[str]] = {}
+    for label, shape, kind in facts.get("public_arrays", ()):
+        arrays.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
+    rows = [(kind.capitalize(), ", ".join(listed)) for kind, listed in arrays.items()]
+    if facts.get("trusted_ops"):
+        rows.append(("Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"))
+    return rows
+
+
 def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:
-    return textwrap.wrap(f"{key + ':':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
+    return textwrap.wrap(f"{key + ': ':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
 
 
 @overload
@@ -267,15 +290,16 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     if isinstance(idata, Ledger):
         return LedgerReport(idata)
     known = facts_of(idata)
-    allowed = set(RELEASED_GROUPS) | set(RELEASED_GROUPS.values())
+    allowed = set(GROUPS) | set(GROUPS.values())
     extra = [str(name) for name in idata.children if name not in allowed]
+    changed = STAT in idata.attrs and not is_release(idata)
     if "posterior" in idata.children:
         variables = idata["posterior"].data_vars
         extra += [str(name) for name in variables if name not in known["released_variables"]]
     if "sample_stats" in idata.children:
-        unknown = set(idata["sample_stats"].data_vars) - released_stats(known) - {"privacy_facts"}
+        unknown = set(idata["sample_stats"].data_vars) - released_stats(known) - {STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
-    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), extra)
+    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), extra, changed)
 
 
 def _clip_fractions(idata: DataTree) -> list[float]:

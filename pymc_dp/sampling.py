@@ -2,28 +2,22 @@
 
 import json
 import warnings
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pymc as pm
-from xarray import Dataset, DataTree
+from xarray import DataArray, Dataset, DataTree
 
-from pymc_dp.errors import PrivacyError
+from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.privacy import facts
+from pymc_dp.privacy.values import check_counts
+from pymc_dp.results import GROUPS, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
 # dropped.
-RELEASED_GROUPS = {
-    "posterior": "sample_stats",
-    "warmup_posterior": "warmup_sample_stats",
-}
-RELEASED_STATS = frozenset(DPStep.stats_dtypes_shapes) - {facts.STAT}
-RELEASED_ATTRS = ("created_at", "inference_library", "inference_library_version", "tuning_steps")
-
-
-class NotPrivateWarning(UserWarning):
-    """The result has no privacy guarantee (epsilon = inf, or a debug seed)."""
+RELEASED_STATS = frozenset(DPStep.stats_dtypes_shapes) - {facts.STAT, facts.DRAW}
 
 
 def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs: Any) -> DataTree:
@@ -60,7 +54,9 @@ def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs
     """
     if not isinstance(step, DPStep):
         raise TypeError(f"dp.sample needs one private step (DPPenaltyMH, ...), got {type(step).__name__}.")
-    if kwargs.pop("chains", step.chains) != step.chains:
+    chains = kwargs.pop("chains", step.chains)
+    check_counts(draws, step.default_tune_steps if tune is None else tune, chains)
+    if chains != step.chains:
         raise ValueError(f"The budget of this step is for chains={step.chains}: give the number to the step.")
     for name in ("step", "trace", "nuts_sampler", "return_inferencedata", "idata_kwargs"):
         if name in kwargs:
@@ -69,31 +65,35 @@ def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs
                 "...)."
             )
     kwargs.setdefault("var_names", step.records.released_variables)
-    kwargs.setdefault("model", step.model)
+    if kwargs.setdefault("model", step.model) is not step.model:
+        raise ValueError("The step was made for another model than model=: leave model= out.")
     if getattr(step.records, "one_process", False):  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
 
 
 def release(idata: DataTree) -> DataTree:
-    """Copy of a result that holds only what may be published.
+    """What may be published of a result.
 
     Parameters
     ----------
     idata : xarray.DataTree
-        From `pymc.sample` with a private step.
+        From `pymc.sample` with a private step; or a release, unchanged.
 
     Returns
     -------
     xarray.DataTree
-        Groups `posterior` and `sample_stats` (and their warm-up), with the variables that read no private
-        row, the declared sampler stats, and the coordinates of these variables; the facts of the run in its
-        attributes.
+        Groups `posterior` and `sample_stats` (and their warm-up): the variables that read no private row, as
+        the private step left them at each draw; the declared sampler stats; dimensions and coordinates as the
+        model declares them; the facts of the run in its attributes. Chains and draws are numbered anew.
 
     Raises
     ------
+    TypeError
+        This is no `DataTree`.
     PrivacyError
-        The result does not come from a private step.
+        The result does not come from one call of a private step, all of it: another step moved the
+        parameters, results were joined, or what a draw carries was lost.
 
     Warns
     -----
@@ -102,9 +102,12 @@ def release(idata: DataTree) -> DataTree:
 
     Notes
     -----
-    **Privacy.** An allow-list: post-processing of the released draws and stats.
+    **Privacy.** Built from what the private step said of each draw, not from what the object holds: its
+    values, names, coordinates and attributes are post-processing of the step's releases.
     """
     known = facts_of(idata)
+    released = is_release(idata)
+    draws = {} if released else draws_of(idata, known)
     if not known["is_private"]:
         warnings.warn(
             "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
@@ -112,13 +115,18 @@ def release(idata: DataTree) -> DataTree:
             stacklevel=2,
         )
     groups: dict[str, Dataset] = {}
-    for draws, stats in RELEASED_GROUPS.items():
-        if draws in idata.children:
-            groups[draws] = _allowed(idata[draws].to_dataset(), known["released_variables"], known)
-        if stats in idata.children:
-            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known), known)
+    for group, stats in GROUPS.items():
+        if group in draws:
+            groups[group] = _named(draws[group], known)
+        if stats in idata.children and not released:
+            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
+    if released:
+        groups = {str(group): _values_of(idata[group].to_dataset()) for group in idata.children}
+    for group, dataset in groups.items():
+        dataset.attrs = _attrs(known, idata[group].attrs.get("created_at"))
     out = DataTree.from_dict(groups)
     out.attrs[facts.STAT] = json.dumps(known)
+    out.attrs[facts.DIGEST] = digest_of(out)
     return out
 
 
@@ -127,31 +135,51 @@ def released_stats(known: dict[str, Any]) -> frozenset[str]:
     return RELEASED_STATS | ({NOISY_RATIO} if known["plan"]["release"] == "noisy_ratio" else set())
 
 
-def facts_of(idata: DataTree) -> dict[str, Any]:
-    """Facts of the run, from a result of `pymc.sample`, `sample` or `release`, or from a saved file.
-
-    Raises
-    ------
-    PrivacyError
-        There are none.
-    """
-    if facts.STAT in idata.attrs:
-        return json.loads(idata.attrs[facts.STAT])
-    for group in RELEASED_GROUPS.values():
-        if group in idata.children and facts.STAT in idata[group].data_vars:
-            stored = idata[group][facts.STAT]
-            return facts.decode(np.asarray(stored.isel(chain=0, draw=0)))
-    raise PrivacyError(
-        "This result does not come from a private step of pymc_dp: it has no record of its privacy."
-    )
+def _named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
+    """The draws, with the dimensions and coordinates that the model declares and that are public."""
+    dims, coords = {}, {}
+    for one in known["variables"]:
+        if one["name"] in values:
+            own = [dim or f"{one['name']}_dim_{i}" for i, dim in enumerate(one["dims"])]
+            dims[one["name"]] = ["chain", "draw", *own]
+    arrays = {name: DataArray(values[name], dims=own) for name, own in dims.items()}
+    for array in arrays.values():
+        for dim, size in array.sizes.items():
+            if dim in known["coords"]:
+                coords[dim] = facts.decode_coordinate(known["coords"][dim])
+            elif dim not in known["withheld_dims"]:
+                coords[dim] = np.arange(size)
+    return Dataset(arrays, coords=coords)
 
 
-def _allowed(dataset: Dataset, names: Any, known: dict[str, Any]) -> Dataset:
-    kept = dataset[[name for name in dataset.data_vars if name in names]]
-    kept = kept.drop_vars(
-        [name for name in kept.coords if name not in kept.dims or name in known["withheld_dims"]]
-    )
-    kept.attrs = {name: dataset.attrs[name] for name in RELEASED_ATTRS if name in dataset.attrs}
-    for variable in kept.variables.values():
+def _allowed(dataset: Dataset, names: frozenset[str]) -> Dataset:
+    """The sampler stats of these names, as numbers of each chain and draw."""
+    types = DPStep.stats_dtypes_shapes | {NOISY_RATIO: (np.float64, [])}
+    arrays = {}
+    for name in sorted(names.intersection(map(str, dataset.data_vars))):
+        if set(dataset[name].dims) != {"chain", "draw"}:
+            raise PrivacyError(f"The sampler stat {name!r} is not one number a draw: a second step ran.")
+        values = dataset[name].transpose("chain", "draw").values
+        arrays[name] = (["chain", "draw"], values.astype(types[name][0]))
+    chains, draws = dataset.sizes["chain"], dataset.sizes["draw"]
+    return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
+
+
+def _values_of(dataset: Dataset) -> Dataset:
+    """Without attributes."""
+    for variable in dataset.variables.values():
         variable.attrs = {}
-    return kept
+    return dataset
+
+
+def _attrs(known: dict[str, Any], created_at: Any) -> dict[str, Any]:
+    """What ArviZ expects to find, from the facts; of the object itself only a date."""
+    attrs = {
+        "inference_library": "pymc",
+        "inference_library_version": known["versions"]["pymc"],
+        "tuning_steps": known["plan"]["tune"],
+    }
+    try:
+        return {"created_at": datetime.fromisoformat(created_at).isoformat()} | attrs
+    except (TypeError, ValueError):
+        return attrs

@@ -58,6 +58,7 @@ def test_release_holds_what_is_allowed_and_nothing_else(raw, released):
     for node in released.subtree:
         assert set(node.attrs) <= {
             "created_at", "inference_library", "inference_library_version", "tuning_steps", "privacy_facts",
+            "privacy_digest",
         }  # fmt: skip
 
 
@@ -192,7 +193,7 @@ def test_results_of_other_samplers_have_no_report(logistic, quiet):
 def test_damaged_facts_are_refused(raw):
     idata = raw[0].copy(deep=True)
     idata["sample_stats"]["privacy_facts"][:] = 7
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(dp.PrivacyError, match="damaged"):
         dp.privacy_report(idata)
 
 

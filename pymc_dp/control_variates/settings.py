@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pymc_dp.privacy.values import check_bound
+
 
 @dataclass(frozen=True)
 class ControlVariates:
@@ -104,6 +106,8 @@ class ControlVariates:
                 or (value is None and field.default is None)
             ):
                 continue
+            if field.name.endswith("_bound"):
+                check_bound(field.name, value)
             numbers = value if isinstance(value, tuple) else (value,)
             if not numbers or not all(math.isfinite(x) and x > 0 for x in numbers):
                 raise ValueError(f"{field.name} must be positive and finite, got {value!r}.")

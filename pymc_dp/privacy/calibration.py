@@ -1,7 +1,7 @@
 """From a budget to a parameter: noise, iterations."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -198,7 +198,7 @@ def iterations_allowed(
     delta: float,
     *,
     neighboring_relation: str | None = None,
-    once: Sequence[dp_event.DpEvent | EventSet] = (),
+    once: Any = (),
 ) -> int:
     """Largest number of iterations within a budget.
 
@@ -210,7 +210,7 @@ def iterations_allowed(
         Budget.
     neighboring_relation : {"substitute", "add_remove"}, optional
         As in `pymc_dp.privacy.compose`.
-    once : sequence of DpEvent or EventSet
+    once : DpEvent, EventSet, list, tuple or mapping
         What happens once, whatever the number of iterations.
 
     Returns
@@ -220,7 +220,7 @@ def iterations_allowed(
     """
     check_target(epsilon, delta)
     one = EventSet(event, neighboring_relation)
-    extra = EventSet(list(once), one.neighboring_relation)
+    extra = EventSet(once, one.neighboring_relation)
 
     def fits(iterations: int) -> bool:
         return compose(one.repeated(iterations) + extra).epsilon(delta) <= epsilon

@@ -1,5 +1,7 @@
 """The budget of one call: which chains may run, how far, and what the ledger is charged."""
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +24,8 @@ class ChainBudget:
         Number of the chain in its call, from 0.
     iterations : int
         Tuning and sampling iterations that are paid for.
+    used : int
+        Iterations made.
 
     Notes
     -----
@@ -29,13 +33,20 @@ class ChainBudget:
     restoring an earlier state of it, does not buy iterations.
     """
 
-    def __init__(self, call: "CallBudget", plan: PrivacyPlan, slot: int, reservation: int | None):
-        self.plan, self.slot, self.iterations = plan, slot, plan.tune + plan.draws
-        self._call, self._reservation, self._used = call, reservation, 0
+    def __init__(
+        self,
+        call: "CallBudget",
+        plan: PrivacyPlan,
+        slot: int,
+        charge: Callable[[], int | None] = lambda: None,
+    ):
+        self.plan, self.slot, self.iterations, self.used = plan, slot, plan.tune + plan.draws, 0
+        self._call, self._charge = call, charge
+        self._reservation: int | None = None
         self._running_epsilon = plan.running_epsilon()
 
     def pay(self) -> float:
-        """Pay for the next iteration, before it reads a row.
+        """Pay for the next iteration, before it reads a row; the first one charges the ledger for the call.
 
         Returns
         -------
@@ -45,20 +56,22 @@ class ChainBudget:
         Raises
         ------
         BudgetError
-            There is no next iteration.
+            There is no next iteration, or the ledger has no room.
         """
-        if self._used >= self.iterations:
+        if self.used >= self.iterations:
             raise BudgetError(
                 f"This chain has run the {self.iterations} iterations its budget covers. Make a new step "
                 "for more."
             )
-        self._used += 1
-        return self._running_epsilon[self._used - 1]
+        if not self.used:
+            self._reservation = self._charge()
+        self.used += 1
+        return self._running_epsilon[self.used - 1]
 
     @property
     def at_end(self) -> bool:
         """Whether the last iteration was paid for."""
-        return self._used == self.iterations
+        return self.used == self.iterations
 
     def finish(self) -> None:
         """Note that the chain made its last iteration; the last chain confirms the ledger's entry."""
@@ -81,11 +94,20 @@ class CallBudget:
 
     Raises
     ------
+    TypeError
+        `ledger` is something else, as the path of one.
     ValueError
         The ledger is for another neighbouring relation.
     """
 
     def __init__(self, chains: int, neighboring_relation: str, ledger: Ledger | None = None):
+        if ledger is not None and not isinstance(ledger, Ledger):
+            path = repr(str(ledger)) if isinstance(ledger, str | os.PathLike) else "'study.db'"
+            raise TypeError(
+                f"ledger= takes a dp.Ledger, got {type(ledger).__name__}. Open it first: "
+                f"ledger=dp.Ledger({path}); the first time with its budget, as dp.Ledger({path}, "
+                "epsilon=4, delta=1e-6)."
+            )
         if ledger is not None and ledger.neighboring_relation != neighboring_relation:
             raise ValueError(
                 f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this step for "
@@ -96,7 +118,7 @@ class CallBudget:
     def open_chain(
         self, rng: np.random.Generator, plan: PrivacyPlan, *, is_private: bool, label: str
     ) -> ChainBudget:
-        """Take a chain's share; the whole call is charged to the ledger once.
+        """Take a chain's share; the whole call is charged to the ledger once, when a first iteration is made.
 
         Parameters
         ----------
@@ -114,7 +136,7 @@ class CallBudget:
             The chain is not covered. No row may be read.
         """
         slot = self.slots.claim(*identity(rng), plan.tune, plan.draws)
-        return ChainBudget(self, plan, slot, self._reserve(plan, is_private, label))
+        return ChainBudget(self, plan, slot, lambda: self._reserve(plan, is_private, label))
 
     def _reserve(self, plan: PrivacyPlan, is_private: bool, label: str) -> int | None:
         if self.ledger is None:

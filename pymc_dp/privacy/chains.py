@@ -138,7 +138,8 @@ class ChainSlots:
             db = sqlite3.connect(f"file:{self.path}?mode=rw", uri=True, timeout=60, isolation_level=None)
         except sqlite3.Error as error:
             raise BudgetError(
-                f"The file that counts this step's chains cannot be opened. {_ADVICE}"
+                "The file that counts this step's chains cannot be opened: the step was stored, or its "
+                f"original is gone. {_ADVICE}"
             ) from error
         with closing(db):
             try:

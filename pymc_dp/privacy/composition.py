@@ -150,8 +150,9 @@ def compose(
 
     Parameters
     ----------
-    events : DpEvent, EventSet, or iterable of them
-        In any order: the composition may be adaptive.
+    events : DpEvent, EventSet, list, tuple or mapping
+        As in `EventSet`: events, pairs (event, count), or a mapping of event to count. In any order: the
+        composition may be adaptive.
     neighboring_relation : {"substitute", "add_remove"}, optional
         Needed unless `events` are `EventSet`s, which carry it.
     reference_delta : float

@@ -21,23 +21,27 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as base
 
-from pymc_dp.privacy.values import check_relation
+from pymc_dp.privacy.values import check_relation, is_number
 
 FORMAT = 1
+# Numbers whose squares, and the reciprocals of these, are ordinary floats.
+_SMALLEST, _LARGEST = 1e-100, 1e100
+# Counts are multiplied by costs as floats: up to here they are exact.
+_MOST_EVENTS = 2**53
 
 
 def _positive(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
     name = f"{type(instance).__name__}.{attribute.name}"
     _check_number(name, value)
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+    if not value > 0:
+        raise ValueError(f"{name} must be positive, got {value!r}.")
 
 
 def _non_negative(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
     name = f"{type(instance).__name__}.{attribute.name}"
     _check_number(name, value)
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
+    if not value >= 0:
+        raise ValueError(f"{name} must be at least 0, got {value!r}.")
 
 
 def _count(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
@@ -45,8 +49,17 @@ def _count(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
 
 
 def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise ValueError(f"{name} must be a number, got {value!r}.")
+    try:
+        finite = is_number(value) and not isinstance(value, np.longdouble) and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        finite = False
+    if not finite:
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
+    if value and not _SMALLEST <= abs(value) <= _LARGEST:
+        raise ValueError(
+            f"{name} must be between 1e-100 and 1e100, got {value!r}: squares of others are not "
+            "ordinary numbers."
+        )
 
 
 def _check_count(name: str, value: Any, least: int) -> None:
@@ -108,6 +121,9 @@ class FixedScalePenaltyDecisionDpEvent(base.DpEvent):
 
     noise_std: float = attr.ib(validator=_positive)
     shift: float = attr.ib(validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        _check_number("FixedScalePenaltyDecisionDpEvent.noise_std / shift", self.noise_multiplier)
 
     @property
     def noise_multiplier(self) -> float:
@@ -283,7 +299,9 @@ class EventSet:
 
     Parameters
     ----------
-    events : DpEvent, or iterable of DpEvent or EventSet
+    events : DpEvent, EventSet, list, tuple or mapping
+        One event or set of events; a list or tuple of them, or of pairs (event, count); or a mapping of event
+        to count. Nothing else: a `set` holds equal events once, and an iterator is empty the second time.
     neighboring_relation : {"substitute", "add_remove"}, optional
         Needed unless `events` holds an `EventSet`.
 
@@ -296,16 +314,17 @@ class EventSet:
     Raises
     ------
     ValueError
-        An event is invalid, or event sets of different neighbouring relations are mixed.
+        An event or a count is invalid, or event sets of different neighbouring relations are mixed.
     """
 
     counts: Mapping[base.DpEvent, int] = attr.ib()
     neighboring_relation: str = attr.ib()
 
     def __init__(self, events: Any, neighboring_relation: str | None = None):
-        items = [events] if isinstance(events, base.DpEvent | EventSet) else list(events)
-        relations = {item.neighboring_relation for item in items if isinstance(item, EventSet)}
+        items = _counted(events)
+        relations = {item.neighboring_relation for item, _ in items if isinstance(item, EventSet)}
         if neighboring_relation is not None:
+            check_relation(neighboring_relation)
             relations.add(neighboring_relation)
         if not relations:
             raise ValueError("neighboring_relation is missing: 'substitute' or 'add_remove'.")
@@ -317,11 +336,13 @@ class EventSet:
         (relation,) = relations
         check_relation(relation)
         counts: Counter[base.DpEvent] = Counter()
-        for item in items:
-            if isinstance(item, EventSet):
-                counts.update(item.counts)
-            else:
-                _flatten(item, 1, relation, counts)
+        for item, times in items:
+            _check_count("the count of an event", times, least=0)
+            for event, count in item.counts.items() if isinstance(item, EventSet) else [(item, 1)]:
+                _check_count("the count of an event", count, least=0)
+                _flatten(event, int(times) * int(count), relation, counts)
+        if sum(counts.values()) > _MOST_EVENTS:
+            raise ValueError("more than 2**53 events: no accountant here can charge for so many.")
         object.__setattr__(self, "counts", dict(counts))
         object.__setattr__(self, "neighboring_relation", relation)
 
@@ -335,8 +356,7 @@ class EventSet:
         """The same events, `times` times over."""
         _check_count("times", times, least=0)
         return EventSet(
-            [base.SelfComposedDpEvent(event, count * int(times)) for event, count in self.counts.items()],
-            self.neighboring_relation,
+            {event: count * int(times) for event, count in self.counts.items()}, self.neighboring_relation
         )
 
     def to_json(self) -> str:
@@ -360,13 +380,30 @@ class EventSet:
             content = json.loads(text)
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']!r} is not {FORMAT}")
-            relation = content["neighboring_relation"]
-            events = [
-                base.SelfComposedDpEvent(_decode(row["event"]), row["count"]) for row in content["events"]
-            ]
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            relation, rows = content.pop("neighboring_relation"), content.pop("events")
+            events = [(_decode(row.pop("event")), row.pop("count")) for row in rows]
+        except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"not a set of privacy events: {error!r}.") from error
+        if set(content) != {"format"} or any(rows):
+            raise ValueError("not a set of privacy events: it has fields that are not known.")
         return cls(events, relation)
+
+
+def _counted(events: Any) -> list[tuple[Any, Any]]:
+    """Pairs of an event, or a set of events, and how often; not checked yet."""
+    if isinstance(events, base.DpEvent | EventSet):
+        return [(events, 1)]
+    if isinstance(events, Mapping):
+        return list(events.items())
+    if isinstance(events, list | tuple):
+        return [item if isinstance(item, tuple) and len(item) == 2 else (item, 1) for item in events]
+    raise ValueError(f"{_FORMS}, got {type(events).__name__}.")
+
+
+_FORMS = (
+    "events are a DpEvent, an EventSet, a list or tuple of these or of pairs (event, count), or a mapping of "
+    "event to count"
+)
 
 
 def _flatten(event: Any, times: int, relation: str, counts: Counter[base.DpEvent]) -> None:
@@ -374,8 +411,12 @@ def _flatten(event: Any, times: int, relation: str, counts: Counter[base.DpEvent
         _check_count("SelfComposedDpEvent.count", event.count, least=0)
         _flatten(event.event, times * int(event.count), relation, counts)
     elif isinstance(event, base.ComposedDpEvent):
+        if not isinstance(event.events, list | tuple):
+            raise ValueError(f"ComposedDpEvent.events must be a list, got {type(event.events).__name__}.")
         for inner in event.events:
             _flatten(inner, times, relation, counts)
+    elif not isinstance(event, base.DpEvent):
+        raise ValueError(f"{_FORMS}; one of them is of type {type(event).__name__}.")
     else:
         check_event(event, relation)
         if times and not isinstance(event, base.NoOpDpEvent):

@@ -26,6 +26,10 @@ from pymc_dp.privacy.values import round_up
 APPLICATION_ID = 0x64704C65
 FORMAT = 1
 _BUSY_SECONDS = 60.0
+# EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
+_SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
+_JOURNAL = "-journal"
+_LOG = ("-wal", "-shm")
 _LONGEST_TEXT = 200
 # Floats as repr text: exact, and the same in every SQLite build.
 _SCHEMA = f"""
@@ -171,7 +175,7 @@ class Ledger:
         neighboring_relation: str | None = None,
         accounting: str | None = None,
     ):
-        self.path = Path(os.path.realpath(path))
+        self.path = _place(path)
         if not self.path.exists():
             if epsilon is None or delta is None:
                 raise LedgerError(
@@ -182,6 +186,7 @@ class Ledger:
                 PrivacyFilter(epsilon, delta, neighboring_relation or "substitute", accounting or "renyi"),
             )
         self._uid: str | None = None
+        self._seen = 0  # entries
         with self._transaction("DEFERRED") as db:
             self._uid, self._filter = _read_budget(db)
             self._entries_in(db)
@@ -224,8 +229,8 @@ class Ledger:
 
         Parameters
         ----------
-        events : DpEvent, EventSet, or iterable of them
-            Everything the work will do.
+        events : DpEvent, EventSet, list, tuple or mapping
+            Everything the work will do; as in `EventSet`.
         label : str
             For people who read the ledger; at most 200 printable characters. Never put data in it.
         key : str, optional
@@ -272,9 +277,12 @@ class Ledger:
                 )
             if same:
                 return same[0].id
-            if alone if not entries else self._filter.accepts(self._costs(entries), cost):
-                return self._insert(db, entries, label, key, requested)
-        raise self._exceeded(requested)
+            fits = alone if not entries else self._filter.accepts(self._costs(entries), cost)
+            number = self._insert(db, entries, label, key, requested) if fits else 0
+        if not fits:
+            raise self._exceeded(requested)
+        self._seen = max(self._seen, number)
+        return number
 
     def _insert(
         self, db: sqlite3.Connection, entries: Sequence[Entry], label: str, key: str | None, events: EventSet
@@ -409,6 +417,13 @@ class Ledger:
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
         if [row[0] for row in rows] != list(range(1, len(rows) + 1)) or (last[0] if last else 0) != len(rows):
             raise LedgerError(f"The ledger at {self.path} is damaged: entries are missing.")
+        if len(rows) < self._seen:
+            raise LedgerError(
+                f"The ledger at {self.path} was replaced by an older copy while it was in use: it has "
+                f"{len(rows)} entries, and had {self._seen}. A restored backup forgets what was released: "
+                "put the newer file back."
+            )
+        self._seen = len(rows)
         entries = []
         for number, created, label, key, text, digest, confirmed in rows:
             if digest != _digest(self._uid, number, created, label, key, text):
@@ -431,6 +446,10 @@ class Ledger:
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
         """A connection inside a transaction of this ledger: committed at the end, rolled back on error."""
+        if not self.path.is_file():
+            what = "What is there is not a file" if self.path.exists() else "It is not there any more"
+            raise LedgerError(f"The ledger at {self.path} cannot be used. {what}.")
+        _no_log(self.path)
         try:
             with closing(_connect(self.path)) as db:
                 db.execute(f"BEGIN {kind}")
@@ -494,8 +513,37 @@ _HEADER = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
 _NOTHING: tuple[Cost, ...] = ()
 
 
+def _place(path: Any) -> Path:
+    """Where the file is, links resolved: SQLite's journal lies beside the file itself."""
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"path must be text or a pathlib.Path, got {type(path).__name__}.")
+    text = str(path)
+    if not text or text == ":memory:" or text.startswith("file:"):
+        raise ValueError(
+            f"path must be the path of a file, as 'study.db', not {text!r}: a ledger outlives a session."
+        )
+    return Path(os.path.realpath(text))
+
+
 def _create(path: Path, budget: PrivacyFilter) -> None:
     """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
+    left = [suffix for suffix in (_JOURNAL, *_LOG) if os.path.lexists(f"{path}{suffix}")]
+    if left and not path.exists():
+        raise LedgerError(
+            f"There is no ledger at {path}, but {path.name}{left[0]} is there, which belongs to one that was "
+            "moved or deleted. Put the ledger back; or, if it had nothing to do with these data, move that "
+            "file away."
+        )
+    try:
+        _write(path, budget)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(
+            f"No ledger can be made at {path} ({error}). Its folder must exist, be writable, and be on a "
+            "local disk."
+        ) from error
+
+
+def _write(path: Path, budget: PrivacyFilter) -> None:
     handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)  # mode 0600
     os.close(handle)
     try:
@@ -518,12 +566,31 @@ def _create(path: Path, budget: PrivacyFilter) -> None:
             os.close(directory)
 
 
+def _no_log(path: Path) -> None:
+    """Refuse a write-ahead log beside the ledger: SQLite would read it into the file."""
+    for suffix in _LOG:
+        if os.path.lexists(f"{path}{suffix}"):
+            raise LedgerError(_wal(path, f"{path.name}{suffix} is beside it"))
+
+
+def _wal(path: Path, found: str) -> str:
+    return (
+        f"The ledger at {path} was switched to a write-ahead log ({found}). Its newest entries are then in a "
+        "second file, which gets lost when a ledger is copied: nothing is charged in this mode. If the file "
+        "and its log were always together, open it with SQLite, run PRAGMA journal_mode = DELETE, and close "
+        "it. If the log was lost, so were entries."
+    )
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     try:
-        # EXTRA also syncs the directory after the journal is removed; fullfsync is for macOS.
-        for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
-            db.execute(f"PRAGMA {setting}")
+        for name, setting in _SETTINGS.items():
+            db.execute(f"PRAGMA {name} = {setting}")
+            if db.execute(f"PRAGMA {name}").fetchone() != (setting,):
+                raise LedgerError(
+                    f"SQLite does not take the setting {name} = {setting}: charges could be lost."
+                )
     except BaseException:
         db.close()
         raise
@@ -541,15 +608,25 @@ def _check_file(db: sqlite3.Connection, path: Path) -> None:
         )
     if db.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         raise LedgerError(f"The ledger at {path} is damaged: SQLite's integrity check failed.")
-    stored = {row[0] for row in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
-    if stored != _expected_schema():
+    (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+    if mode == "wal":
+        raise LedgerError(_wal(path, "its header says so"))
+    if mode != "delete":
+        raise LedgerError(
+            f"SQLite's journal mode for {path} is {mode!r}, and must be 'delete': a crash could lose charges."
+        )
+    if _schema(db) != _expected_schema():
         raise LedgerError(f"The ledger at {path} is damaged: its tables were changed.")
 
 
-def _expected_schema() -> set[str]:
+def _schema(db: sqlite3.Connection) -> set[tuple[str, ...]]:
+    return set(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+
+
+def _expected_schema() -> set[tuple[str, ...]]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(_SCHEMA)
-        return {row[0] for row in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+        return _schema(db)
 
 
 def _budget_texts(budget: PrivacyFilter) -> tuple[str, ...]:

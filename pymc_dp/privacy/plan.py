@@ -14,7 +14,7 @@ from pymc_dp.privacy.accountants import NotApplicableError, exact_gaussian, zero
 from pymc_dp.privacy.composition import Guarantee, compose
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.running import running_epsilon
-from pymc_dp.privacy.values import check_relation, check_target, round_up
+from pymc_dp.privacy.values import check_counts, check_relation, check_target, round_up
 
 #: What an iteration lets out, and how a report says it.
 RELEASES = {
@@ -240,10 +240,3 @@ def not_private(call: Call, release: str, **parameters: float) -> PrivacyPlan:
     own = {f.name: getattr(call, f.name) for f in fields(Call)}
     return PrivacyPlan(**own, iteration=iteration, chain=nothing, once=nothing, release=release,
                        parameters=parameters)  # fmt: skip
-
-
-def check_counts(draws: int, tune: int, chains: int) -> None:
-    """Raise ValueError unless these are numbers of draws (>= 1), tuning draws (>= 0) and chains (>= 1)."""
-    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")

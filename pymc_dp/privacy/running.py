@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
@@ -24,7 +25,7 @@ def running_epsilon(
     *,
     neighboring_relation: str | None = None,
     chains: int = 1,
-    once: "EventSet | Sequence[dp_event.DpEvent]" = (),
+    once: Any = (),
     total: float | None = None,
 ) -> np.ndarray:
     """Epsilon after each iteration, computed before the run.
@@ -40,7 +41,7 @@ def running_epsilon(
         As in `pymc_dp.privacy.compose`.
     chains : int
         All of them are charged at each iteration.
-    once : EventSet or sequence of DpEvent
+    once : DpEvent, EventSet, list, tuple or mapping
         Charged from the first iteration on.
     total : float, optional
         Epsilon of the whole run, if it is known.
@@ -53,7 +54,9 @@ def running_epsilon(
         others in between at the next of these; Poisson-sampled events of other kinds at a dozen.
     """
     check_delta(delta)
-    given = list(iteration) if isinstance(iteration, Sequence) else [iteration]
+    given = list(iteration) if isinstance(iteration, list | tuple) else [iteration]
+    if len(given) not in (1, iterations):
+        raise ValueError(f"a sequence has one entry an iteration, or only one, not {len(given)}.")
     steps = [EventSet(one, neighboring_relation) for one in given]
     extra = EventSet(once, steps[0].neighboring_relation)
     run = EventSet([extra, *(one.repeated(chains * (iterations // len(steps))) for one in steps)])

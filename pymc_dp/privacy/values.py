@@ -7,6 +7,11 @@ import numpy as np
 
 NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 
+# Sizes of bounds with which one can compute.
+SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+# Above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it.
+LARGEST_USUAL_EPSILON = 20.0
+
 
 def check_target(epsilon: float, delta: float) -> None:
     """Raise ValueError unless epsilon > 0 (inf allowed) and 0 < delta < 1."""
@@ -15,6 +20,52 @@ def check_target(epsilon: float, delta: float) -> None:
     if not (is_number(delta) and 0 < delta < 1):
         raise ValueError(
             f"delta must lie strictly between 0 and 1, well below 1 / (number of records), got {delta!r}."
+        )
+
+
+def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
+    """Why a guarantee says little, in sentences; none if it does not, or if there is none.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    n : int or None
+        Number of records; None where it is private.
+    """
+    if not math.isfinite(epsilon):
+        return []
+    said = []
+    if epsilon > LARGEST_USUAL_EPSILON:
+        said.append(
+            f"epsilon = {epsilon:g} is above {LARGEST_USUAL_EPSILON:g}: odds about one record may change "
+            f"by a factor of exp({epsilon:g}), which is no protection in practice."
+        )
+    if n is not None and delta >= 1 / n:
+        said.append(
+            f"delta = {delta:g} is not below 1 / n = {1 / n:.3g}: a mechanism with this delta may publish a "
+            f"whole record, chosen at random. Take delta well below it, as {0.01 / n:.1g}."
+        )
+    return said
+
+
+def check_counts(draws: Any, tune: Any, chains: Any) -> None:
+    """Raise ValueError unless these are numbers of draws (>= 1), tuning draws (>= 0) and chains (>= 1)."""
+    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+
+
+def check_bound(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a clip bound, or an array of some: positive, and of a usable size.
+
+    Squares and products of bounds of other sizes overflow or vanish, and what is left is no sensitivity.
+    """
+    array = np.asarray(value)
+    numbers = array.dtype.kind in "fiu" and array.size > 0
+    if not (numbers and np.all((array >= SMALLEST_BOUND) & (array <= LARGEST_BOUND))):
+        raise ValueError(
+            f"{name} must be positive and finite, between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}, got "
+            f"{array.tolist()!r}."
         )
 
 

@@ -73,8 +73,7 @@ class Batches:
     def ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Log-likelihood at `new` minus that at `theta`, shape (b,), of the rows at `index`."""
         parts = self._gather(index)
-        with np.errstate(invalid="ignore"):
-            return guarded(self._function, new, *parts) - guarded(self._function, theta, *parts)
+        return guarded(lambda: self._function(new, *parts) - self._function(theta, *parts))
 
     def _gather(self, index: np.ndarray) -> list[np.ndarray]:
         return [gather(graph.leaf_value(root), index, axis) for root, axis in self._roots.items()]

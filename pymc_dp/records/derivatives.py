@@ -17,6 +17,7 @@ from pytensor.graph.replace import clone_replace
 from pymc_dp.records import graph
 from pymc_dp.records.batches import gather
 from pymc_dp.records.guard import guarded
+from pymc_dp.records.units import sums
 
 # Rows of a chunk: its derivatives stay in the cache.
 _ROWS = 4096
@@ -119,16 +120,12 @@ class RecordDerivatives:
         """
         basis = np.eye(self.d)
         for units, parts, first in self._chunks():
-
-            def summed(rows: np.ndarray, first: np.ndarray | None = first) -> np.ndarray:
-                return rows if first is None else np.add.reduceat(rows, first)
-
-            gradient = np.stack([summed(guarded(self._first, theta, e, *parts)) for e in basis], axis=1)
+            gradient = np.stack([sums(guarded(self._first, theta, e, *parts), first) for e in basis], axis=1)
             hessian = None
             if isinstance(hessians, tuple):
                 hessian = np.stack(
                     [
-                        summed(guarded(self._second, theta, basis[i], basis[j], *parts))
+                        sums(guarded(self._second, theta, basis[i], basis[j], *parts), first)
                         for i, j in zip(*hessians, strict=True)
                     ],
                     axis=1,
@@ -137,7 +134,7 @@ class RecordDerivatives:
                 hessian = np.empty((*gradient.shape, self.d))
                 for i in range(self.d):
                     for j in range(i + 1):
-                        second = summed(guarded(self._second, theta, basis[i], basis[j], *parts))
+                        second = sums(guarded(self._second, theta, basis[i], basis[j], *parts), first)
                         hessian[:, i, j] = hessian[:, j, i] = second
             yield Derivatives(units, gradient, hessian)
 

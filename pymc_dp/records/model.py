@@ -10,8 +10,9 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.printing import debugprint
 
-from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.batches import Batches
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
@@ -19,6 +20,8 @@ from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.reading import number_of_rows, read
 from pymc_dp.records.sums import FullBatch
+from pymc_dp.records.units import sums
+from pymc_dp.records.units import units as numbered
 
 
 class RecordModel:
@@ -79,7 +82,7 @@ class RecordModel:
     ):
         self._model = model
         self.compile_kwargs = dict(compile_kwargs or {})
-        self.unit_of_row, self.n = _units(privacy_unit, number_of_rows(model))
+        self.unit_of_row, self.n = numbered(privacy_unit, number_of_rows(model))
         reading = read(
             model,
             units=self.n,
@@ -111,6 +114,32 @@ class RecordModel:
             self.compile_kwargs,
         )
         verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
+
+    def structure(self) -> dict[str, Any]:
+        """Everything that was decided from the graph; the same for all values of the records.
+
+        Returns
+        -------
+        dict
+            Comparable with ``==``; for tests.
+        """
+        reading, seen = self.reading, self.coordinates
+        stand_ins, rows = graph.rows_of_stand_ins(self._terms, self._roots, self.n_rows)
+        return {
+            "arrays": reading.arrays,
+            "variables": reading.variables,
+            "roots": [(v.name, axis, str(v.type)) for v, axis in self._roots.items()],
+            "kept": [debugprint(c, file="str") for c in reading.conditions],
+            "stripped": [debugprint(c, file="str") for c in reading.stripped],
+            "likelihood": debugprint([rows], file="str"),
+            "prior": debugprint([self._log_prior], file="str"),
+            "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
+            "inputs": [str(v.type) for v in stand_ins.values()],
+            "released": reading.released,
+            "withheld_dims": reading.withheld_dims,
+            "trusted": reading.trusted,
+            "shape": (self.n, self.n_rows, self.d, self.shapes),
+        }
 
     # parameters as one flat vector
 
@@ -241,7 +270,7 @@ class RecordModel:
         starts = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
         rows = of_rows(order[np.repeat(first[units], lengths) + within])
-        return np.add.reduceat(rows, starts[:-1]) if units.size else rows
+        return sums(rows, starts[:-1])
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Log-prior at `theta`, Jacobians included; reads no record."""
@@ -271,23 +300,3 @@ class RecordModel:
         if self.unit_of_row is None:
             return rows
         return pt.zeros(self.n)[self.unit_of_row].inc(rows)
-
-
-def _units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
-    if privacy_unit is None:
-        return None, n_rows
-    ids = np.asarray(privacy_unit)
-    if ids.shape != (n_rows,):
-        raise ValueError(
-            f"privacy_unit must have one id for each of the {n_rows} rows, got shape {ids.shape}."
-        )
-    if ids.dtype.kind == "f" and not np.all(np.isfinite(ids)):
-        raise ValueError("privacy_unit contains NaN or inf: each row must belong to one unit.")
-    unique, codes = np.unique(ids, return_inverse=True)
-    if unique.size < 2:
-        raise ModelRefusedError(
-            "privacy_unit puts all rows into one unit.",
-            "nothing about a single unit can be released privately and be of use.",
-            "privacy_unit is an id for each row, equal for the rows of one person.",
-        )
-    return codes.astype(np.int64), int(unique.size)

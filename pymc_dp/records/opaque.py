@@ -47,9 +47,8 @@ class OpaqueModel:
         hidden: dict[Variable, Variable] = {leaf: leaf for leaf in private}
         hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
         self.original = {new: leaf for leaf, new in hidden.items()}
-        graphs = graphs_of(model)
-        sparse = self._sparse_products(graphs, private)
-        clones = iter(clone_replace(graphs, {**hidden, **sparse}, rebuild_strict=False))
+        graphs = self._without_sparse_products(graphs_of(model), private)
+        clones = iter(clone_replace(graphs, hidden, rebuild_strict=False))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
         self.potentials = {p.name: next(clones) for p in model.potentials}
@@ -127,25 +126,32 @@ class OpaqueModel:
             return_transformed=True,
         )
 
-    def _sparse_products(
+    def _without_sparse_products(
         self, graphs: Sequence[Variable], private: Collection[Variable]
-    ) -> dict[Variable, Variable]:
-        """Products of a sparse matrix of records with a dense one, by the non-zero entries of each record."""
-        entries: dict[Variable, tuple[Variable, Variable]] = {}
-        found: dict[Variable, Variable] = {}
+    ) -> Sequence[Variable]:
+        """Multiply sparse matrices of records with dense ones by the non-zero entries of each record."""
+        entries: dict[Variable, tuple[Any, Any]] = {}
+        memo: dict[Variable, Variable] = {}
         for node in toposort(list(graphs)):
-            if isinstance(node.op, Dot | StructuredDot) and node.inputs[0] in private:
-                matrix, dense = node.inputs
-                if matrix.type.format != "csr" or isinstance(dense.type, SparseTensorType):
-                    continue
+            inputs: list[Any] = [memo.get(i, i) for i in node.inputs]
+            if isinstance(node.op, Dot | StructuredDot) and _by_entries(node, private):
+                matrix, factor = inputs
                 if matrix not in entries:
                     entries[matrix] = _nonzero_entries(matrix)
-                    self.original |= {part: matrix for part in entries[matrix]}
+                    self.original |= dict.fromkeys(entries[matrix], matrix)
                 columns, values = entries[matrix]
-                factor: Any = clone_replace([dense], found)[0] if found else dense
-                rows: Any = values if factor.type.ndim == 1 else values[:, :, None]  # type: ignore[index]
-                found[node.outputs[0]] = (rows * factor[columns]).sum(axis=1)
-        return found
+                rows = values if factor.type.ndim == 1 else values[:, :, None]
+                memo[node.outputs[0]] = (rows * factor[columns]).sum(axis=1)
+            elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+                rebuilt = node.clone_with_new_inputs(inputs, strict=False).outputs
+                memo.update(zip(node.outputs, rebuilt, strict=True))
+        return [memo.get(v, v) for v in graphs]
+
+
+def _by_entries(node: Any, private: Collection[Variable]) -> bool:
+    matrix, factor = node.inputs
+    dense = not isinstance(factor.type, SparseTensorType)
+    return matrix in private and matrix.type.format == "csr" and dense
 
 
 def graphs_of(model: pm.Model) -> list[Variable]:

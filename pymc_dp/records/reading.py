@@ -20,6 +20,8 @@ from pymc_dp.records import checks, graph, memory
 from pymc_dp.records.opaque import OpaqueModel, graphs_of, hide_new
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
+# Among so few records, one parameter less than there are records is a coincidence.
+FEW = 50
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
 
 
@@ -306,7 +308,8 @@ class _Reader:
         for name, term in terms.items():
             self._likelihood(name, term)
         found.terms = list(terms.values())
-        found.roots = {leaf: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
+        axes = {leaf: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
+        found.roots = {leaf: axes[leaf] for leaf in graph.data_leaves(found.terms) if leaf in axes}
         for name, term in {rv.name: densities[rv.name] for rv in model.free_RVs}.items():
             self._prior(name, term, "The prior of", conditions)
         for name, term in potentials.items():
@@ -317,9 +320,11 @@ class _Reader:
         self._start(sources)
         self._deterministics(sources)
         self._dims(sources)
-        self._arrays()
+        self._arrays({self.opaque.original[leaf]: axis for leaf, axis in axes.items()})
         found.watched = [v for v in self.leaves.values() if isinstance(v, SharedVariable)]
         found.trusted = sorted(self.typing.trusted_used)
+        order = list(model.named_vars)
+        found.variables.sort(key=lambda v: order.index(v.name))
         return found
 
     def _hide_new(self, *groups: Mapping[str, Variable]) -> list[dict[str, Variable]]:
@@ -390,10 +395,10 @@ class _Reader:
     ) -> bool:
         """Whether a free variable has an entry for each record or unit: beside its own, or looked up.
 
-        One entry less counts as well: differences, or effects that add up to zero.
+        One entry less counts as well, unless there are few: differences, or effects that add up to zero.
         """
         sizes = {self.n_rows, self.units}
-        if any(size - 1 in shape for size in sizes if size > 2):
+        if any(size - 1 in shape for size in sizes if size > FEW):
             return True
         for axis in (axis for axis, length in enumerate(shape) if length in sizes):
             typed = self.typing.again()(self.found.terms, {**sources, value: Rows(axis)})
@@ -439,7 +444,9 @@ class _Reader:
             if isinstance(t := typing.of(length), Mixed | Rows):
                 self.refuse(checks.refuse_dim(name, _why(t)))
         withheld = set()
-        of_rows = {self.opaque.original[leaf].name: axis for leaf, axis in self.found.roots.items()}
+        of_rows = {
+            self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)
+        }
         of_rows |= {rv.name: 0 for rv in model.observed_RVs}
         for name, axis in of_rows.items():
             dims = model.named_vars_to_dims.get(name or "")
@@ -450,9 +457,8 @@ class _Reader:
         withheld |= {name for name, length in lengths.items() if checks.constant_length(length) in sizes}
         self.found.withheld_dims = sorted(name for name in withheld if name is not None)
 
-    def _arrays(self) -> None:
+    def _arrays(self, axes: Mapping[Variable, int]) -> None:
         read = graph.read_as_values([*graphs_of(self.model), *self.found.terms, *self.found.log_priors])
-        axes = {self.opaque.original[leaf]: axis for leaf, axis in self.found.roots.items()}
         for label, leaf in self.leaves.items():
             if leaf not in axes and (leaf not in read or np.size(graph.leaf_value(leaf)) == 1):
                 continue  # a size, or a number

@@ -146,10 +146,7 @@ class Residuals:
             parts = [gather(graph.leaf_value(r), rows, axis) for r, axis in self._model._roots.items()]
             owners = rows if self._model.unit_of_row is None else self._model.unit_of_row[rows]
             weights = [f.get_value(borrow=True)[owners] for f in self._factors]
-            with np.errstate(invalid="ignore"):
-                return guarded(self._rows, new, *weights, *parts) - guarded(
-                    self._rows, theta, *weights, *parts
-                )
+            return guarded(lambda: self._rows(new, *weights, *parts) - self._rows(theta, *weights, *parts))
 
         move = self._coordinates(new) - self._coordinates(theta)
         left = self._model._on_units(of_rows, units) - (1 - factors) * float(centre @ move)

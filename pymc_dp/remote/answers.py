@@ -1,9 +1,13 @@
-"""What may come back from where private rows are: an answer, or a failure that shows no values."""
+"""What may come back from where private rows are: an answer, or a failure that shows no values.
+
+From a part of one data set (`Shard`), an error of this package may come back with its text: who asks is
+trusted with the data. From a data owner a code may come back, of `REFUSALS`, and nothing else.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pymc_dp.errors import PrivacyError
+from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, kind
 
 
 class UnavailableError(PrivacyError):
@@ -30,17 +34,34 @@ def answer(function: Callable[..., Any], *args: Any) -> Any:
     """
     try:
         return function(*args)
+    except KeyboardInterrupt:  # the user's, where the rows are in this process
+        raise
     except PrivacyError as error:
+        error.__cause__ = error.__context__ = None
         return Failure(error.with_traceback(None))
-    except Exception as error:
-        kind = type(error).__name__
+    except BaseException as error:
+        what = kind(error)
     return Failure(
         PrivacyError(
-            f"The records could not be read or their model not built ({kind}). Nothing more is said: the "
+            f"The records could not be read or their model not built ({what}). Nothing more is said: the "
             "message may hold private values. Call the function that builds the model on that part, where "
             "the part is, to see it."
         )
     )
+
+
+def told(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a user's function of a part, whose errors are never taken for errors of this package.
+
+    Raises
+    ------
+    RuntimeError
+        It raised a `PrivacyError`: of its text, nothing is known.
+    """
+    try:
+        return function(*args)
+    except PrivacyError as error:
+        raise RuntimeError("an error of the package, raised by a user's function") from error
 
 
 def value(answered: Any) -> Any:
@@ -54,3 +75,51 @@ def value(answered: Any) -> Any:
     if isinstance(answered, Failure):
         raise answered.error from None
     return answered
+
+
+_RECORDS = (
+    "Its records could not be read, or their model was refused.",
+    "the reason may be about single records, and stays where they are.",
+    "have the owner call build(part) and make a step of its model, where the part is. With "
+    "dp.Owner(log=path) the reason is written to a file there.",
+)
+_AGREEMENT = (
+    "Its model has other free variables, Deterministics or another prior than the step's model.",
+    "the parts are one data set only if they share all parameters, and a prior that differs from owner to "
+    "owner was computed from rows, which would leak.",
+    "make both by the same function, with constants and shapes chosen without the data.",
+)
+#: All that a data owner says instead of an answer: its code, and what the code means to who asked.
+REFUSALS: dict[str, tuple[type[PrivacyError], tuple[str, ...]]] = {
+    "records": (ModelRefusedError, _RECORDS),
+    "agreement": (ModelRefusedError, _AGREEMENT),
+    "ledger": (PrivacyError, ("Its ledger is missing or cannot be used.",)),
+    "relation": (BudgetError, ("Its ledger is for another neighbouring relation.",)),
+    "budget": (BudgetError, ("This call does not fit what its ledger has left.",)),
+    "call": (BudgetError, ("Its budget is for one call, and another one was asked for.",)),
+    "iteration": (BudgetError, ("Its budget does not cover another iteration.",)),
+    "question": (PrivacyError, ("It was asked a question that data owners do not answer.",)),
+    "log": (PrivacyError, ("Its log (dp.Owner(log=...)) cannot be written.",)),
+    "failed": (PrivacyError, ("It could not answer. Nothing more is said.",)),
+}
+
+
+class Refusal(Exception):  # noqa: N818 - what it is, not what went wrong
+    """A data owner does not answer.
+
+    Attributes
+    ----------
+    code : str
+        In `REFUSALS`.
+    """
+
+    def __init__(self, code: str):
+        super().__init__(code)
+        self.code = code
+
+
+def refused(name: str, code: Any) -> PrivacyError:
+    """Error to raise for an owner's code; a code that is not in the list is not shown."""
+    error, texts = REFUSALS[code if isinstance(code, str) and code in REFUSALS else "failed"]
+    what, *rest = texts
+    return error(f"Owner {name!r}: {what}", *rest)

@@ -1,6 +1,7 @@
 """Where the objects that hold rows live, and how they are asked: here, or in a process of their own."""
 
 import multiprocessing
+import os
 import weakref
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -60,7 +61,8 @@ class OwnProcess:
 
     Notes
     -----
-    **Privacy.** Two pipe ends are all that is shared. A text is the only thing either side receives.
+    **Privacy.** Two pipe ends are all that is shared. A text is the only thing either side receives: what the
+    process prints, warns or dies of does not come out on this process's terminal.
     """
 
     def __init__(self, make: Callable[[], Servant]):
@@ -108,6 +110,9 @@ class OwnProcess:
 
 
 def _serve(make: Callable[[], Servant], connection: Connection) -> None:
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for inherited in (1, 2):  # standard output and errors, of compiled code and of a crash too
+        os.dup2(silence, inherited)
     servant = make()
     while True:
         try:

@@ -1,7 +1,10 @@
 """A data owner's side: its rows, its noise, its budget. All that it says goes through `answer`, as text."""
 
 import json
-from collections.abc import Callable
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import Clip, as_clip
-from pymc_dp.errors import BudgetError, PrivacyError
 from pymc_dp.privacy.clip_fraction import rounded
-from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.privacy.ledger import Ledger, PrivacyBudgetExceeded
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.pricing import penalty
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.sums import GRID
-from pymc_dp.remote.answers import Failure, answer
+from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.shard import Shard
 
@@ -69,6 +71,9 @@ class DataOwner:
     terms : Terms
     ledger : str, optional
         Path of a ledger where the owner is; the call is charged to it before anything is released.
+    log : str, optional
+        Path of a file where the owner is, for what is printed and raised while it reads rows. Default: that
+        is dropped.
 
     Notes
     -----
@@ -77,33 +82,47 @@ class DataOwner:
     chosen by an adversary who has seen all earlier answers (Yıldırım & Ermiş 2019, section 3.2.2): the clip
     bound follows from the two points, and iterations are counted here. The noise comes from a stream of this
     process, which nobody can seed. Besides the sums, the number of records (under substitute, where it is
-    public) and the noise multiplier are told. Proof: docs/proofs/penalty.
+    public), the noise multiplier and, in place of an answer, a code of a fixed list are told. Texts, names
+    and numbers of an error, of a warning or of what `build` prints are not. Proof: docs/proofs/penalty.
     """
 
-    def __init__(self, recipe: Recipe | bytes, terms: Terms, ledger: str | None = None):
-        self._recipe, self._terms, self._ledger_path = recipe, terms, ledger
+    def __init__(
+        self, recipe: Recipe | bytes, terms: Terms, ledger: str | None = None, log: str | None = None
+    ):
+        self._recipe, self._terms, self._ledger_path, self._log = recipe, terms, ledger, log
         self._plan: PrivacyPlan | None = None
         self._left = 0
 
     def answer(self, request: str) -> str:
-        """Answer ``[question, arguments]`` in JSON: ``{"answer": ...}`` or ``{"refused": kind, ...}``."""
-        said = answer(self._reply, request)
-        if not isinstance(said, Failure):
-            return json.dumps({"answer": said})
-        return json.dumps({"refused": type(said.error).__name__, "arguments": _texts(said.error)})
+        """Answer ``[question, arguments]`` in JSON: ``{"answer": ...}``, or ``{"refused": code}``."""
+        code = "log"
+        try:
+            with _kept(self._log):
+                code = "failed"
+                try:
+                    return json.dumps({"answer": self._reply(request)})
+                except Exception as error:
+                    traceback.print_exc()
+                    code = error.code if isinstance(error, Refusal) else "failed"
+        except OSError:  # of the log
+            pass
+        return json.dumps({"refused": code})
 
     def _reply(self, request: str) -> Any:
         question, arguments = json.loads(request)
         questions: dict[str, Callable[..., Any]]
         questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
         if question not in questions:
-            raise PrivacyError("A data owner answers the questions " + ", ".join(questions) + ".")
+            raise Refusal("question")
         return questions[question](**arguments)
 
     def _open(self, agreement: dict[str, Any]) -> dict[str, Any]:
         """Make and check the model; tell n where it is public."""
-        shard = Shard(load(self._recipe))
-        facts = shard.open(agreement)
+        with _refusing("records"):
+            shard = Shard(load(self._recipe))
+            facts = shard.read()
+        with _refusing("agreement"):
+            shard.agree(agreement)
         self._shard = shard
         return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
 
@@ -111,21 +130,34 @@ class DataOwner:
         """Charge a call, once; tell the noise multiplier."""
         plan = self._terms.price(chains, tune, draws)
         if self._plan is None:
-            self._ledger = None if self._ledger_path is None else Ledger(self._ledger_path)
-            if self._ledger is not None:
-                if self._ledger.neighboring_relation != self._terms.neighboring_relation:
-                    raise BudgetError("The ledger of a data owner is for another neighbouring relation.")
-                self._entry = self._ledger.reserve(plan.events, label="DPPenaltyMH, as one of several owners")
+            self._charge(plan)
             self._plan, self._left = plan, plan.iterations
             self._random = PrivacyRandom()
         elif plan.events != self._plan.events:
-            raise BudgetError("A data owner's budget is for one call, and another one was asked for.")
+            raise Refusal("call")
         return {"noise_multiplier": plan.noise_multiplier}
+
+    def _charge(self, plan: PrivacyPlan) -> None:
+        self._ledger: Ledger | None = None
+        if self._ledger_path is None:
+            return
+        fits = True
+        with _refusing("ledger"):
+            ledger = Ledger(self._ledger_path)
+            same = ledger.neighboring_relation == self._terms.neighboring_relation
+            try:
+                if same:
+                    self._entry = ledger.reserve(plan.events, label="DPPenaltyMH, as one of several owners")
+            except PrivacyBudgetExceeded:
+                fits = False
+        if not (same and fits):
+            raise Refusal("budget" if same else "relation")
+        self._ledger = ledger
 
     def _compare(self, point: list[float], proposal: list[float]) -> float:
         """Noisy sum of clipped ratios, in units of the clip bound."""
         if self._plan is None or self._left < 1:
-            raise BudgetError("A data owner's budget does not cover another iteration.")
+            raise Refusal("iteration")
         self._left -= 1
         theta, new = np.array(point), np.array(proposal)
         with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
@@ -138,7 +170,25 @@ class DataOwner:
         return rounded(noisy, noise)
 
 
-def _texts(error: PrivacyError) -> list[str]:
-    """Arguments to raise the error again from."""
-    what = [getattr(error, name, None) for name in ("what", "why", "fix")]
-    return [text for text in what if text is not None] or [str(error)]
+@contextmanager
+def _refusing(code: str) -> Iterator[None]:
+    """Whatever is raised inside becomes a refusal: texts and classes of errors may hold values."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit, too
+        raise Refusal(code) from error
+
+
+@contextmanager
+def _kept(log: str | None) -> Iterator[None]:
+    """Keep what is printed, warned and raised at the owner's side."""
+    path = os.devnull if log is None else log
+    with open(path, "a", encoding="utf-8", errors="backslashreplace", opener=_private) as file:
+        with redirect_stdout(file), redirect_stderr(file):
+            yield
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.clipping import as_clip
-from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
 from pymc_dp.privacy.plan import Call
-from pymc_dp.remote.answers import UnavailableError, value
+from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import Recipe
@@ -44,6 +43,9 @@ class Owner:
     ledger : str, optional
         Path, where the owner's process runs, of an existing ledger; the call is charged to it before anything
         is released.
+    log : str, optional
+        Path, where the owner's process runs, of a file for what `build` prints and for the reasons of errors.
+        They may show private values, and do not leave the process otherwise.
     client : distributed.Client, optional
         Dask cluster on which the owner's process is a worker. Default: a new process of this machine.
     worker : str, optional
@@ -72,6 +74,7 @@ class Owner:
     clip_bound: float | None = None
     privacy_unit: Callable[[Any], Any] | None = None
     ledger: str | None = None
+    log: str | None = None
     client: "Client | None" = None
     worker: str | None = None
     patience: float = 300.0
@@ -79,6 +82,13 @@ class Owner:
     def __post_init__(self) -> None:
         Call(self.epsilon, self.delta, "substitute", chains=1, tune=0, draws=1)  # checks them
         as_clip(self.lipschitz, self.clip_bound)
+        for name in ("ledger", "log"):
+            path = getattr(self, name)
+            if path is not None and not isinstance(path, str | os.PathLike):
+                raise ValueError(
+                    f"{name}= of an owner is a path, where its process runs, got {type(path).__name__}. A "
+                    "ledger is made there, with dp.Ledger(path, epsilon=..., delta=...)."
+                )
         if (self.client is None) != (self.worker is None):
             raise ValueError("client= and worker= belong together: the cluster, and the worker in it.")
 
@@ -88,9 +98,9 @@ class Owner:
 
     def home(self, recipe: Recipe, terms: Terms) -> Home:
         """Start the owner's process, or its object on a worker."""
-        ledger = None if self.ledger is None else str(self.ledger)
+        ledger, log = (None if path is None else str(path) for path in (self.ledger, self.log))
         if self.client is None:
-            return OwnProcess(partial(DataOwner, recipe.pickled(), terms, ledger))
+            return OwnProcess(partial(DataOwner, recipe.pickled(), terms, ledger, log))
         from pymc_dp.remote.workers import OnWorker
 
         return OnWorker(
@@ -99,6 +109,7 @@ class Owner:
             recipe.pickled(),
             terms,
             ledger,
+            log,
             worker=self.worker,
             patience=self.patience,
         )
@@ -143,17 +154,12 @@ class Owners:
         model: pm.Model,
         *,
         privacy_unit: Any = None,
-        exclude_deterministics: Collection[str] = (),
-        compile_kwargs: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
         refuse_privacy_unit(privacy_unit)
-        settings: dict[str, Any] = {
-            "exclude_deterministics": tuple(exclude_deterministics),
-            "compile_kwargs": dict(compile_kwargs or {}),
-        }
         homes = [
-            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, **settings), terms)
+            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
         ]
         return RecordsOfOwners(model, self, homes, **settings)
@@ -169,8 +175,8 @@ class RecordsOfOwners(Template):
     owners : Owners
     homes : list of Home
         Of a `DataOwner` each, in the order of the owners.
-    exclude_deterministics, compile_kwargs
-        As in `RecordModel`.
+    **settings
+        Arguments of `RecordModel`.
 
     Attributes
     ----------
@@ -183,7 +189,7 @@ class RecordsOfOwners(Template):
     Raises
     ------
     PrivacyError
-        An owner refuses, with a message that has no values.
+        An owner refuses, with a code: see `pymc_dp.remote.answers.REFUSALS`.
     """
 
     def __init__(self, model: pm.Model, owners: Owners, homes: list[Home], **settings: Any):
@@ -214,19 +220,19 @@ class RecordsOfOwners(Template):
 
     def _answer(self, owner: Owner, wait: Callable[[], str]) -> Any:
         try:
-            said = json.loads(value(wait()))
+            said = json.loads(wait())
         except LostError:
             raise UnavailableError(
                 f"Owner {owner.name!r}: the process ended, and with it what its budget was left. What was "
                 "reserved stays spent."
             ) from None
+        except ValueError:
+            said = {}
+        if not isinstance(said, dict):
+            said = {}
         if "answer" in said:
             return said["answer"]
-        kind, (what, *rest) = said["refused"], said["arguments"]
-        what = f"Owner {owner.name!r}: {what}"
-        if kind == "ModelRefusedError":
-            raise ModelRefusedError(what, *rest)
-        raise (BudgetError if kind in ("BudgetError", "PrivacyBudgetExceeded") else PrivacyError)(what)
+        raise refused(owner.name, said.get("refused"))
 
 
 def points(theta: np.ndarray, new: np.ndarray) -> dict[str, list[float]]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
-import numpy as np
 import pymc as pm
 
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.units import Ids, ids_of
+from pymc_dp.remote.answers import told
 
 
 @dataclass(frozen=True)
@@ -25,39 +26,36 @@ class Recipe:
         made.
     privacy_unit : callable, optional
         ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,).
-    exclude_deterministics, compile_kwargs
-        As in `RecordModel`.
+    settings : mapping
+        Other arguments of `RecordModel`.
     """
 
     build: Callable[[Any], pm.Model]
     part: Any
     privacy_unit: Callable[[Any], Any] | None = None
-    exclude_deterministics: tuple[str, ...] = ()
-    compile_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def pickled(self) -> bytes:
         """Serialised, functions that were defined in a notebook included."""
         return cloudpickle.dumps(self)
 
-    def make(self) -> tuple[pm.Model, RecordModel, np.ndarray | None]:
-        """Model of the part, the same seen as records, and the ids of its units."""
+    def make(self) -> tuple[pm.Model, RecordModel, Ids | None]:
+        """Model of the part, the same seen as records, and the ids of its units, each once."""
         part = self.part
         if hasattr(part, "__dask_graph__"):
             part = part.compute(scheduler="synchronous")
         # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
         # become the parent of this one.
         with ThreadPoolExecutor(1) as thread:
-            model = thread.submit(self.build, part).result()
+            model = thread.submit(told, self.build, part).result()
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
-        ids = None if self.privacy_unit is None else np.asarray(self.privacy_unit(part))
-        records = RecordModel(
-            model,
-            privacy_unit=ids,
-            exclude_deterministics=self.exclude_deterministics,
-            compile_kwargs=self.compile_kwargs,
-        )
-        return model, records, None if ids is None else np.unique(ids)
+        ids = None if self.privacy_unit is None else told(self.privacy_unit, part)
+        records = RecordModel(model, privacy_unit=ids, **self.settings)
+        if ids is None:
+            return model, records, None
+        kind, keys = ids_of(ids, records.n_rows)
+        return model, records, Ids(kind, list(set(keys)))
 
 
 def load(recipe: Recipe | bytes) -> Recipe:

@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.records import graph
+from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.template import check_agreement
@@ -24,15 +25,15 @@ class ShardFacts(NamedTuple):
     ----------
     n, n_rows : int
         Privacy units and rows.
-    units : ndarray or None
-        Ids of its privacy units, each once.
+    units : Ids or None
+        Of its privacy units, each once.
     digest : str
         Of its data; private.
     """
 
     n: int
     n_rows: int
-    units: np.ndarray | None
+    units: Ids | None
     digest: str
 
 
@@ -68,9 +69,18 @@ class Shard:
         ------
         ModelRefusedError
         """
+        facts = self.read()
+        self.agree(agreement)
+        return facts
+
+    def read(self) -> ShardFacts:
+        """Make the model and check it."""
         model, self._records, units = load(self._recipe).make()
-        check_agreement(self._records, agreement)
         return ShardFacts(self._records.n, self._records.n_rows, units, digest(model))
+
+    def agree(self, agreement: Mapping[str, Any]) -> None:
+        """Check that the model agrees with the step's: parameters and prior, which read no record."""
+        check_agreement(self._records, agreement)
 
     def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Sum of clipped ratios between two points.

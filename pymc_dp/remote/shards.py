@@ -1,7 +1,7 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records.sums import LARGEST_N, SumOfRatios
+from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import UnavailableError, value
 from pymc_dp.remote.homes import Here, Home, LostError
 from pymc_dp.remote.recipe import Recipe
@@ -92,18 +93,13 @@ class Shards:
         model: pm.Model,
         *,
         privacy_unit: Any = None,
-        exclude_deterministics: Collection[str] = (),
-        compile_kwargs: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> "ShardedRecords":
         """Build and check the model of every part; see `ShardedRecords`."""
         refuse_privacy_unit(privacy_unit)
-        settings: dict[str, Any] = {
-            "exclude_deterministics": tuple(exclude_deterministics),
-            "compile_kwargs": dict(compile_kwargs or {}),
-        }
         homes: list[Home] = []
         for part in self.parts:
-            recipe = Recipe(self.build, part, self.privacy_unit, **settings)
+            recipe = Recipe(self.build, part, self.privacy_unit, settings)
             if self.client is None:
                 homes.append(Here(Shard(recipe)))
             else:
@@ -124,8 +120,8 @@ class ShardedRecords(Template):
         Of a `Shard` each.
     one_process : bool
         Whether chains must run in this process.
-    exclude_deterministics, compile_kwargs
-        As in `RecordModel`.
+    **settings
+        Arguments of `RecordModel`.
 
     Attributes
     ----------
@@ -268,18 +264,20 @@ def _parts(parts: Any) -> list[Any]:
     return listed
 
 
-def no_person_twice(units: Sequence[np.ndarray]) -> None:
+def no_person_twice(units: Sequence[Ids]) -> None:
     """Refuse ids that occur in more than one part; each part has its own once.
 
     Raises
     ------
     ModelRefusedError
     """
-    try:
-        twice = bool(units) and np.unique(np.concatenate(units)).size < sum(one.size for one in units)
-    except TypeError:  # ids of several kinds, which cannot be compared
-        twice = True
-    if twice:
+    if len({one.kind for one in units}) > 1:
+        raise ModelRefusedError(
+            "The ids of persons are of different types in different parts.",
+            "1, 1.0 and '1' may be one person's, whose rows would be taken for those of several.",
+            "have privacy_unit(part) return ids of one type, as text or whole numbers, for every part.",
+        )
+    if len({key for one in units for key in one.keys}) < sum(len(one.keys) for one in units):
         raise ModelRefusedError(
             "A person has rows in more than one part.",
             "the rows of a person are added before they are clipped, which takes all of them in one place.",

@@ -25,8 +25,8 @@ class Template:
     ----------
     model : pymc.Model
         As the parts are modelled.
-    exclude_deterministics, compile_kwargs
-        As in `RecordModel`.
+    **settings
+        Arguments of `RecordModel`.
 
     Attributes
     ----------
@@ -40,16 +40,9 @@ class Template:
 
     one_process: bool = True
 
-    def __init__(
-        self,
-        model: pm.Model,
-        *,
-        exclude_deterministics: Collection[str] = (),
-        compile_kwargs: Mapping[str, Any] | None = None,
-    ):
-        self._records = RecordModel(
-            model, exclude_deterministics=exclude_deterministics, compile_kwargs=compile_kwargs
-        )
+    def __init__(self, model: pm.Model, **settings: Any):
+        self._records = RecordModel(model, **settings)
+        self.reading = self._records.reading
         self._start = self._records.ravel(model.initial_point(0))
         self._dims = {name: int(size.eval(mode=CHECK_MODE)) for name, size in model.dim_lengths.items()}
         self.d, self.shapes = self._records.d, self._records.shapes

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -12,9 +12,9 @@ from pymc.blocking import PointType, StatsType
 from pymc.sampling.mcmc import _cpu_count
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import RandomGenerator, get_random_generator, get_value_vars_from_user_vars
+from pymc.util import RandomGenerator, get_random_generator
 
-from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError
+from pymc_dp.errors import BudgetError, PrivacyError
 from pymc_dp.privacy import facts
 from pymc_dp.privacy.call import CallBudget
 from pymc_dp.privacy.clip_fraction import noisy_share
@@ -22,19 +22,13 @@ from pymc_dp.privacy.ledger import Ledger
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps import progress
+from pymc_dp.steps import arguments, progress, surroundings
+from pymc_dp.steps.draws import Released
 from pymc_dp.steps.moves import Moves
 from pymc_dp.versions import versions
 
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
 NOISY_RATIO = "noisy_log_ratio"
-
-
-class Data(Protocol):
-    """Records that are not those of the step's model."""
-
-    def records(self, model: pm.Model, **settings: Any) -> Any:
-        """The interface of `RecordModel` on them; `settings` are its arguments."""
 
 
 @dataclass_state
@@ -75,6 +69,7 @@ class DPStep(BlockedStep):
     _random: Any
     _theta: Any
     _rows: Any
+    _values: Any
     default_tune_steps = 500
     _state_class = DPStepState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
@@ -88,18 +83,22 @@ class DPStep(BlockedStep):
         "epsilon_spent": (np.float64, []),
         "is_private": (bool, []),
         facts.STAT: (object, None),
+        facts.DRAW: (object, None),
     }
 
     def __new__(cls, *args: Any, control_variates: Any = None, **kwargs: Any) -> Any:
         """A step, or with `control_variates` the one that makes the same test on what a surrogate leaves."""
+        arguments.check_names(cls, kwargs)
         if control_variates and cls.test_on_residuals:
             from pymc_dp.steps.surrogate import SurrogateStep
 
             if "test" in kwargs:
                 raise ValueError("test= has no meaning with control_variates=: each step has its own.")
+            label = f"{cls.__name__} with control variates"
+            arguments.check_names(SurrogateStep, kwargs, label, arguments.names_of(cls))
             kwargs |= {"control_variates": control_variates, "test": cls.test_on_residuals}
             step = SurrogateStep(*args, **kwargs)
-            step.label = f"{cls.__name__} with control variates"
+            step.label = label
             return step
         return super().__new__(cls, *args, **kwargs)
 
@@ -113,8 +112,10 @@ class DPStep(BlockedStep):
         tempering: float = 1.0,
         neighboring_relation: str = "substitute",
         privacy_unit: Any = None,
-        data: "Data | None" = None,
+        data: surroundings.Data | None = None,
         exclude_deterministics: Collection[str] = (),
+        public: Collection[Any] = (),
+        trusted_ops: Collection[Any] = (),
         clip_fraction: bool = True,
         ledger: Ledger | None = None,
         debug_seed: int | None = None,
@@ -130,8 +131,7 @@ class DPStep(BlockedStep):
         if chains is None:
             chains = max(2, min(4, _cpu_count()))
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
-        if not (0 < tempering <= 1):
-            raise ValueError(f"tempering must lie in (0, 1], got {tempering!r}.")
+        arguments.check_shared(exclude_deterministics, debug_seed, tempering)
         self.chains = chains
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighboring_relation = neighboring_relation
@@ -140,30 +140,23 @@ class DPStep(BlockedStep):
         self.tempering = float(tempering)
         self.debug_seed = debug_seed
         self._call = CallBudget(chains, neighboring_relation, ledger)
-        self.model = model
-        self.vars = self._all_free_variables(vars, model)
+        self.model, self._parts = model, surroundings.random_parts(model)
+        self.vars = surroundings.all_free_variables(vars, model)
         self.records = (RecordModel if data is None else data.records)(
             model,
             privacy_unit=privacy_unit,
-            exclude_deterministics=exclude_deterministics,
+            exclude_deterministics=tuple(exclude_deterministics),
+            public=public,
+            trusted_ops=trusted_ops,
+            neighboring_relation=neighboring_relation,
             compile_kwargs=compile_kwargs,
         )
+        self._released = Released(model, self.records, compile_kwargs)
+        arguments.warn_if_weak(self)
         self.exclude_deterministics = sorted(exclude_deterministics)
         self.rng = get_random_generator(rng)
         self.blocked, self.tune = True, True
         self._forget_chain()
-
-    @staticmethod
-    def _all_free_variables(vars: Any, model: pm.Model) -> list:
-        given = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
-        missing = [v.name for v in model.value_vars if v not in given]
-        if missing:
-            raise ModelRefusedError(
-                f"The step does not sample {', '.join(missing)}.",
-                "PyMC would give the other variables a step of its own, which reads the exact likelihood.",
-                "leave vars= and blocked= alone: a private step samples all free variables together.",
-            )
-        return list(model.value_vars)
 
     # the budget
 
@@ -209,6 +202,7 @@ class DPStep(BlockedStep):
         BudgetError
             The chain is not covered by the budget; no row has been read.
         """
+        surroundings.check(self, self._parts)
         super().setup_chain(rng, tune, draws)
         self._forget_chain()
         self.records.check_data()
@@ -224,7 +218,7 @@ class DPStep(BlockedStep):
 
     def _forget_chain(self) -> None:
         """Drop everything that belongs to one chain; a step without `setup_chain` cannot run."""
-        self._chain = self._random = self._theta = self._rows = None
+        self._chain = self._random = self._theta = self._rows = self._values = None
         self._log_prior = math.nan
         self._clipped = 0.0
         self.iteration = 0
@@ -248,6 +242,10 @@ class DPStep(BlockedStep):
             "released_variables": records.released_variables,
             "withheld_dims": records.withheld_dims,
             "excluded_deterministics": self.exclude_deterministics,
+            "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
+            "trusted_ops": records.reading.trusted,
+            "call": self._call.slots.name,
+            **self._released.facts(),
             "versions": versions(),
             **getattr(records, "facts", {}),
         }
@@ -260,6 +258,8 @@ class DPStep(BlockedStep):
             raise BudgetError(
                 "A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain)."
             )
+        if self._theta is None:
+            surroundings.check_start(point)
         epsilon_spent = self._chain.pay()
         theta = self.records.ravel(point)
         moved = False
@@ -268,15 +268,15 @@ class DPStep(BlockedStep):
             if start is not None:
                 theta, moved = start, True
         elif not np.array_equal(theta, self._theta):
-            raise PrivacyError(
-                "Something other than this step moved the parameters: another step that samples the same "
-                "variables "
-                "reads the exact likelihood. Pass the private step alone."
-            )
+            raise PrivacyError(surroundings.MOVED)
         self._theta = theta
         accepted, released = self._iterate(theta)
         self.accepted += accepted
         self.iteration += 1
+        if accepted or moved:
+            point = self.records.unravel(self._theta)
+        if accepted or moved or self._values is None:
+            self._values = self._released(point)
         stats = {
             "accepted": accepted,
             "acceptance_rate": self.accepted / self.iteration,
@@ -287,13 +287,14 @@ class DPStep(BlockedStep):
             "epsilon_spent": epsilon_spent,
             "is_private": self.is_private,
             facts.STAT: self._facts,
+            facts.DRAW: facts.encode_draw(self._chain.slot, self._chain.used, self._values),
         }
         self.moves.decided(accepted, self.tune)
         if self.tune:
             self.moves.learn(accepted, self.iteration)
         if self._chain.at_end:
             self._chain.finish()
-        return (self.records.unravel(self._theta) if accepted or moved else point), [stats]
+        return point, [stats]
 
     def _released_clip_fraction(self) -> float:
         """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
@@ -375,22 +376,27 @@ class DPStep(BlockedStep):
     @sampling_state.setter
     def sampling_state(self, state):
         BlockedStep.sampling_state.fset(self, state)
-        self._theta = self._rows = None
+        self._theta = self._rows = self._values = None
+
+    def __deepcopy__(self, memo: Any = None) -> "DPStep":
+        raise BudgetError("A private step is not copied: its budget is for one call. Make a new step.")
+
+    __copy__ = __deepcopy__
 
     def __getstate__(self):
         state = self.__dict__.copy()
         # A copy of a step has no paid chain, no noise stream, and no private vector.
-        return state | dict.fromkeys(("_chain", "_random", "_rows", "_theta"))
+        return state | dict.fromkeys(("_chain", "_random", "_rows", "_theta", "_values"))
 
     # progress bar
 
     def _progressbar_config(self, n_chains: int = 1):
         """Columns of PyMC's progress bar; the first place where PyMC says how many chains it will run."""
+        surroundings.check(self, self._parts)
         if n_chains != self.chains:
             raise BudgetError(
                 f"The budget of this step is for chains={self.chains}, and pm.sample was called with "
-                f"chains={n_chains}. "
-                f"Pass the same number to both (pm.sample's default is max(2, cores))."
+                f"chains={n_chains}. Pass the same number to both (pm.sample's default is max(2, cores))."
             )
         return progress.columns(n_chains)
 

@@ -10,6 +10,7 @@ from pymc_dp.clipping import LipschitzClip
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.values import check_bound
 from pymc_dp.records.sums import GRID
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.hamiltonian import Trajectories
@@ -197,6 +198,5 @@ class DPHMC(DPStep):
 def _bound(name: str, given: float | None, lipschitz: float | None) -> float:
     value = lipschitz if given is None else given
     name = "lipschitz" if given is None else name
-    if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive, finite number, got {value!r}.")
-    return float(value)
+    check_bound(name, value)
+    return float(value)  # type: ignore[arg-type]

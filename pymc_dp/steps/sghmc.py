@@ -8,6 +8,7 @@ import numpy as np
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.sghmc import Dynamics, injected, price
 from pymc_dp.privacy.subsets import PoissonBatches
+from pymc_dp.privacy.values import check_bound
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.moves import Moves
 
@@ -86,6 +87,7 @@ class DPSGHMC(DPStep):
         resample: str = "trajectory",
         **kwargs: Any,
     ):
+        check_bound("lipschitz", lipschitz)
         kwargs["clip_fraction"] = False  # a batch's share of clipped gradients has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self.dynamics = Dynamics(

@@ -1,6 +1,7 @@
 """Steps with private control variates: propose on prior and surrogate, test what the surrogate leaves."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pymc_dp.privacy import facts, gaussian
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.values import check_bound
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.moves import Moves
@@ -87,6 +89,8 @@ class SurrogateStep(DPStep):
                 "control_variates= is for neighboring_relation='substitute' only: n must be public."
             )
         self.settings = settings
+        if lipschitz is not None and not isinstance(lipschitz, Mapping):
+            check_bound("lipschitz", lipschitz)
         # Other forms bound moves in blocks or coordinates.
         self.lipschitz = float(lipschitz) if isinstance(lipschitz, int | float) else None
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)

@@ -1,6 +1,8 @@
 import json
 import math
 import sys
+from collections import Counter
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy import events as ev
+from pymc_dp.privacy.calibration import calibrate
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 ALL = [
@@ -53,11 +56,22 @@ def json_of(event, count=1, **more):
         json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0, "extra": 1}),
         json_of({"class": "GaussianDpEvent", "noise_multiplier": -1.0}),
         json_of({"class": "GaussianDpEvent", "noise_multiplier": math.nan}),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": math.inf}),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": True}),
         json_of({"class": "GaussianDpEvent", "noise_multiplier": "1"}),
         json_of({"class": "PenaltyDecisionDpEvent", "noise_multiplier": 0.0}),
         json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, count=-1),
         json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, count=1.5),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, count=math.nan),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, count=True),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, count=10**400),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, neighboring_relation=["substitute"]),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, more=[]),
+        json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}).replace(
+            '"count"', '"times": 9, "count"'
+        ),
         json_of({"class": "GaussianDpEvent", "noise_multiplier": 1.0}, format=2),
+        '{"a":' * 100_000,
         json_of("GaussianDpEvent"),
         json_of({"class": ["GaussianDpEvent"]}),
         "{}",
@@ -100,6 +114,12 @@ def test_bad_fields_are_refused_at_construction(bad):
     [
         dp_event.GaussianDpEvent(-1.0),
         dp_event.GaussianDpEvent(math.nan),
+        dp_event.GaussianDpEvent(math.inf),
+        dp_event.GaussianDpEvent(True),
+        dp_event.GaussianDpEvent(np.True_),
+        dp_event.GaussianDpEvent(10**400),
+        dp_event.GaussianDpEvent(np.longdouble(2.0)),
+        dp_event.GaussianDpEvent(np.array(2.0)),
         dp_event.LaplaceDpEvent(1.0),
         dp_event.UnsupportedDpEvent(),
         dp_event.PoissonSampledDpEvent(1.5, GAUSSIAN),
@@ -109,13 +129,135 @@ def test_bad_fields_are_refused_at_construction(bad):
         dp_event.SampledWithoutReplacementDpEvent(10, 11, GAUSSIAN),
         dp_event.SelfComposedDpEvent(GAUSSIAN, -1),
         dp_event.SelfComposedDpEvent(GAUSSIAN, 1.5),
+        dp_event.SelfComposedDpEvent(GAUSSIAN, math.nan),
+        dp_event.SelfComposedDpEvent(GAUSSIAN, True),
+        dp_event.SelfComposedDpEvent(GAUSSIAN, 2**60),
+        dp_event.SelfComposedDpEvent(dp_event.SelfComposedDpEvent(GAUSSIAN, 2**40), 2**40),
         dp_event.ComposedDpEvent([GAUSSIAN, dp_event.LaplaceDpEvent(1.0)]),
+        dp_event.ComposedDpEvent({GAUSSIAN: 10**6}),
+        dp_event.ComposedDpEvent({GAUSSIAN}),
+        dp_event.ComposedDpEvent(event for event in [GAUSSIAN]),
         "GaussianDpEvent",
     ],
 )
 def test_bad_events_are_refused(event):
     with pytest.raises(ValueError):
         privacy.compose([event], "substitute")
+
+
+COUNTED = {GAUSSIAN: 5, ev.PenaltyDecisionDpEvent(30.0): 7}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        COUNTED,
+        Counter(COUNTED),
+        MappingProxyType(COUNTED),
+        {privacy.EventSet(GAUSSIAN, "substitute"): 5, ev.PenaltyDecisionDpEvent(30.0): np.int64(7)},
+        list(COUNTED.items()),
+        tuple(COUNTED.items()),
+        [*([GAUSSIAN] * 5), (ev.PenaltyDecisionDpEvent(30.0), 7)],
+        [privacy.EventSet(COUNTED, "substitute")],
+        dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(event, k) for event, k in COUNTED.items()]),
+    ],
+    ids=lambda events: type(events).__name__,
+)
+def test_every_form_counts(events):
+    """A mapping of events to counts was once read as its keys: a million releases charged as one."""
+    assert privacy.EventSet(events, "substitute").counts == COUNTED
+    wanted = privacy.compose(privacy.EventSet(COUNTED, "substitute")).epsilon(1e-6)
+    assert privacy.compose(events, "substitute").epsilon(1e-6) == wanted
+    assert privacy.compare_accountants(events, 1e-6, "substitute").rows[0].epsilon == wanted
+    running = privacy.running_epsilon(GAUSSIAN, 3, 1e-6, neighboring_relation="substitute", once=events)
+    assert running[-1] > wanted
+    fits = privacy.iterations_allowed(GAUSSIAN, 8.0, 1e-6, neighboring_relation="substitute", once=events)
+    once = privacy.EventSet(COUNTED, "substitute")
+    assert fits == privacy.iterations_allowed(
+        GAUSSIAN, 8.0, 1e-6, once=once, neighboring_relation="substitute"
+    )
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        {GAUSSIAN},  # equal events are one
+        frozenset([GAUSSIAN]),
+        {GAUSSIAN: 1}.keys(),
+        iter([GAUSSIAN]),  # nothing is left of it when it is looked at again
+        (event for event in [GAUSSIAN]),
+        np.array([GAUSSIAN], dtype=object),
+        "GaussianDpEvent",
+        b"GaussianDpEvent",
+        None,
+        3,
+        GAUSSIAN.__class__,
+        [[GAUSSIAN]],
+        [{GAUSSIAN: 3}],
+        [(GAUSSIAN, 3, 1)],
+        [(3, GAUSSIAN)],
+        (GAUSSIAN, 3),
+        {GAUSSIAN: {GAUSSIAN: 3}},
+        *({GAUSSIAN: count} for count in (-1, 1.0, 2.5, math.nan, math.inf, True, "3", None, 2**60)),
+        *([(GAUSSIAN, count)] for count in (-1, 1.0, 2.5, math.nan, math.inf, True, "3", None, 2**60)),
+        {GAUSSIAN: 2**53, ev.PenaltyDecisionDpEvent(30.0): 1},
+    ],
+    ids=repr,
+)
+def test_what_is_not_understood_is_refused(events):
+    for door in (
+        lambda: privacy.EventSet(events, "substitute"),
+        lambda: privacy.compose(events, "substitute"),
+        lambda: privacy.compare_accountants(events, 1e-6, "substitute"),
+        lambda: calibrate(lambda x: events, 1.0, 1e-6, neighboring_relation="substitute", low=1.0, high=2.0),
+        lambda: privacy.iterations_allowed(
+            GAUSSIAN, 1.0, 1e-6, neighboring_relation="substitute", once=events
+        ),
+        lambda: privacy.running_epsilon(GAUSSIAN, 3, 1e-6, neighboring_relation="substitute", once=events),
+    ):
+        with pytest.raises(ValueError):
+            door()
+
+
+def test_a_set_that_was_altered_is_checked_again():
+    one = privacy.EventSet(GAUSSIAN, "substitute")
+    one.counts[GAUSSIAN] = -1
+    for door in (lambda: privacy.compose(one), lambda: one + one, lambda: one.repeated(2)):
+        with pytest.raises(ValueError, match="at least 0"):
+            door()
+
+
+@pytest.mark.parametrize("length", [2, 4, 7])
+def test_a_schedule_has_one_entry_an_iteration(length):
+    with pytest.raises(ValueError, match="one entry an iteration"):
+        privacy.running_epsilon([GAUSSIAN] * length, 5, 1e-6, neighboring_relation="substitute")
+
+
+@pytest.mark.parametrize("one", [5e-324, 1e-308, 1e-200, 1e-101, 1.1e100, 1e200, 1.7e308])
+@pytest.mark.parametrize("negative", [False, True])
+def test_numbers_that_overflow_are_refused(one, negative):
+    one = -one if negative else one
+    for build in (
+        dp_event.GaussianDpEvent,
+        ev.BoundedRangeDecisionDpEvent,
+        ev.PenaltyDecisionDpEvent,
+        lambda x: dp_event.PoissonSampledDpEvent(0.5, dp_event.GaussianDpEvent(x)),
+        lambda x: dp_event.SampledWithoutReplacementDpEvent(100, 50, dp_event.GaussianDpEvent(x)),
+        lambda x: ev.FixedScalePenaltyDecisionDpEvent(x, 1.0),
+        lambda x: ev.FixedScalePenaltyDecisionDpEvent(x, x),
+        lambda x: ev.FixedScalePenaltyDecisionDpEvent(abs(x) ** 0.5, abs(x) ** -0.5),
+        lambda x: ev.PoissonBarkerDecisionDpEvent(1.0, x),
+        lambda x: ev.PoissonMixtureDpEvent(1.0, 0.1, x),
+    ):
+        with pytest.raises(ValueError):
+            privacy.compose(build(one), "substitute")
+
+
+@pytest.mark.parametrize("one", [1e-100, 1e100])
+def test_numbers_at_the_edge_are_charged(one):
+    for event in (dp_event.GaussianDpEvent(one), ev.PenaltyDecisionDpEvent(one)):
+        spent = privacy.compose(event, "substitute").epsilon(1e-6)
+        assert spent > 1e9 if one < 1 else spent < 1e-5
 
 
 def test_subclasses_cannot_pass_for_an_event():

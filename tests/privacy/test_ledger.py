@@ -5,6 +5,7 @@ import math
 import os
 import pickle
 import random
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -28,6 +29,7 @@ from pymc_dp.errors import BudgetError
 from pymc_dp.ledger import main
 from pymc_dp.privacy import EventSet, PenaltyDecisionDpEvent, gaussian
 from pymc_dp.privacy import ledger as module
+from pymc_dp.privacy.call import CallBudget
 from pymc_dp.privacy.ledger import FORMAT, Ledger, LedgerError, PrivacyBudgetExceeded
 
 EPSILON, DELTA = 4.0, 1e-5
@@ -175,6 +177,17 @@ def test_other_libraries_and_relations(path):
         ledger.reserve(EventSet(share(0.1), "substitute"))
 
 
+def test_a_mapping_is_charged_for_its_counts(ledger):
+    """A million Gaussians were once charged as one."""
+    million = {GaussianDpEvent(100.0): 10**6}
+    assert not ledger.fits(million) and ledger.largest(lambda k: {GaussianDpEvent(100.0): k}, 10**6) < 10_000
+    for charge in (ledger.reserve, ledger.record):
+        with pytest.raises(PrivacyBudgetExceeded):
+            charge(million)
+    ledger.record({GaussianDpEvent(100.0): 1000})
+    assert ledger.entries()[0].events.counts == {GaussianDpEvent(100.0): 1000}
+
+
 class UnknownDpEvent(DpEvent):
     pass
 
@@ -185,6 +198,13 @@ class UnknownDpEvent(DpEvent):
         {"events": UnknownDpEvent()},
         {"events": GaussianDpEvent(-1.0)},
         {"events": GaussianDpEvent(math.nan)},
+        {"events": GaussianDpEvent(math.inf)},
+        {"events": {GaussianDpEvent(1e3): -1}},
+        {"events": {GaussianDpEvent(1e3): math.nan}},
+        {"events": {GaussianDpEvent(1e3): True}},
+        {"events": {GaussianDpEvent(1e3)}},
+        {"events": iter([GaussianDpEvent(1e3)])},
+        {"events": [(GaussianDpEvent(1e3), 0.5)]},
         {"label": "two\nlines"},
         {"label": "x" * 201},
         {"label": b"bytes"},
@@ -359,6 +379,24 @@ DAMAGE = {
     "two budgets": doctored("INSERT INTO budget SELECT * FROM budget"),
     "no triggers": doctored("DROP TRIGGER entry_stays", relax=False),
     "extra table": doctored("CREATE TABLE other (x)"),
+    "extra trigger": doctored("CREATE TRIGGER eats AFTER INSERT ON entry BEGIN SELECT 1; END"),
+    "extra index": doctored("CREATE INDEX more ON entry (label)"),
+    "extra column": doctored("ALTER TABLE entry ADD COLUMN more TEXT"),
+    "statistics": doctored("ANALYZE"),
+    "a view for a table": doctored(
+        "ALTER TABLE entry RENAME TO hidden", "CREATE VIEW entry AS SELECT * FROM hidden", relax=False
+    ),
+    "a view under the text of a table": doctored(
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_schema SET type = 'view', rootpage = 0 WHERE name = 'entry'",
+        relax=False,
+    ),
+    "another name for a trigger": doctored(
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_schema SET name = 'entry_went' WHERE name = 'entry_stays'",
+        relax=False,
+    ),
+    "write-ahead log": doctored("PRAGMA journal_mode = WAL", relax=False),
     "unknown class": resigned(SET % (1, "substitute", EVENT % "os.system")),
     "unknown format": resigned(SET % (2, "substitute", EVENT % "GaussianDpEvent")),
     "other relation": resigned(SET % (1, "add_remove", EVENT % "GaussianDpEvent")),
@@ -385,6 +423,132 @@ def test_a_damaged_ledger_is_refused(path, damage):
         with pytest.raises(LedgerError):
             use()
     assert path.read_bytes() == content, "never repaired"
+
+
+def test_write_ahead_log(path, ledger, tmp_path):
+    """A ledger in that mode keeps its newest entries in a second file, which a copy lacks."""
+    ledger.reserve(share(0.1))
+    other = sqlite3.connect(path)
+    with closing(other):
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("SELECT * FROM entry").fetchone()  # holds the log open
+        for use in (lambda: ledger.reserve(share(0.1)), ledger.entries, lambda: Ledger(path)):
+            with pytest.raises(LedgerError, match="write-ahead"):
+                use()
+        copy = tmp_path / "copy.db"
+        shutil.copy(path, copy)
+        with pytest.raises(LedgerError, match="write-ahead"):
+            Ledger(copy)
+    with closing(sqlite3.connect(path)) as other:  # what the message says
+        assert other.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+    assert len(ledger.entries()) == 1 and ledger.reserve(share(0.1)) == 2
+
+
+@pytest.mark.parametrize("mode", ["OFF", "MEMORY", "TRUNCATE", "PERSIST", "WAL"])
+def test_another_journal_mode_of_our_own_connection_is_refused(path, ledger, monkeypatch, mode):
+    """As a build of SQLite with another default would have."""
+    connect = module._connect
+
+    def other(path):
+        db = connect(path)
+        db.execute(f"PRAGMA journal_mode = {mode}")
+        return db
+
+    monkeypatch.setattr(module, "_connect", other)
+    with pytest.raises(LedgerError, match="journal"):
+        ledger.reserve(share(0.1))
+    assert len(path.read_bytes()) > 0
+
+
+def test_a_setting_that_was_not_taken_is_refused(path, ledger, monkeypatch):
+    monkeypatch.setattr(module, "_SETTINGS", {**module._SETTINGS, "synchronous": 1})
+    connect = module._connect
+    monkeypatch.setattr(module, "_connect", lambda path: connect(path))
+    ledger.entries()  # control: the other value is set, and taken
+    monkeypatch.setattr(module, "_SETTINGS", {**module._SETTINGS, "synchronous": 7})
+    with pytest.raises(LedgerError, match="synchronous"):
+        ledger.entries()
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("content", [b"", bytes(4096)])
+def test_a_log_beside_the_file_is_refused(path, ledger, suffix, content):
+    """SQLite would read its pages into the ledger."""
+    ledger.reserve(share(0.1))
+    beside = path.with_name(path.name + suffix)
+    beside.write_bytes(content)
+    for use in (lambda: ledger.reserve(share(0.1)), lambda: Ledger(path)):
+        with pytest.raises(LedgerError, match=beside.name):
+            use()
+    assert beside.read_bytes() == content
+    beside.unlink()
+    assert ledger.reserve(share(0.1)) == 2
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+def test_no_new_ledger_beside_what_another_left(path, suffix):
+    """The journal of a ledger that was deleted would be rolled back into the new one."""
+    beside = path.with_name(path.name + suffix)
+    beside.write_bytes(b"x")
+    with pytest.raises(LedgerError, match=beside.name):
+        Ledger(path, EPSILON, DELTA)
+    assert not path.exists() and beside.exists()
+
+
+def test_an_older_copy_is_noticed_while_in_use(path, ledger, tmp_path):
+    ledger.reserve(share(0.1))
+    shutil.copy(path, tmp_path / "backup.db")
+    ledger.reserve(share(0.1))
+    shutil.copy(tmp_path / "backup.db", path)
+    for use in (lambda: ledger.reserve(share(0.1)), ledger.remaining):
+        with pytest.raises(LedgerError, match="older copy"):
+            use()
+
+
+@pytest.mark.parametrize("name", ["", ":memory:", "file:study.db", "file:study.db?mode=memory"])
+def test_what_is_not_a_path_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="path"):
+        Ledger(name, EPSILON, DELTA)
+    for other in (None, 3, name.encode(), ["study.db"]):
+        with pytest.raises((TypeError, ValueError), match="path"):
+            Ledger(other, EPSILON, DELTA)
+    assert not list(tmp_path.iterdir())
+
+
+def test_odd_names_are_files(tmp_path):
+    for name in ("a?mode=memory", "a%20b#c.db", "études.db", "-journal"):
+        Ledger(tmp_path / name, EPSILON, DELTA).reserve(share(0.1))
+        assert len(Ledger(tmp_path / name).entries()) == 1 and (tmp_path / name).stat().st_size > 0
+
+
+def test_places_without_a_file(tmp_path, path, ledger):
+    with pytest.raises(LedgerError, match="folder"):
+        Ledger(tmp_path / "missing" / "study.db", EPSILON, DELTA)
+    assert not (tmp_path / "missing").exists()
+    with pytest.raises(LedgerError, match="folder"):
+        Ledger(path / "study.db", EPSILON, DELTA)  # below a file
+    with pytest.raises(LedgerError, match="not a file"):
+        Ledger(tmp_path, EPSILON, DELTA)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LedgerError, match="not a file"):
+        Ledger(tmp_path / "pipe")
+
+
+def test_a_ledger_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
+    def fails(*args):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", fails)
+    with pytest.raises(LedgerError, match="Operation not permitted"):
+        Ledger(tmp_path / "study.db", EPSILON, DELTA)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", ["study.db", Path("study.db"), 3, {"path": "study.db"}])
+def test_a_step_says_how_to_open_a_ledger(given):
+    with pytest.raises(TypeError, match=r"dp.Ledger\('study.db'\)"):
+        CallBudget(2, "substitute", given)
 
 
 def test_control_an_edit_that_changes_nothing_is_accepted(path, ledger):

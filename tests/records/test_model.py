@@ -50,7 +50,7 @@ def test_privacy_unit_sums_a_persons_rows(logistic):
     rows = RecordModel(logistic).full_batch.rows(np.array([0.3, -0.2]))
     records = RecordModel(logistic, privacy_unit=ids)
     theta = np.array([0.3, -0.2])
-    expected = np.array([rows[ids == name].sum() for name in np.unique(ids)])
+    expected = np.array([rows[ids == name].sum() for name in dict.fromkeys(ids)])
     assert records.n == 5
     np.testing.assert_allclose(records.full_batch.rows(theta), expected)
     np.testing.assert_allclose(records.minibatch(theta, np.array([4, 0, 4])), expected[[4, 0, 4]])

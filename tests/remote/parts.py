@@ -1,11 +1,15 @@
 """Data in parts, and the model of a part, for processes that import this file."""
 
+import logging
+import os
+import sys
 from itertools import pairwise
 
 import numpy as np
 import pymc as pm
 
 import pymc_dp as dp
+from pymc_dp.remote.answers import Refusal
 from tests.conftest import simple_data
 
 SECRET = 31415926
@@ -21,6 +25,69 @@ def build(part):
 
 def build_that_fails(part):
     raise ValueError(f"row with the value {SECRET}")
+
+
+def noisy(message):
+    """Say something wherever a process can."""
+    print(message)
+    print(message, file=sys.stderr)
+    print(message, file=sys.__stdout__)
+    os.write(1, f"{message}\n".encode())
+    os.write(2, f"{message}\n".encode())
+    logging.getLogger("pymc").critical(message)
+    logging.getLogger("a logger").critical(message)
+
+
+class SecretError(dp.PrivacyError):
+    """As somebody's own, on top of ours."""
+
+
+class OddError(Exception):
+    def __str__(self):
+        raise RuntimeError(f"{SECRET}")
+
+
+def _with_notes():
+    error = dp.PrivacyError("a record")
+    error.add_note(f"its value is {SECRET}")
+    return error
+
+
+def _caused():
+    try:
+        raise KeyError(SECRET)
+    except KeyError as error:
+        wrapped = dp.ModelRefusedError("a", "b", "c")
+        wrapped.__cause__ = error
+        return wrapped
+
+
+#: Errors whose message, class, notes, cause or exit code carry a private value.
+SECRETIVE = {
+    "message": lambda: ValueError(f"row with the value {SECRET}"),
+    "class": lambda: type(f"Error{SECRET}", (ValueError,), {})(),
+    "class of no Exception": lambda: type(f"Error{SECRET}", (BaseException,), {})(),
+    "class of ours": lambda: type(f"Error{SECRET}", (dp.PrivacyError,), {})(),
+    "ours": lambda: SecretError(f"row with the value {SECRET}"),
+    "a refusal": lambda: dp.ModelRefusedError(f"{SECRET}", f"{SECRET}", f"{SECRET}"),
+    "a code": lambda: Refusal(f"{SECRET}"),
+    "a code of the list": lambda: Refusal("budget"),
+    "budget": lambda: dp.PrivacyBudgetExceeded(SECRET, SECRET, SECRET, SECRET, SECRET),
+    "notes": _with_notes,
+    "cause": _caused,
+    "group": lambda: ExceptionGroup(f"{SECRET}", [ValueError(SECRET)]),
+    "exit": lambda: SystemExit(f"{SECRET}"),
+    "exit code": lambda: SystemExit(SECRET % 256),
+    "no text": OddError,
+    "warning": lambda: UserWarning(f"{SECRET}"),
+    "stop": lambda: StopIteration(SECRET),
+}
+
+
+def build_that_raises(part):
+    """The part is a name in `SECRETIVE`."""
+    noisy(f"the first row is {SECRET}")
+    raise SECRETIVE[part]()
 
 
 def made_up():

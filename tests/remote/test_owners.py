@@ -1,12 +1,20 @@
 """Several data owners: what they say, what they charge, when they refuse."""
 
+import gc
 import json
 import os
+import pickle
 import re
 import signal
+import stat
+import sys
+import traceback
+import warnings
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pymc as pm
 import pytest
 from scipy import stats
 
@@ -14,23 +22,29 @@ import pymc_dp as dp
 from pymc_dp.privacy.clip_fraction import rounding_grid
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
-from pymc_dp.remote.answers import UnavailableError
+from pymc_dp.remote.answers import REFUSALS, UnavailableError, refused
 from pymc_dp.remote.homes import Here
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.template import Template
 from tests.conftest import simple_data
-from tests.remote.parts import SECRET, build, build_that_fails, made_up, make_step, split, walk
+from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk
 
 DATA = simple_data(n=61)
 TERMS = {"epsilon": 5.0, "delta": 1e-6, "lipschitz": 1.0, "clip_bound": None}
+BUDGET = {"epsilon": 5.0, "delta": 1e-6, "lipschitz": 1.0}
 FALSE_ALARM = 1e-6
+HOMES: list = []
 
 
 class Recorded(Here):
     """An owner in this process, and all that passed between the two sides."""
 
     passed: tuple = ()
+
+    def __init__(self, servant):
+        super().__init__(servant)
+        HOMES.append(self)
 
     def ask(self, request):
         wait = super().ask(request)
@@ -49,8 +63,9 @@ def here(monkeypatch):
     monkeypatch.setattr(
         dp.Owner,
         "home",
-        lambda owner, recipe, terms: Recorded(DataOwner(recipe, terms, owner.ledger)),
+        lambda owner, recipe, terms: Recorded(DataOwner(recipe, terms, owner.ledger, owner.log)),
     )
+    HOMES.clear()
 
 
 def owners(parts=None, epsilon=(5.0, 10.0), **kwargs):
@@ -173,19 +188,154 @@ def test_an_owner_counts_its_iterations():
     assert said(owner, "begin", chains=2, tune=1, draws=4)["answer"]["noise_multiplier"] > 0  # another chain
     for _ in range(10):
         assert "answer" in compared(owner, [0, 0], [0.1, 0])
-    assert compared(owner, [0, 0], [0.1, 0])["refused"] == "BudgetError"
+    assert compared(owner, [0, 0], [0.1, 0])["refused"] == "iteration"
     said(owner, "begin", chains=2, tune=1, draws=4)
-    assert compared(owner, [0, 0], [0.1, 0])["refused"] == "BudgetError"
-    assert said(owner, "begin", chains=2, tune=1, draws=5)["refused"] == "BudgetError"
+    assert compared(owner, [0, 0], [0.1, 0])["refused"] == "iteration"
+    assert said(owner, "begin", chains=2, tune=1, draws=5)["refused"] == "call"
 
 
 def test_nothing_is_said_before_it_is_paid():
     owner = DataOwner(Recipe(build, DATA), Terms(**TERMS, neighboring_relation="substitute"))
-    assert said(owner, "compare", point=[0, 0], proposal=[1, 1])["refused"] == "BudgetError"
-    assert said(owner, "rows")["refused"] == "PrivacyError"
-    assert said(owner, "_compare", point=[0, 0], proposal=[1, 1])["refused"] == "PrivacyError"
-    bad = DataOwner(Recipe(build_that_fails, DATA), Terms(**TERMS, neighboring_relation="substitute"))
-    assert str(SECRET) not in bad.answer(json.dumps(["open", {"agreement": agreement()}]))
+    assert said(owner, "compare", point=[0, 0], proposal=[1, 1])["refused"] == "iteration"
+    assert said(owner, "rows")["refused"] == "question"
+    assert said(owner, "_compare", point=[0, 0], proposal=[1, 1])["refused"] == "question"
+    assert said(owner, ["open"])["refused"] == said(owner, "begin", chains="many")["refused"] == "failed"
+    assert json.loads(owner.answer("not JSON"))["refused"] == "failed"
+
+
+@pytest.mark.parametrize("error", SECRETIVE, ids=SECRETIVE)
+@pytest.mark.parametrize("where", ["build", "privacy_unit"])
+def test_of_an_error_a_code_crosses_and_nothing_else(error, where, tmp_path):
+    """Message, class, notes, causes and exit codes stay in the owner's log."""
+    log, raises = tmp_path / "log", where == "build"
+    recipe = Recipe(build_that_raises if raises else one_part, error, None if raises else build_that_raises)
+    owner = DataOwner(recipe, Terms(**TERMS, neighboring_relation="substitute"), log=str(log))
+    assert owner.answer(json.dumps(["open", {"agreement": agreement()}])) == '{"refused": "records"}'
+    assert str(SECRET) in log.read_text()  # control: it is there to be shown
+    if os.name == "posix":
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+@cache
+def one_part(part):
+    return build(DATA)
+
+
+@pytest.mark.parametrize("error", ["message", "ours"])
+def test_what_the_coordinator_is_shown(error, here):
+    one = dp.Owner("a", build_that_raises, error, **BUDGET)
+    with made_up(), pytest.raises(dp.ModelRefusedError, match="Owner 'a': Its records") as caught:
+        dp.DPPenaltyMH(owners=[one], chains=1)
+    assert [answer for _, answer in HOMES[0].passed] == ['{"refused": "records"}']
+    for shown in (
+        "".join(traceback.format_exception(caught.value)),
+        pickle.dumps(caught.value).decode("latin1"),
+        repr((caught.value.__context__, caught.value.__cause__, vars(caught.value))),
+    ):
+        assert str(SECRET) not in shown and error not in shown
+
+
+def two_of_a_kind(part):
+    """Rows of different numbers: the message says them."""
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.Normal("y", mu, 1, observed=np.zeros(41))
+        pm.Normal("z", mu, 1, observed=np.zeros(43))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "ids"),
+    [
+        (two_of_a_kind, None),
+        (lambda part: build((DATA[0][:1], DATA[1][:1])), None),
+        (lambda part: None, None),
+        (lambda part: build(DATA), lambda part: np.arange(43)),
+        (lambda part: build(DATA), lambda part: [SECRET] * 61),
+        (lambda part: build(DATA), lambda part: [None] * 61),
+    ],
+)
+def test_why_a_model_was_refused_is_not_said(make, ids, tmp_path):
+    terms = Terms(**TERMS, neighboring_relation="substitute")
+    owner = DataOwner(Recipe(make, None, ids), terms, log=str(tmp_path / "log"))
+    assert owner.answer(json.dumps(["open", {"agreement": agreement()}])) == '{"refused": "records"}'
+    assert "Traceback" in (tmp_path / "log").read_text()
+
+
+def test_another_prior_has_a_code(tmp_path):
+    def other(part):
+        with pm.Model() as model:
+            beta = pm.Normal("beta", part[0].mean(), 2, shape=2)
+            pm.Bernoulli("y", logit_p=part[0] @ beta, observed=part[1])
+        return model
+
+    owner = DataOwner(Recipe(other, DATA), Terms(**TERMS, neighboring_relation="substitute"))
+    assert owner.answer(json.dumps(["open", {"agreement": agreement()}])) == '{"refused": "agreement"}'
+
+
+def test_a_log_that_cannot_be_written(tmp_path):
+    terms = Terms(**TERMS, neighboring_relation="substitute")
+    owner = DataOwner(Recipe(build, DATA), terms, log=str(tmp_path / "missing" / "log"))
+    assert said(owner, "open", agreement=agreement()) == {"refused": "log"}
+
+
+def test_warnings_and_prints_of_build_stay(tmp_path, capfd):
+    def talks(part):
+        warnings.warn(f"a warning about {SECRET}", stacklevel=1)
+        print(f"the first row is {SECRET}")
+        return build(part)
+
+    terms = Terms(**TERMS, neighboring_relation="substitute")
+    owner = DataOwner(Recipe(talks, DATA), terms, log=str(tmp_path / "log"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        # As outside of pytest, which records them.
+        warnings.showwarning = lambda message, *_, **__: print(message, file=sys.stderr)
+        assert said(owner, "open", agreement=agreement()) == {"answer": {"n": 61}}
+    assert str(SECRET) not in "".join(capfd.readouterr())
+    assert (tmp_path / "log").read_text().count(str(SECRET)) >= 2
+
+
+def test_the_list_of_codes_is_closed():
+    for code in REFUSALS:
+        error = refused("a", code)
+        assert str(error).startswith("Owner 'a': ") and pickle.loads(pickle.dumps(error)).args == error.args
+    for code in (str(SECRET), SECRET, [SECRET], None, {"refused": SECRET}):
+        assert str(refused("a", code)) == str(refused("a", "failed"))
+
+
+@pytest.mark.parametrize("text", [f"not JSON {SECRET}", "{}", "[]", "3", f'{{"refused": "{SECRET}"}}'])
+def test_what_is_no_answer_is_not_shown(text, here, monkeypatch):
+    monkeypatch.setattr(DataOwner, "answer", lambda *_: text)
+    with made_up(), pytest.raises(dp.PrivacyError, match="could not answer") as caught:
+        dp.DPPenaltyMH(owners=owners(), chains=1)
+    assert str(SECRET) not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ["message", "exit", "class of no Exception"])
+def test_nothing_comes_out_of_an_owners_process(error, tmp_path, capfd):
+    """Bytes on the pipe, and what the process writes to its standard output, errors and loggers."""
+    received = []
+    log = tmp_path / "log"
+    one = dp.Owner("a", build_that_raises, error, **BUDGET, log=log)
+    home = one.home(Recipe(one.build, one.part), one.terms("substitute"))
+    receive = home._connection.recv_bytes
+    home._connection = Watching(home._connection, lambda: received.append(receive()) or received[-1])
+    answer = home.ask(json.dumps(["open", {"agreement": agreement()}]))()
+    assert answer.encode() == received[0] == b'{"refused": "records"}' and len(received) == 1
+    del home
+    gc.collect()  # ends the process
+    assert str(SECRET) not in "".join(capfd.readouterr())
+    assert str(SECRET) in log.read_text()
+
+
+class Watching:
+    """A connection whose received bytes are kept."""
+
+    def __init__(self, connection, recv_bytes):
+        self.poll, self.close, self.send_bytes = connection.poll, connection.close, connection.send_bytes
+        self.recv_bytes = recv_bytes
 
 
 @pytest.mark.slow
@@ -203,7 +353,7 @@ def test_a_ledger_of_its_own(here, tmp_path):
         (entry,) = ledger.entries()
         assert entry.status == "confirmed" and entry.events == step.plan.events
     ledgers[1].record(step.plan.events)  # elsewhere
-    with pytest.raises(dp.BudgetError, match="Owner 'b': This request does not fit"):
+    with pytest.raises(dp.BudgetError, match="Owner 'b': This call does not fit what its ledger has left"):
         make_step(made_up(), owners=both, draws=10)
     assert len(ledgers[0].entries()) == 2 and len(ledgers[1].entries()) == 2
 
@@ -211,11 +361,11 @@ def test_a_ledger_of_its_own(here, tmp_path):
 def test_a_ledger_that_does_not_fit_is_refused(tmp_path):
     """Before anything is said: another relation, or no file."""
     dp.Ledger(tmp_path / "a.db", epsilon=8.0, delta=1e-6, neighboring_relation="add_remove")
-    for name, kind in (("a.db", "BudgetError"), ("b.db", "LedgerError")):
+    for name, kind in (("a.db", "relation"), ("b.db", "ledger")):
         terms = Terms(**TERMS, neighboring_relation="substitute")
         owner = DataOwner(Recipe(build, DATA), terms, str(tmp_path / name))
         assert said(owner, "begin", chains=1, tune=0, draws=10)["refused"] == kind
-        assert compared(owner, [0, 0], [1, 1])["refused"] == "BudgetError"
+        assert compared(owner, [0, 0], [1, 1])["refused"] == "iteration"
 
 
 def test_without_a_public_n_it_is_not_said(here, quiet):
@@ -255,6 +405,7 @@ def test_arguments_of_the_step(kwargs, message):
         ({"lipschitz": None}, "exactly one of"),
         ({"lipschitz": -1.0}, "lipschitz must be"),
         ({"worker": "tcp://somewhere"}, "belong together"),
+        ({"ledger": 3}, "is a path, where its process runs"),
     ],
 )
 def test_arguments_of_an_owner(kwargs, message):
@@ -264,7 +415,7 @@ def test_arguments_of_an_owner(kwargs, message):
 
 def test_a_refusal_names_the_owner(here):
     x, y = DATA
-    with made_up(), pytest.raises(dp.ModelRefusedError, match="Owner 'b': Observed variable 'y' has one rec"):
+    with made_up(), pytest.raises(dp.ModelRefusedError, match="Owner 'b': Its records could not be read"):
         dp.DPPenaltyMH(owners=owners([DATA, (x[:1], y[:1])]), chains=1)
 
 

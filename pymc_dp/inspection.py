@@ -1,0 +1,133 @@
+"""inspect(): how a model is read, before anything is sampled or paid."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pymc as pm
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import reading
+from pymc_dp.records.reading import Array, VariableReading
+from pymc_dp.records.units import units
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How a model is read; print it.
+
+    Attributes
+    ----------
+    n : int
+        Number of privacy units.
+    arrays : list of Array
+        Label, shape, type and kind of every array: private rows, or public.
+    variables : list of VariableReading
+        Name and role of every variable, and why.
+    withheld_dims : list of str
+        Dimensions whose coordinates are not released.
+    refusals : list of ModelRefusedError
+        Why a step would refuse the model; empty if it would not.
+    """
+
+    n: int | None
+    arrays: list[Array]
+    variables: list[VariableReading]
+    withheld_dims: list[str]
+    refusals: list[ModelRefusedError]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a private step takes the model."""
+        return not self.refusals
+
+    def __str__(self) -> str:
+        lines = [f"{'accepted' if self.accepted else 'REFUSED'}; {self.n} records"]
+        lines += _table(
+            "Arrays",
+            [
+                (
+                    a.label,
+                    f"({', '.join(map(str, a.shape))})",
+                    a.dtype,
+                    a.kind + ("" if a.axis is None else f", axis {a.axis}"),
+                )
+                for a in self.arrays
+            ],
+        )
+        lines += _table("Variables", [(v.name, v.role, v.why) for v in self.variables])
+        if self.withheld_dims:
+            lines.append(f"Coordinates that are not released: {', '.join(self.withheld_dims)}")
+        lines += [f"\nRefused: {refusal}" for refusal in self.refusals]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _table(title: str, rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [f"{title}:"] + [
+        ("  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]
+
+
+def inspect(
+    model: pm.Model | None = None,
+    *,
+    privacy_unit: Any = None,
+    exclude_deterministics: Collection[str] = (),
+    public: Collection[Any] = (),
+    trusted_ops: Collection[Any] = (),
+    neighboring_relation: str = "substitute",
+) -> Inspection:
+    """Show how a model is read: what is private, what is taken as public, what is released or refused.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Default: the one of the context.
+    privacy_unit, exclude_deterministics, public, trusted_ops, neighboring_relation
+        As for a step.
+
+    Returns
+    -------
+    Inspection
+
+    Notes
+    -----
+    **Privacy.** Reads names, shapes and types; no value of a record, but for the ids in `privacy_unit`, of
+    which it takes the number of units.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> with pm.Model() as model:
+    ...     m = pm.Normal("m")
+    ...     _ = pm.Normal("y", m, 1, observed=np.zeros(1000))
+    >>> print(dp.inspect(model))
+    accepted; 1000 records
+    Arrays:
+      y  (1000)  float64  private rows, axis 0
+    Variables:
+      y  likelihood  one term a record, clipped
+      m  sampled     reads no record
+    """
+    model = pm.modelcontext(model)
+    refusals: list[ModelRefusedError] = []
+    n: int | None = None
+    try:
+        _, n = units(privacy_unit, reading.number_of_rows(model))
+        found = reading.read(
+            model,
+            units=n,
+            exclude_deterministics=exclude_deterministics,
+            public=public,
+            trusted_ops=trusted_ops,
+            neighboring_relation=neighboring_relation,
+            refuse=refusals.append,
+        )
+    except ModelRefusedError as error:
+        return Inspection(n, [], [], [], [*refusals, error])
+    return Inspection(n, found.arrays, found.variables, found.withheld_dims, refusals)

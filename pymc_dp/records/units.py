@@ -1,0 +1,203 @@
+"""Privacy units: whose rows are whose. No row of a person may count as another person's."""
+
+import math
+import uuid
+from collections.abc import Hashable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records.guard import guarded
+
+# Types whose equality and hash are by value, and whose values are all equal to themselves.
+_PLAIN = (bool, int, str, bytes, date, time, timedelta, uuid.UUID, pd.Timedelta, pd.Period)
+_NUMPY = {np.bool_: bool, np.str_: str, np.bytes_: bytes, np.float64: float}
+_MISSING = (type(None), type(pd.NA), type(pd.NaT), type(np.ma.masked))
+_ONE_KIND = (
+    "give the ids of all rows one type, as text or whole numbers: 1, 1.0 and '1' may be one person's, and "
+    "would be taken for several."
+)
+
+
+class Ids(NamedTuple):
+    """Ids of rows, as they are compared.
+
+    Attributes
+    ----------
+    kind : hashable
+        Of all of them: what they may be compared with.
+    keys : list of hashable
+        One a row; equal for the rows of a unit.
+    """
+
+    kind: Hashable
+    keys: list[Any]
+
+
+class _Unfit(NamedTuple):
+    """Why ids are refused; says nothing of their values."""
+
+    reason: str
+
+
+def units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
+    """Number the units.
+
+    Parameters
+    ----------
+    privacy_unit : array_like, shape (n_rows,), or None
+        See `ids_of`. None: each row is a unit.
+    n_rows : int
+
+    Returns
+    -------
+    codes : ndarray of int64, shape (n_rows,), or None
+        Number of the unit of each row, in the order in which units come first.
+    n : int
+        Number of units.
+
+    Raises
+    ------
+    ValueError
+        As `ids_of`.
+    ModelRefusedError
+        All rows are of one unit.
+    """
+    if privacy_unit is None:
+        return None, n_rows
+    ids = ids_of(privacy_unit, n_rows)
+    seen: dict[Hashable, int] = {}
+    codes = np.fromiter((seen.setdefault(key, len(seen)) for key in ids.keys), np.int64, n_rows)
+    if len(seen) < 2:
+        raise ModelRefusedError(
+            "privacy_unit puts all rows into one unit.",
+            "nothing about a single unit can be released privately and be of use.",
+            "privacy_unit is an id for each row, equal for the rows of one person.",
+        )
+    return codes, len(seen)
+
+
+def ids_of(privacy_unit: Any, n_rows: int) -> Ids:
+    """Check ids, one a row.
+
+    Parameters
+    ----------
+    privacy_unit : array_like, shape (n_rows,)
+        A list, tuple or array of NumPy, pandas or Arrow, in the order of the rows (an index is not looked
+        at): text, bytes, whole numbers, finite floats or decimals, bools, dates, times, durations, UUIDs, or
+        tuples of these; all of one type. Ids are equal as Python's values are: 0.0 and -0.0 are one person,
+        "a" and "a " are two.
+    n_rows : int
+
+    Returns
+    -------
+    Ids
+
+    Raises
+    ------
+    ValueError
+        There is another number of ids, one is missing (None, NaN, NaT, masked), or they are of several types,
+        or of one whose equality is not known. Nothing is said of their values.
+    PrivacyError
+        They could not be read.
+    """
+    found = guarded(_read, privacy_unit, n_rows, what="The ids in privacy_unit could not be read")
+    if isinstance(found, _Unfit):
+        raise ValueError(f"privacy_unit {found.reason}")
+    return found
+
+
+def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
+    """Sum the rows of each unit.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (b, ...)
+        Sorted by unit.
+    first : ndarray of int, shape (k,), or None
+        Position of each unit's first row, increasing; None when each row is a unit.
+
+    Returns
+    -------
+    ndarray, shape (k, ...)
+        NaN and infinities are left in, and no warning tells of them.
+    """
+    return rows if first is None or not first.size else guarded(np.add.reduceat, rows, first)
+
+
+def _read(given: Any, n_rows: int) -> Ids | _Unfit:
+    listed = _listed(given)
+    if isinstance(listed, _Unfit):
+        return listed
+    if len(listed.keys) != n_rows:
+        return _Unfit("must have one id for each row, shape (n_rows,): it has another length.")
+    if listed.kind is not None:
+        return listed
+    plain = {_NUMPY.get(one, one) for one in set(map(type, listed.keys))}
+    if len(plain) == 1 and plain < {bool, int, str, bytes}:
+        return Ids(plain.pop(), listed.keys)
+    kinds = {_kind(key) for key in listed.keys}
+    unfit = [kind for kind in kinds if isinstance(kind, _Unfit)]
+    if unfit:
+        return min(unfit)
+    if len(kinds) > 1:
+        return _Unfit(f"has ids of several types. How to fix it: {_ONE_KIND}")
+    return Ids(kinds.pop(), listed.keys)
+
+
+def _listed(given: Any) -> Ids | _Unfit:
+    """A list of ids, whose kind is None where it has to be looked for."""
+    if isinstance(given, np.ma.MaskedArray):
+        if np.any(np.ma.getmaskarray(given).reshape(-1).view(bool)):
+            return _MISSING_ID
+        given = np.ma.getdata(given)
+    if isinstance(given, list | tuple | range):
+        return Ids(None, list(given))
+    if isinstance(given, np.ndarray) or not (hasattr(given, "to_list") or hasattr(given, "to_pylist")):
+        if not hasattr(given, "__array__"):
+            return _Unfit(
+                f"must be a list or array with one id for each row, not {type(given).__name__}. (An iterator "
+                "is used up when it is read, a set or mapping has no order of rows.)"
+            )
+        given = np.asarray(given)
+    if getattr(given, "ndim", 1) != 1:
+        return _Unfit("must have one id for each row, shape (n_rows,): it has another number of dimensions.")
+    if isinstance(given, np.ndarray) and given.dtype.kind in "mM":
+        missing = bool(np.any(np.isnat(given)))
+        return _MISSING_ID if missing else Ids(given.dtype.str, given.view(np.int64).tolist())
+    if isinstance(given, np.ndarray):
+        return Ids(None, list(given) if given.dtype.kind == "f" else given.tolist())
+    return Ids(None, given.to_pylist() if hasattr(given, "to_pylist") else given.to_list())
+
+
+_MISSING_ID = _Unfit(
+    "has a row without an id (None, NaN, NaT, masked, or an infinite number): each row must belong to one "
+    "unit. How to fix it: drop such rows, or give each an id, by a rule that looks at that row alone."
+)
+
+
+def _kind(key: Any) -> Any:
+    """What a key may be compared with; `_Unfit` if it cannot be an id."""
+    kind = _NUMPY.get(type(key), type(key))
+    if issubclass(kind, np.integer):
+        return int
+    if kind is tuple:
+        parts = tuple(_kind(part) for part in key)
+        return next((part for part in parts if isinstance(part, _Unfit)), parts)
+    if kind in _MISSING:
+        return _MISSING_ID
+    if kind in (datetime, pd.Timestamp):
+        return kind, key.tzinfo is None
+    if kind in (np.datetime64, np.timedelta64):
+        return _MISSING_ID if np.isnat(key) else (kind, key.dtype.str)
+    if kind in (float, np.float32, np.float16):
+        return kind if math.isfinite(key) else _MISSING_ID
+    if kind is Decimal:
+        return kind if key.is_finite() else _MISSING_ID
+    if kind in _PLAIN:
+        return kind
+    return _Unfit("has ids of a type whose equality is not known. How to fix it: " + _ONE_KIND)

@@ -1,0 +1,180 @@
+"""Reads the result of a private step: its facts, and what the step left at each draw."""
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+from xarray import DataArray, DataTree
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy import facts
+
+# Groups of draws, and where PyMC keeps the stats of each.
+GROUPS = {
+    "posterior": "sample_stats",
+    "warmup_posterior": "warmup_sample_stats",
+}
+# Values that a chain's trace and its step computed by functions that were compiled apart.
+_RTOL, _ATOL = 1e-5, 1e-8
+
+
+def facts_of(idata: DataTree) -> dict[str, Any]:
+    """Facts of the run, from a result of `pymc.sample`, `sample` or `release`, or from a saved file.
+
+    Raises
+    ------
+    TypeError
+        This is no result.
+    PrivacyError
+        There are none, they are damaged, or the draws are of several runs.
+    """
+    if not isinstance(idata, DataTree):
+        kind = type(idata)
+        advice = " Leave out return_inferencedata=False." if kind.__name__ == "MultiTrace" else ""
+        raise TypeError(
+            f"This takes the xarray.DataTree that pm.sample(step=step) or dp.sample(step) returns, got "
+            f"{kind.__module__}.{kind.__name__}.{advice}"
+        )
+    stored = [
+        idata[stats].data_vars[facts.STAT] for stats in GROUPS.values() if _has(idata, stats, facts.STAT)
+    ]
+    if stored:
+        arrays = [_in_order(array) for array in stored]
+        first = arrays[0][0, 0]
+        if not all(a.shape[2:] == first.shape and np.all(a == first) for a in arrays):
+            raise PrivacyError(
+                "The draws of this result come from several runs, or are damaged: their facts differ.\n"
+                "  Why this is refused: a guarantee is for one call, and its epsilon not that of several.\n"
+                "  How to fix it: release each result by itself, and join the releases."
+            )
+        return facts.decode(first)
+    if facts.STAT in idata.attrs:
+        return facts.read(idata.attrs[facts.STAT])
+    raise PrivacyError(
+        "This result does not come from a private step of pymc_dp: it has no record of its privacy."
+    )
+
+
+def digest_of(idata: DataTree) -> str:
+    """SHA-256 of the facts, names, dimensions, coordinates and values of a release."""
+    found = hashlib.sha256(str(idata.attrs.get(facts.STAT)).encode())
+    for group in sorted(idata.children):
+        dataset = idata[group].to_dataset()
+        for name in sorted(dataset.variables, key=str):
+            variable = dataset.variables[name]
+            found.update(
+                repr((group, str(name), [str(dim) for dim in variable.dims], variable.shape)).encode()
+            )
+            found.update(_bytes(variable.values))
+    return found.hexdigest()
+
+
+def is_release(idata: DataTree) -> bool:
+    """Whether this is what `release` made, unchanged; a file of it may be."""
+    return facts.STAT in idata.attrs and idata.attrs.get(facts.DIGEST) == digest_of(idata)
+
+
+def _bytes(values: np.ndarray) -> bytes:
+    """Of values that may have been to a file, where texts and dates change their types."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return values.astype(np.float64 if kind == "f" else np.int64).tobytes()
+    if kind == "M":
+        values = values.astype("datetime64[ns]")
+    return json.dumps([str(value) for value in values.ravel()]).encode()
+
+
+def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
+    """Values that the private step left, of each group of draws.
+
+    Returns
+    -------
+    dict of str to dict of str to ndarray, shape (chains, draws, ...)
+
+    Raises
+    ------
+    PrivacyError
+        There are draws without them, draws with other values, or more than were paid for.
+    """
+    headers, found = [], {}
+    for group, stats in GROUPS.items():
+        if group not in idata.children and stats not in idata.children:
+            continue
+        if not _has(idata, stats, facts.DRAW) or not _has(idata, stats, facts.STAT):
+            raise PrivacyError(_NO_DRAWS.format(group=group))
+        stored = _in_order(idata[stats].data_vars[facts.DRAW])
+        header, values = facts.decode_draws(stored, known["variables"])
+        headers.append(header)
+        if group in idata.children:
+            found[group] = _stored(idata, group, known, values)
+    _check_paid(headers, known)
+    return found
+
+
+_NO_DRAWS = (
+    "The {group} of this result does not say what the private step left at each draw.\n"
+    "  Why this is refused: a release is made of that, and of nothing else.\n"
+    "  How to fix it: give dp.release the whole object that pm.sample(step=step) returned. What dp.sample or "
+    "dp.release returned needs no second release, and neither does what was computed from it."
+)
+
+
+def _stored(
+    idata: DataTree, group: str, known: dict[str, Any], values: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Values of the variables that the group has; refuses if it has others than the step left."""
+    variables, kept = idata[group].data_vars, {}
+    for one in known["variables"]:
+        name = one["name"]
+        if name not in variables:
+            continue
+        held = _in_order(variables[name])
+        if held.shape != values[name].shape:
+            raise PrivacyError(
+                f"{name!r} has shape {held.shape} in this result, and the private step left "
+                f"{values[name].shape} (chains, draws, ...): release the result first, then select from it."
+            )
+        if one["free"] and not np.allclose(held, values[name], _RTOL, _ATOL, equal_nan=True):
+            raise PrivacyError(
+                f"The draws of {name!r} are not those that the private step left.\n"
+                "  Why this is refused: something other than this step moved the parameters after it; "
+                "another sampler reads the exact likelihood.\n"
+                "  How to fix it: pass the private step alone, pm.sample(step=step), and release what that "
+                "returns."
+            )
+        kept[name] = values[name]
+    return kept
+
+
+def _check_paid(headers: list[np.ndarray], known: dict[str, Any]) -> None:
+    """Refuse draws of chains or iterations that the plan does not have, and draws that occur twice."""
+    plan = known["plan"]
+    seen: set[tuple[int, int]] = set()
+    for header in headers:
+        slots, iterations = header["slot"], header["iteration"]
+        one_chain = np.all(slots == slots[:, :1]) and np.unique(slots[:, 0]).size == len(slots)
+        paid = np.all((slots >= 0) & (slots < plan["chains"]))
+        paid &= np.all((iterations >= 1) & (iterations <= plan["tune"] + plan["draws"]))
+        pairs = list(zip(slots.ravel().tolist(), iterations.ravel().tolist(), strict=True))
+        if not (one_chain and paid) or len(seen.union(pairs)) < len(seen) + len(pairs):
+            raise PrivacyError(
+                f"This result holds draws twice, or draws that were not paid for: the call was for "
+                f"{plan['chains']} chain(s) of {plan['tune']} + {plan['draws']} iterations.\n"
+                "  How to fix it: release the object that pm.sample returned, before it is joined."
+            )
+        seen.update(pairs)
+
+
+def _has(idata: DataTree, group: str, name: str) -> bool:
+    return group in idata.children and name in idata[group].data_vars
+
+
+def _in_order(array: DataArray) -> np.ndarray:
+    """Values with chains and draws first."""
+    if not {"chain", "draw"} <= set(array.dims):
+        raise PrivacyError(
+            "This result has lost its dimensions chain and draw: select with lists, as in isel(chain=[0]), "
+            "or release it first."
+        )
+    return array.transpose("chain", "draw", ...).values

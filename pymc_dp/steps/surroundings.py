@@ -1,0 +1,126 @@
+"""What a step checks of where it runs: it is alone, the model is still the same, the start is finite."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import PointType
+from pymc.step_methods.compound import CompoundStep, flatten_steps
+from pymc.util import get_value_vars_from_user_vars
+
+from pymc_dp.errors import ModelRefusedError, PrivacyError
+
+MOVED = (
+    "Something other than this step moved the parameters: another step that samples the same variables reads "
+    "the exact likelihood. Pass the private step alone."
+)
+
+
+class Data(Protocol):
+    """Records that are not those of the step's model."""
+
+    def records(self, model: pm.Model, **settings: Any) -> Any:
+        """The interface of `RecordModel` on them; `settings` are its arguments."""
+
+
+def all_free_variables(vars: Any, model: pm.Model) -> list:
+    """Value variables of the model, all of which a private step samples.
+
+    Raises
+    ------
+    ModelRefusedError
+        `vars` leaves some out.
+    """
+    given = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+    missing = [v.name for v in model.value_vars if v not in given]
+    if missing:
+        raise ModelRefusedError(
+            f"The step does not sample {', '.join(missing)}.",
+            "PyMC would give the other variables a step of its own, which reads the exact likelihood.",
+            "leave vars= and blocked= alone: a private step samples all free variables together.",
+        )
+    return list(model.value_vars)
+
+
+def random_parts(model: pm.Model) -> list[Any]:
+    """What makes a model's density: variables and Potentials."""
+    return [*model.basic_RVs, *model.potentials]
+
+
+def check_model(model: pm.Model, parts: Sequence[Any]) -> None:
+    """Refuse a model that is not the one that the step was made for.
+
+    Raises
+    ------
+    ModelRefusedError
+        A variable or Potential was added or removed.
+    """
+    now = random_parts(model)
+    added = [v.name for v in now if v not in parts]
+    removed = [v.name for v in parts if v not in now]
+    if added or removed:
+        named = {"added": added, "removed": removed}
+        changed = [f"{', '.join(names)} {what}" for what, names in named.items() if names]
+        raise ModelRefusedError(
+            f"The model was changed after the step was made: {'; '.join(changed)}.",
+            "the step was checked, and its budget planned, for another model.",
+            "make the step last, when the model is complete.",
+        )
+
+
+def check(step: Any, parts: Sequence[Any]) -> None:
+    """`check_model` and `check_alone`; called in what PyMC calls."""
+    check_model(step.model, parts)
+    check_alone(step)
+
+
+def check_alone(step: Any) -> None:
+    """Refuse a step that PyMC runs together with others.
+
+    Another step for the same variables reads the exact likelihood. It may move them before the private step
+    sees its first point, and after its last, and what a step is given does not say so. Who calls does.
+
+    Raises
+    ------
+    PrivacyError
+        There is another step.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        together = flatten_steps(caller) if isinstance(caller, CompoundStep) else []
+        if step in together:
+            refuse_others([other for other in together if other is not step])
+        frame = frame.f_back
+
+
+def refuse_others(others: Sequence[Any]) -> None:
+    """Raise PrivacyError if there are other steps."""
+    if others:
+        names = ", ".join(type(other).__name__ for other in others)
+        raise PrivacyError(
+            f"The private step is not alone: pm.sample also runs {names}.\n"
+            "  Why this is refused: something other than this step that samples the same variables reads the "
+            "exact likelihood, and a second private step has a budget of its own.\n"
+            "  How to fix it: pass the private step alone, pm.sample(step=step); it samples all variables."
+        )
+
+
+def check_start(point: PointType) -> None:
+    """Refuse a starting point with an entry that is not finite; it is public, and so is this refusal.
+
+    Raises
+    ------
+    ValueError
+        With the names of the variables.
+    """
+    bad = [name for name, value in point.items() if not np.all(np.isfinite(value))]
+    if bad:
+        raise ValueError(
+            f"The starting value of {', '.join(bad)} is not finite.\n"
+            "  Why this is refused: a chain cannot leave such a point. No row was read, no ledger charged.\n"
+            "  How to fix it: give finite initvals= within each variable's support (sigma_log__ is not "
+            "finite where sigma is negative), and make a new step."
+        )
