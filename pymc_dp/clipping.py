@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_dp.privacy.values import check_bound
+from pymc_dp.bounds import check_bound
 
 # A move that underflows still has a positive bound, whose reciprocal does not overflow.
 SMALLEST_BOUND = 1e-290
@@ -59,14 +59,16 @@ class LipschitzByPart:
     Raises
     ------
     ValueError
-        A constant is not positive and finite.
+        A constant is not a number between 1e-100 and 1e100.
     """
 
     def __init__(self, constants: Any):
         parts = constants if isinstance(constants, Mapping) else {"array": constants}
         self._given = {name: np.asarray(value) for name, value in parts.items()}
         for name, value in self._given.items():
-            check_bound(f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value)
+            check_bound(
+                f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value, several=True
+            )
         self._by_name = isinstance(constants, Mapping)
         self.constants, self._starts = np.empty(0), np.empty(0, dtype=int)
 

@@ -78,7 +78,7 @@ def test_bad_constants(constants, message):
 
 def test_steps_that_take_one_number_refuse_several():
     for constants in ([1.0, 2.0], {"a": 1.0}):
-        with pytest.raises(ValueError, match="lipschitz must be a positive"):
+        with pytest.raises(ValueError, match="lipschitz must be positive"):
             as_clip(constants, None)
     assert isinstance(as_clip(None, 1.0, by_part=True), ConstantClip)
     assert isinstance(as_clip(1.0, None, by_part=True), LipschitzClip)

@@ -91,7 +91,7 @@ class Releases:
         std = self._noise("gradient", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
         for part in self._derivatives(phi):
-            total += _integers(whitened(part.gradient, metric, centre) / bound)
+            total += _integers(whitened(part.gradient, metric, centre), bound)
         return self._noisy(total / GRID, std), std
 
     def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
@@ -103,7 +103,7 @@ class Releases:
         std = self._noise("hessian", 2.0)
         total = np.zeros(self.structure.rows.size, dtype=np.int64)
         for part in self._derivatives(phi, hessians=True):
-            total += _integers(squared(part.hessian, metric, self.structure) / bound)
+            total += _integers(squared(part.hessian, metric, self.structure), bound)
         return self.structure.unpacked(self._noisy(total / GRID, std)), std
 
     def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
@@ -111,7 +111,7 @@ class Releases:
         std = self._noise("fisher", math.sqrt(2.0))
         total = np.zeros((self.p, self.p), dtype=np.int64)
         for part in self._derivatives(phi):
-            inside = _rounded(whitened(part.gradient, metric, np.zeros(self.p)) / bound, OUTER_GRID)
+            inside = _rounded(whitened(part.gradient, metric, np.zeros(self.p)), bound, OUTER_GRID)
             # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
             for start in range(0, len(inside), _EXACT):
                 some = inside[start : start + _EXACT]
@@ -151,7 +151,7 @@ class Releases:
             vectors = whitened(part.gradient, metric, centre)
             norms = _norms(vectors)
             far = norms > beyond
-            total += _integers(vectors[far] / norms[far][:, None])
+            total += _integers(vectors[far] / norms[far][:, None], 1.0)
         return self._noisy(total / GRID, std)
 
     def line(
@@ -203,12 +203,15 @@ def _norms(vectors: np.ndarray) -> np.ndarray:
     return np.linalg.norm(vectors, axis=1)
 
 
-def _rounded(vectors: np.ndarray, grid: int) -> np.ndarray:
-    """Rows, each clipped to norm 1 and rounded towards zero, in units of 1 / grid."""
+def _rounded(vectors: np.ndarray, bound: float, grid: int) -> np.ndarray:
+    """Rows, each clipped to norm `bound` and rounded towards zero, in units of bound / grid."""
+    with np.errstate(all="ignore"):
+        # A quotient may overflow, if the bound is tiny: such a record counts as 0, as enormous ones do.
+        shares = _finite(vectors / bound)
     # The norm is at most 1 in floating point too.
-    return np.trunc(vectors * (factors(vectors, 1.0) * (1 - 1e-12))[:, None] * grid)
+    return np.trunc(shares * (factors(shares, 1.0) * (1 - 1e-12))[:, None] * grid)
 
 
-def _integers(vectors: np.ndarray) -> np.ndarray:
-    """Sum of rows, each clipped to norm 1 and rounded towards zero to multiples of 1 / GRID."""
-    return _rounded(vectors, GRID).astype(np.int64).sum(axis=0)
+def _integers(vectors: np.ndarray, bound: float) -> np.ndarray:
+    """Sum of rows, each clipped to norm `bound` and rounded towards zero to multiples of bound / GRID."""
+    return _rounded(vectors, bound, GRID).astype(np.int64).sum(axis=0)

@@ -1,10 +1,9 @@
 """How the budget of a surrogate is spent."""
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pymc_dp.privacy.values import check_bound
+from pymc_dp.bounds import check_bound
 
 
 @dataclass(frozen=True)
@@ -106,11 +105,7 @@ class ControlVariates:
                 or (value is None and field.default is None)
             ):
                 continue
-            if field.name.endswith("_bound"):
-                check_bound(field.name, value)
-            numbers = value if isinstance(value, tuple) else (value,)
-            if not numbers or not all(math.isfinite(x) and x > 0 for x in numbers):
-                raise ValueError(f"{field.name} must be positive and finite, got {value!r}.")
+            check_bound(field.name, value, several=isinstance(value, tuple))
         blocks = () if isinstance(self.structure, str) else tuple(self.structure)
         if self.structure not in ("full", "diagonal") and not (
             blocks and all(not isinstance(block, str) and len(block) for block in blocks)

@@ -21,11 +21,10 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as base
 
+from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND
 from pymc_dp.privacy.values import check_relation, is_number
 
 FORMAT = 1
-# Numbers whose squares, and the reciprocals of these, are ordinary floats.
-_SMALLEST, _LARGEST = 1e-100, 1e100
 # Counts are multiplied by costs as floats: up to here they are exact.
 _MOST_EVENTS = 2**53
 
@@ -55,7 +54,7 @@ def _check_number(name: str, value: Any) -> None:
         finite = False
     if not finite:
         raise ValueError(f"{name} must be a finite number, got {value!r}.")
-    if value and not _SMALLEST <= abs(value) <= _LARGEST:
+    if value and not SMALLEST_BOUND <= abs(value) <= LARGEST_BOUND:
         raise ValueError(
             f"{name} must be between 1e-100 and 1e100, got {value!r}: squares of others are not "
             "ordinary numbers."

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from dp_accounting import dp_event
 
+from pymc_dp.bounds import check_bound
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.calibration import calibrate, epsilon_of
 from pymc_dp.privacy.events import EventSet
@@ -80,6 +81,8 @@ class Dynamics:
         ):
             value = getattr(self, name)
             enough = is_number(value) and (value >= 0 if least is None else value > least)
+            if name in ("clip_bound", "step_size"):
+                check_bound(name, value)
             if not (enough and value < math.inf):
                 kind = "at least 0" if least is None else "positive"
                 raise ValueError(f"{name} must be {kind} and finite, got {value!r}.")

@@ -8,7 +8,6 @@ import numpy as np
 NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 
 # Sizes of bounds with which one can compute.
-SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 # Above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it.
 LARGEST_USUAL_EPSILON = 20.0
 
@@ -53,20 +52,6 @@ def check_counts(draws: Any, tune: Any, chains: Any) -> None:
     for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-
-
-def check_bound(name: str, value: Any) -> None:
-    """Raise ValueError unless `value` is a clip bound, or an array of some: positive, and of a usable size.
-
-    Squares and products of bounds of other sizes overflow or vanish, and what is left is no sensitivity.
-    """
-    array = np.asarray(value)
-    numbers = array.dtype.kind in "fiu" and array.size > 0
-    if not (numbers and np.all((array >= SMALLEST_BOUND) & (array <= LARGEST_BOUND))):
-        raise ValueError(
-            f"{name} must be positive and finite, between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}, got "
-            f"{array.tolist()!r}."
-        )
 
 
 def check_relation(neighboring_relation: str) -> None:

@@ -9,14 +9,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_dp.bounds import check_bound
 from pymc_dp.records import kernels
 
 # A clipped coordinate is a multiple of the grid step, a power of two; the clip bound is 2**23 to 2**24
 # steps. A sum of up to 2**29 such coordinates is exact in float64, in any order.
 _BITS = 24
 LARGEST_N = 2**29
-# Clip bounds whose grid steps, and their reciprocals, are ordinary float64 numbers.
-SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 # Relative room for the rounding errors of a norm of up to 2**20 squares and of its scaling (2**-53 each).
 _ROOM = 1.0 - 2.0**-30
 
@@ -66,8 +65,7 @@ class Clip:
     """
 
     def __init__(self, bound: float, d: int):
-        if not SMALLEST_BOUND <= bound <= LARGEST_BOUND:
-            raise ValueError(f"clip_bound must lie between 1e-100 and 1e100, got {bound!r}.")
+        check_bound("clip_bound", bound)
         if d > 2**20:
             raise ValueError(
                 f"more than 2**20 parameters ({d}): the rounding errors of a norm are not covered."

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_dp.bounds import check_bound
 from pymc_dp.records.guard import guarded
 
 # A clipped statistic is cut off to multiples of its bound / GRID. Sums of up to 2**33 integers of at most
@@ -63,14 +64,16 @@ class StatisticBound:
     Raises
     ------
     ValueError
-        It is not positive and finite.
+        It is not between 1e-100 and 1e100.
     """
 
     def __init__(self, bound: float | Sequence[float] | np.ndarray):
         self.widths = np.asarray(bound)
-        fine = self.widths.dtype.kind in "fiu" and self.widths.ndim < 2 and self.widths.size
-        if not (fine and np.all(np.isfinite(self.widths)) and np.all(self.widths > 0)):
-            raise ValueError(f"statistic_bound must be positive and finite, got {bound!r}.")
+        if self.widths.ndim > 1:
+            raise ValueError(
+                "statistic_bound must be positive and finite: a number, or an array of shape (k,)."
+            )
+        check_bound("statistic_bound", self.widths, several=True)
         self.widths = self.widths.astype(float)
 
     def check(self, k: int, names: str) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.acceptance import penalty
+from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.values import check_bound
 from pymc_dp.records.sums import GRID
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.hamiltonian import Trajectories
@@ -196,7 +196,7 @@ class DPHMC(DPStep):
 
 
 def _bound(name: str, given: float | None, lipschitz: float | None) -> float:
-    value = lipschitz if given is None else given
+    value: Any = lipschitz if given is None else given
     name = "lipschitz" if given is None else name
     check_bound(name, value)
-    return float(value)  # type: ignore[arg-type]
+    return float(value)

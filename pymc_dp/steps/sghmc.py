@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.bounds import check_bound
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.sghmc import Dynamics, injected, price
 from pymc_dp.privacy.subsets import PoissonBatches
-from pymc_dp.privacy.values import check_bound
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.moves import Moves
 

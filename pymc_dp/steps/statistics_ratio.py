@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import SMALLEST_BOUND, Clip, as_clip
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.values import check_bound
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.statistics import GRID, StatisticBound, Statistics, StatisticSum
 from pymc_dp.records.sufficient import Natural, SufficientStatistics
@@ -36,7 +36,7 @@ class StatisticClip(StatisticBound):
     """
 
     def __init__(self, statistics: "str | Statistics", bound: Any):
-        check_bound("statistic_bound", bound)
+        check_bound("statistic_bound", bound, several=True)
         super().__init__(bound)
         self.statistics = statistics
 

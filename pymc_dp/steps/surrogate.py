@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from dp_accounting import dp_event
 
+from pymc_dp.bounds import check_bound
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.moves import PublicTransitions
@@ -17,7 +18,6 @@ from pymc_dp.privacy import facts, gaussian
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.values import check_bound
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.moves import Moves

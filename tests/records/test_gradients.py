@@ -101,7 +101,7 @@ def test_rows_of_a_person_are_added_before_they_are_clipped():
     records, rows = RecordModel(model, privacy_unit=ids), RecordModel(model)
     theta, bound = np.array([0.4, -0.3, 0.2]), 0.8
     gradients = each(rows, theta)
-    persons = np.array([gradients[ids == person].sum(0) for person in np.unique(ids)])
+    persons = np.array([gradients[ids == person].sum(0) for person in dict.fromkeys(ids)])
     expected, count = clipped(persons, bound)
     total, found = records.gradients(theta, bound)
     np.testing.assert_allclose(total, expected, atol=1e-3)

@@ -24,7 +24,7 @@ def random_statistics(rng, size, k, bound):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 20])
-@pytest.mark.parametrize("bound", [1.0, 0.1, 7.3, 1e-200, 1e200])
+@pytest.mark.parametrize("bound", [1.0, 0.1, 7.3, 1e-100, 1e100])
 def test_no_statistic_is_longer_than_its_bound_in_exact_arithmetic(k, bound):
     rng = np.random.default_rng(k)
     steps, _ = StatisticBound(bound).grid(random_statistics(rng, 4000, k, bound))

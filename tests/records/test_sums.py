@@ -9,6 +9,8 @@ from pymc_dp.records.sums import GRID
 from tests.conftest import NUMBA
 
 N = 30
+# 1e-290 is that of a move that underflows; the others, but one, are the least and the largest of a user's.
+BOUNDS = [1e-290, 1e-100, 1e-3, 1e100]
 POISON = [0.0, 1.0, -7.0, 1e300, -1e300, np.inf, -np.inf, np.nan]
 
 
@@ -49,19 +51,21 @@ def test_poison_moves_the_sum_by_at_most_the_sensitivity(declare, mode):
     records = RecordModel(model, compile_kwargs=mode)
     full = records.full_batch
     here, there = rng.normal(size=records.d), rng.normal(size=records.d)
-    seen = []
+    seen = {bound: [] for bound in BOUNDS}
     for value in POISON:
         changed = x.copy()
         changed[11] = value
         model["x"].set_value(changed)  # behind the step's back: the compiled function reads it
-        with np.errstate(all="ignore"):
-            old = full.rows(here)
-            forth, back = full(there, old, 1e-3), full(here, full.rows(there), 1e-3)
-        assert forth.total == -back.total, "clipping must be odd"
-        assert forth.total == np.round(forth.total) and abs(forth.total) <= N * GRID
-        seen.append(forth.total)
-    assert max(seen) - min(seen) <= 2 * GRID
-    assert max(seen) > min(seen), "the poison did not reach the sum: this test would test nothing"
+        old, new = full.rows(here), full.rows(there)
+        for bound, totals in seen.items():
+            forth, back = full(there, old, bound), full(here, new, bound)
+            assert forth.total == -back.total, "clipping must be odd"
+            assert forth.total == np.round(forth.total) and abs(forth.total) <= N * GRID
+            totals.append(forth.total)
+    for totals in seen.values():
+        assert max(totals) - min(totals) <= 2 * GRID
+    least = min(seen[1e-3])
+    assert max(seen[1e-3]) > least, "the poison did not reach the sum: this test would test nothing"
 
 
 def test_an_unclipped_sum_would_fail_this():

@@ -147,9 +147,9 @@ def test_poison_only_changes_decisions():
     [
         ({"lipschitz": None}, "Give lipschitz="),
         ({"lipschitz": None, "gradient_clip": 1.0}, "Give lipschitz="),
-        ({"lipschitz": -1.0}, "lipschitz must be a positive"),
-        ({"gradient_clip": np.nan}, "gradient_clip must be a positive"),
-        ({"ratio_clip": 0}, "ratio_clip must be a positive"),
+        ({"lipschitz": -1.0}, "lipschitz must be positive"),
+        ({"gradient_clip": np.nan}, "gradient_clip must be positive"),
+        ({"ratio_clip": 0}, "ratio_clip must be positive"),
         ({"n_leapfrog": 0}, "n_leapfrog must be an integer"),
         ({"n_leapfrog": 1.5}, "n_leapfrog must be an integer"),
         ({"step_size": -1}, "step_size must be positive"),

@@ -127,7 +127,7 @@ def test_with_all_records_the_temperature_is_right(resample):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"lipschitz": -1.0}, "clip_bound must be positive"),
+        ({"lipschitz": -1.0}, "lipschitz must be positive"),
         ({"sampling_probability": 0.0}, "sampling_probability must lie"),
         ({"sampling_probability": 1.5}, "sampling_probability must lie"),
         ({"n_steps": 0}, "n_steps must be"),

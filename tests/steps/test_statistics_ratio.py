@@ -328,7 +328,7 @@ class Matrix(Regression):
 @pytest.mark.parametrize(
     ("statistics", "error", "message"),
     [
-        (NoG(), dp.ModelRefusedError, "does not change as the log-likelihood does"),
+        (NoG(), dp.ModelRefusedError, "changes by another amount than the log-likelihood"),
         (Coupled(), dp.ModelRefusedError, "depends on which other records"),
         (Shifted(), dp.ModelRefusedError, "depends on which other records"),
         (Short(), dp.ModelRefusedError, "S has shape"),
