@@ -61,9 +61,18 @@ WORST = {"b": ["all False"], "f": ["zeros", "one NaN"], "i": ["smallest", "one e
 def decision(entry, build):
     """What was decided: the structure, or the words of the refusal."""
     try:
-        return "accepted", RecordModel(build(), **entry.kwargs).structure()
+        return "accepted", without_addresses(RecordModel(build(), **entry.kwargs).structure())
     except ModelRefusedError as refusal:
         return "refused", str(refusal)
+
+
+def without_addresses(found):
+    """The same, without the addresses of Python objects that printed graphs show."""
+    if isinstance(found, dict):
+        return {key: without_addresses(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return type(found)(map(without_addresses, found))
+    return re.sub(r"0x[0-9a-f]+", "0x", found) if isinstance(found, str) else found
 
 
 def with_arrays(entry, changed):
@@ -73,7 +82,8 @@ def with_arrays(entry, changed):
     refuses one: the graph is another, not what is made of it here.
     """
     try:
-        model = entry.build({**entry.arrays, **changed})
+        with np.errstate(all="ignore"):
+            model = entry.build({**entry.arrays, **changed})
     except NotImplementedError:
         return None
     if any(rv.name.endswith("_unobserved") for rv in model.free_RVs):
@@ -138,7 +148,7 @@ def test_sizes():
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-@pytest.mark.parametrize("base", ["logit", "logit_int8", "logit_bool", "varying_intercepts", "spline_basis"])
+@pytest.mark.parametrize("base", ["logit", "logit_int8", "logit_bool", "varying_intercepts", "robust_t"])
 def test_containers_read_the_same(base, name):
     entry = ZOO[base]
     put = CONTAINERS[name]
@@ -150,11 +160,11 @@ def test_containers_read_the_same(base, name):
 
 
 def counts(structure):
-    """What does not depend on how an array is called and stored."""
-    return {key: structure[key] for key in structure if key not in ARRAYS}
-
-
-ARRAYS = ("roots", "arrays", "compiled", "inputs")
+    """What does not depend on how an array is called, stored and written into a graph."""
+    same = {key: structure[key] for key in ("coordinates", "released", "withheld_dims", "trusted", "shape")}
+    axes = sorted(axis for _, axis, _ in structure["roots"])
+    variables = [(v.name, v.role) for v in structure["variables"]]
+    return same, axes, variables, len(structure["kept"]), len(structure["stripped"])
 
 
 # leaks
@@ -162,7 +172,9 @@ ARRAYS = ("roots", "arrays", "compiled", "inputs")
 
 def refusal(entry, arrays=None):
     try:
-        RecordModel(entry.build(arrays), **entry.kwargs)
+        with np.errstate(all="ignore"):
+            model = entry.build(arrays)
+        RecordModel(model, **entry.kwargs)
     except ModelRefusedError as error:
         return str(error)
     return None
