@@ -1,0 +1,495 @@
+"""The rules of row types, each against the truth: one record is changed, and what moves is looked at."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.builders import OpFromGraph
+from pytensor.conditional import IfElse, ifelse
+from pytensor.raise_op import Assert
+from pytensor.scan.basic import scan
+from pytensor.scan.op import Scan
+from pytensor.scan.utils import until
+from pytensor.tensor.basic import Alloc, ExtractDiag, Join, Nonzero, Split
+from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import Reshape
+from pytensor.tensor.sort import SortOp
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
+
+from pymc_dp.records.row_types import PUBLIC, RULES, Mixed, Rows, row_types
+from tests.records.random_graphs import Grown
+from tests.records.row_oracle import N, Persons, is_public, is_rows, judged, truth, wrong
+
+# a right use and a wrong one of every rule
+
+PERSONS = Persons()
+x, X, XT, T, i, J, m, M = PERSONS.axes
+theta, b, c, W, A, calendar, square, j, js, order, mask = PERSONS.public
+
+
+def steps(f, *args, **kwargs):
+    return scan(f, *args, return_updates=False, **kwargs)
+
+
+def inner(f, *inputs):
+    dummies = [v.type() for v in inputs]
+    return OpFromGraph(dummies, [f(*dummies)])(*inputs)
+
+
+def positions(v=x):
+    return pt.arange(v.shape[0])
+
+
+#: More than one type is right, or the rule is more careful than need be: the truth is all that is asked.
+ANY = "any"
+
+#: What is typed, as rows of which axis (None: public), and the same broken by one index.
+CASES: dict[str, tuple[Callable, int | None, Callable]] = {
+    "elemwise": (lambda: pt.exp(x * theta) + x, 0, lambda: x[:, None] + x[None, :]),
+    "elemwise of two axes": (lambda: XT.T - X, 0, lambda: XT - X.sum(1)[::-1]),
+    "switch": (lambda: pt.switch(m, x, theta), 0, lambda: pt.switch(m[::-1], x, theta)),
+    "cast": (lambda: pt.cast(x > 0, "int8") + i, 0, lambda: pt.cast(1e3 * x.sum(), "int32") + i),
+    "broadcast row": (lambda: X * b, 0, lambda: X * x[:3]),
+    "broadcast calendar": (lambda: x + calendar, 0, lambda: x[:, None] + x),
+    "outer with calendar": (lambda: x[:, None] * calendar, 0, lambda: x[:, None] * x),
+    "dimshuffle": (lambda: T.dimshuffle(2, 0, "x", 1), 1, lambda: T.dimshuffle(2, 0, 1) - T[0].T[:, None]),
+    "sum": (lambda: T.sum(axis=(1, 2)), 0, lambda: T.sum(axis=(0, 2))),
+    "sum of transposed": (lambda: XT.sum(axis=0), 0, lambda: XT.sum(axis=1)),
+    "sum kept": (lambda: X.sum(axis=1, keepdims=True), 0, lambda: X.sum(axis=0, keepdims=True)),
+    "prod": (lambda: X.prod(axis=1), 0, lambda: X.prod(axis=0)),
+    "mean": (lambda: XT.mean(axis=0), 0, lambda: XT.mean(axis=-1)),
+    "std": (lambda: X.std(axis=1), 0, lambda: X.std(axis=0)),
+    "max": (lambda: X.max(axis=1), 0, lambda: X.max()),
+    "all": (lambda: pt.all(M, axis=1), 0, lambda: pt.all(X > -50, axis=0)),
+    "any": (lambda: pt.any(M, axis=-1), 0, lambda: pt.any(X > 50)),
+    "argmax": (lambda: pt.argmax(X, axis=1), 0, lambda: pt.argmax(X, axis=0)),
+    "logsumexp": (lambda: pt.logsumexp(X, axis=1), 0, lambda: pt.logsumexp(X, axis=0)),
+    "softmax": (lambda: pt.special.softmax(X, axis=1), 0, lambda: pt.special.softmax(X, axis=0)),
+    "log softmax": (lambda: pt.special.log_softmax(X, axis=1), 0, lambda: pt.special.log_softmax(X, axis=0)),
+    "cumsum": (lambda: pt.cumsum(T, axis=2), 0, lambda: pt.cumsum(T, axis=0)),
+    "cumprod": (lambda: pt.cumprod(XT, axis=0), 1, lambda: pt.cumprod(XT, axis=-1)),
+    "cumsum of all": (lambda: pt.cumsum(b), None, lambda: pt.cumsum(X)),
+    "sort": (lambda: pt.sort(X, axis=1), 0, lambda: pt.sort(X, axis=0)),
+    "sort of last": (lambda: pt.sort(X, axis=-1), 0, lambda: pt.sort(XT, axis=-1)),
+    "argsort": (lambda: pt.argsort(X, axis=1), 0, lambda: pt.argsort(x)),
+    "median": (lambda: pt.median(X, axis=1), 0, lambda: pt.median(X, axis=0)),
+    "searchsorted": (lambda: pt.searchsorted(b, x), 0, lambda: pt.searchsorted(x, x)),
+    "slice": (lambda: X[:, 1], 0, lambda: X[1, :]),
+    "slice of columns": (lambda: T[:, ::-1, 1:], 0, lambda: T[1:, ::-1, 1:]),
+    "reversed": (lambda: XT[::-1], 1, lambda: XT[:, ::-1]),
+    "symbolic index": (lambda: X[:, j], 0, lambda: XT[:, j]),
+    "ellipsis": (lambda: T[..., 0], 0, lambda: T[0, ...]),
+    "whole by step": (lambda: X[:, 0:3:1], 0, lambda: X[::2, 0]),
+    "new axis": (lambda: x[:, None][:, 0], 0, lambda: x[None, :][:, 0]),
+    "record index into parameters": (lambda: b[i], 0, lambda: b[i[::-1]]),
+    "record index into matrix": (lambda: W[i], 0, lambda: W[i].sum(axis=0)),
+    "record index beside slice": (lambda: W[:, i], 1, lambda: W[:, i[:2]]),
+    "record index of two axes": (lambda: W[J], 0, lambda: W[J[0]]),
+    "two record indices": (lambda: W[i, i + 1], 0, lambda: W[i[:, None], i]),
+    "record index with public": (lambda: W[i, j], 0, lambda: W[i[2], js]),
+    "record indices, public column": (lambda: W[i[:, None], js], 0, lambda: W[i[:2], js]),
+    "two record indices apart": (
+        lambda: pt.zeros((3, 2, 4))[i, :, i] + x[:, None],
+        0,
+        lambda: pt.zeros((3, 2, 4))[i, :, i] + x[:2],
+    ),
+    "lookup by positions": (lambda: X[positions(), i], 0, lambda: X[i, positions() % 3]),
+    "lookup by numbered positions": (lambda: X[pt.arange(N), i], 0, lambda: X[pt.arange(N) - 1, i]),
+    "lookup of parameters by positions": (lambda: X[positions(), j], 0, lambda: X[positions()[::-1], j]),
+    "lookup of columns by positions": (
+        lambda: XT[i, positions(XT.T)],
+        0,
+        lambda: XT[i, positions(XT.T) // 2],
+    ),
+    "lookup with columns": (lambda: X[positions()[:, None], J], 0, lambda: X[positions()[:, None] * 0, J]),
+    "lookup backwards": (lambda: X[pt.arange(0, N, 1), i], 0, lambda: X[pt.arange(N - 1, -1, -1), i]),
+    "lookup from one": (lambda: X[pt.arange(0, N), i], 0, lambda: X[pt.arange(1, N + 1) % N, i]),
+    "public positions": (lambda: X[:, js], 0, lambda: X[js]),
+    "public positions, transposed": (lambda: XT[js], 1, lambda: XT[:, js]),
+    "public order": (lambda: calendar[order], None, lambda: x[order]),
+    "public mask": (lambda: X[:, mask], 0, lambda: X[m]),
+    "mask of a table": (lambda: b[mask] * x[:, None], 0, lambda: calendar[m]),
+    "take": (lambda: pt.take(W, i, axis=1), 1, lambda: pt.take(X, i, axis=0)),
+    "take along axis": (
+        lambda: pt.take_along_axis(X, i[:, None], axis=1),
+        0,
+        lambda: pt.take_along_axis(XT, i[None, :], axis=1),
+    ),
+    "set": (lambda: pt.set_subtensor(X[:, 1], x), 0, lambda: pt.set_subtensor(X[1], x[:3])),
+    "set to public": (lambda: pt.set_subtensor(X[:, :2], theta), 0, lambda: pt.set_subtensor(X[:2, 0], x[0])),
+    "inc": (lambda: pt.inc_subtensor(X[:, js], x[:, None]), 0, lambda: pt.inc_subtensor(X[js], x[:3])),
+    "set in zeros": (
+        lambda: pt.set_subtensor(pt.zeros((N, 2))[:, 0], x),
+        0,
+        lambda: pt.set_subtensor(pt.zeros((2, N))[:, 0], x[:2]),
+    ),
+    "one-hot by positions": (
+        lambda: pt.zeros((N, 3))[positions(), i].set(1.0),
+        0,
+        lambda: pt.zeros((N, 3))[i, i].set(1.0),
+    ),
+    "inc by record": (lambda: X[positions(), i].inc(x), 0, lambda: pt.zeros(3)[i].inc(1.0)),
+    "inc by record into rows": (lambda: X[pt.arange(N), i].set(0.0), 0, lambda: calendar[i].inc(x)),
+    "dot": (lambda: X @ b, 0, lambda: x @ X),
+    "dot of transposed": (lambda: b @ XT, 0, lambda: XT @ x),
+    "dot of matrices": (lambda: X @ W, 0, lambda: X.T @ X),
+    "dot from the left": (lambda: W.T @ XT, 1, lambda: XT @ X),
+    "pt.dot": (lambda: pt.dot(X, W), 0, lambda: pt.dot(x, x)),
+    "product with calendar": (lambda: X @ A, 0, lambda: square @ X),
+    "matmul over batch": (
+        lambda: pt.matmul(T, pt.ones((4, 2))),
+        0,
+        lambda: pt.matmul(T.dimshuffle(1, 2, 0), T.dimshuffle(1, 0, 2)),
+    ),
+    "batched products": (
+        lambda: pt.matmul(T, T.dimshuffle(0, 2, 1)),
+        0,
+        lambda: pt.matmul(T.dimshuffle(2, 1, 0), T.dimshuffle(2, 0, 1)),
+    ),
+    "records as core axis": (
+        lambda: pt.matmul(T.dimshuffle(1, 0, 2), c),
+        1,
+        lambda: pt.matmul(T.dimshuffle(1, 2, 0), x),
+    ),
+    "einsum": (lambda: pt.einsum("ni,ij->nj", X, W), 0, lambda: pt.einsum("ni,nj->ij", X, X)),
+    "einsum of rows": (lambda: pt.einsum("ni,ni->n", X, X), 0, lambda: pt.einsum("ni,ni->i", X, X)),
+    "tensordot": (
+        lambda: pt.tensordot(X, b, axes=[[1], [0]]),
+        0,
+        lambda: pt.tensordot(T, x, axes=[[0], [0]]),
+    ),
+    "outer": (lambda: pt.outer(x, b), 0, lambda: pt.outer(x, x)),
+    "solve": (lambda: pt.linalg.solve(A, XT), 1, lambda: pt.linalg.solve(X.T @ X + A, b)),
+    "triangular solve": (
+        lambda: pt.linalg.solve_triangular(A, XT, lower=True),
+        1,
+        lambda: pt.linalg.solve_triangular(A + X[:3], b, lower=True),
+    ),
+    "solve for each record": (
+        lambda: pt.linalg.solve(A + X[:, :, None] * 0, X[:, :, None]),
+        0,
+        lambda: pt.linalg.solve(square + X[:, :1], x),
+    ),
+    "cholesky": (
+        lambda: pt.linalg.cholesky(A @ A.T),
+        None,
+        lambda: pt.linalg.cholesky(X.T @ X + 9 * A @ A.T),
+    ),
+    "det for each record": (lambda: pt.linalg.det(A + X[:, None, :]), 0, lambda: pt.linalg.det(X.T @ X)),
+    "inverse for each record": (
+        lambda: pt.linalg.inv(9 * A + X[:, None, :]),
+        0,
+        lambda: pt.linalg.inv(A + X[:3]),
+    ),
+    "join": (
+        lambda: pt.concatenate([X, x[:, None]], axis=1),
+        0,
+        lambda: pt.concatenate([X[2:], X[:2]], axis=0),
+    ),
+    "join of public": (
+        lambda: pt.concatenate([X, pt.ones((N, 1))], axis=-1),
+        0,
+        lambda: pt.concatenate([calendar, x])[1:],
+    ),
+    "join by a negative axis": (
+        lambda: pt.concatenate([XT, XT], axis=-2),
+        1,
+        lambda: pt.concatenate([XT, XT], axis=-1)[:, 1 : N + 1],
+    ),
+    "stack": (lambda: pt.stack([x, x * 2], axis=1), 0, lambda: pt.stack([x[0], x[1]])),
+    "stack in front": (lambda: pt.stack([x, calendar]), 1, lambda: pt.stack([x, x[::-1]])),
+    "split": (
+        lambda: pt.split(X, [1, 2], n_splits=2, axis=1)[1],
+        0,
+        lambda: pt.split(X, [2, 3], n_splits=2, axis=0)[1],
+    ),
+    "split by a negative axis": (
+        lambda: pt.split(X, [1, 2], n_splits=2, axis=-1)[1],
+        0,
+        lambda: pt.split(x, [2, 3], n_splits=2, axis=-1)[1],
+    ),
+    "alloc": (lambda: pt.alloc(x, 2, N), 1, lambda: pt.alloc(x[0], N)),
+    "alloc square": (lambda: pt.alloc(x, N, N), 1, lambda: pt.alloc(x, N, N).sum(axis=1)),
+    "broadcast": (lambda: pt.broadcast_to(x[:, None], (N, 3)), 0, lambda: pt.broadcast_to(x[2], (N,))),
+    "zeros like": (lambda: pt.zeros_like(x) + theta, ANY, lambda: pt.zeros_like(x) + x[0]),
+    "full by shape": (lambda: pt.full((x.shape[0],), theta), ANY, lambda: pt.full((x.shape[0],), x.max())),
+    "tile": (lambda: pt.tile(x[:, None], (1, 2)), ANY, lambda: pt.tile(x, 2)[1 : N + 1]),
+    "repeat": (lambda: pt.repeat(X, 2, axis=1), 0, lambda: pt.repeat(x, 2)[:N]),
+    "reshape": (lambda: T.reshape((N, 8)), 0, lambda: T.reshape((8, N))),
+    "reshape by shape": (lambda: T.reshape((T.shape[0], -1)), 0, lambda: T.reshape((-1, T.shape[0]))),
+    "reshape to more": (lambda: T.reshape((N, 4, 2)), 0, lambda: XT.reshape((N, 3))),
+    "reshape of leading": (lambda: XT.reshape((3, N, 1)), 1, lambda: XT.T.T.reshape((N, 3)).T),
+    "reshape to the same": (lambda: x.reshape((N, 1)), 0, lambda: T.reshape((2, N, 4))),
+    "reshape with one": (lambda: x.reshape((1, N)), ANY, lambda: X.reshape((1, 3, N))),
+    "reshape of trailing": (
+        lambda: X.dimshuffle("x", 0, 1).reshape((1, N, 3)),
+        1,
+        lambda: T.dimshuffle(1, 0, 2).reshape((4, N, 2)),
+    ),
+    "flatten": (lambda: T.flatten(2), 0, lambda: T.flatten()),
+    "ravel": (lambda: b.ravel(), None, lambda: X.ravel()[:N]),
+    "shape": (lambda: pt.ones(X.shape[0]) + x, 0, lambda: pt.ones(X[m].shape[0])),
+    "size": (lambda: x / x.size, 0, lambda: pt.nonzero(m)[0].size * theta),
+    "length as a number": (lambda: theta * X.shape[0], None, lambda: theta * x[x > 0].shape[0]),
+    "arange": (lambda: pt.arange(x.shape[0]) * 1, ANY, lambda: pt.arange(1 + i.sum())),
+    "nonzero": (lambda: pt.nonzero(mask)[0], None, lambda: pt.nonzero(m)[0]),
+    "unique": (lambda: pt.unique(js), None, lambda: pt.unique(i)),
+    "bincount": (lambda: pt.bincount(js), None, lambda: pt.bincount(i, minlength=3)),
+    "diagonal": (
+        lambda: pt.diagonal(T[:, :, :2], axis1=1, axis2=2),
+        0,
+        lambda: pt.diagonal(T, axis1=0, axis2=1),
+    ),
+    "trace": (lambda: pt.linalg.trace(A) * x, 0, lambda: pt.linalg.trace(X)),
+    "triangle": (lambda: pt.tril(A) @ b, None, lambda: pt.tril(pt.ones((N, N))) @ x),
+    "norm": (lambda: pt.linalg.norm(X, axis=1), 0, lambda: pt.linalg.norm(x)),
+    "diff": (lambda: pt.diff(X, axis=1), 0, lambda: pt.diff(x)),
+    "roll": (lambda: pt.roll(X, 1, axis=1), 0, lambda: pt.roll(X, 1, axis=0)),
+    "flip": (lambda: pt.flip(X, axis=1), 0, lambda: pt.flip(X, axis=0)),
+    "choose": (
+        lambda: pt.switch(pt.eq(i, 0), x, calendar),
+        0,
+        lambda: pt.switch(pt.eq(i, i[0]), x, calendar),
+    ),
+    "if-else": (lambda: ifelse(theta > 0, x, -x), 0, lambda: ifelse(m[0], x, -x)),
+    "if-else of a parameter": (
+        lambda: ifelse(pt.eq(j, 1), theta, -theta),
+        None,
+        lambda: ifelse(pt.any(m), theta, -theta),
+    ),
+    "assert": (lambda: Assert("no")(x, pt.all(b < 99)), 0, lambda: Assert("no")(x, pt.all(x < 5)) * 0 + 1),
+    "inner graph": (
+        lambda: inner(lambda u, v: u * v, x, theta),
+        0,
+        lambda: inner(lambda u, v: u[::-1] * v, x, theta),
+    ),
+    "inner graph that drops": (
+        lambda: inner(lambda u, v: u.sum(1) * v, X, theta),
+        0,
+        lambda: inner(lambda u, v: u.sum() * v, X, theta),
+    ),
+    "inner graph, second input": (
+        lambda: inner(lambda u, v: v + u[0], b, x),
+        0,
+        lambda: inner(lambda u, v: u + v[0], b, x),
+    ),
+    "scan of columns": (
+        lambda: steps(
+            lambda s, v: v + s, sequences=[T.dimshuffle(2, 0, 1)[:, :, 0]], outputs_info=[pt.zeros(N)]
+        ),
+        1,
+        lambda: steps(
+            lambda s, v: v + s.sum(), sequences=[T.dimshuffle(2, 0, 1)[:, :, 0]], outputs_info=[pt.zeros(N)]
+        ),
+    ),
+    "scan of a map": (
+        lambda: steps(lambda s: pt.exp(s) * x, sequences=[b]),
+        1,
+        lambda: steps(lambda s: pt.exp(s) * x, sequences=[x]),
+    ),
+    "scan with records beside": (
+        lambda: steps(lambda v, x: v * x, outputs_info=[x], non_sequences=[x], n_steps=3),
+        1,
+        lambda: steps(lambda v, x: v * x[::-1], outputs_info=[x], non_sequences=[x], n_steps=3),
+    ),
+    "scan over parameters": (
+        lambda: steps(lambda s, v: v + s, sequences=[b], outputs_info=[theta]),
+        None,
+        lambda: steps(lambda s, v: v + s, sequences=[x], outputs_info=[theta]),
+    ),
+    "scan of three states": (
+        lambda: steps(lambda u, v, w: (v, w, x), outputs_info=[pt.zeros(N)] * 3, n_steps=4)[0],
+        1,
+        lambda: steps(lambda u, v, w: (v, w, x[::-1]), outputs_info=[pt.zeros(N)] * 3, n_steps=4)[0],
+    ),
+    "scan of states that swap": (
+        lambda: steps(lambda u, v: (v, u), outputs_info=[x, calendar], n_steps=3)[0],
+        1,
+        lambda: steps(lambda u, v: (v, u + u.max()), outputs_info=[x, calendar], n_steps=3)[0],
+    ),
+    "scan of two lags": (
+        lambda: steps(
+            lambda a, b: a + b, outputs_info=[{"initial": pt.stack([x, x]), "taps": [-2, -1]}], n_steps=3
+        ),
+        1,
+        lambda: steps(
+            lambda a, b: a + b, outputs_info=[{"initial": XT.T[:2, :], "taps": [-2, -1]}], n_steps=3
+        ),
+    ),
+    "scan until": (
+        lambda: steps(lambda s: (s + 1, until(s > 3)), outputs_info=[theta], n_steps=9),
+        None,
+        lambda: steps(lambda s: (s + 1, until(pt.all(s > x))), outputs_info=[theta], n_steps=9),
+    ),
+    "scan for a number": (
+        lambda: steps(lambda s: s * x, outputs_info=[x], n_steps=j + 1),
+        1,
+        lambda: steps(lambda s: s + 1, outputs_info=[theta], n_steps=i.sum() + 1),
+    ),
+}
+
+# Types that are right, but of which more than one is: nothing is asked of them but the truth.
+ANY = ANY
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_right_use_is_typed(name):
+    right, axis, _ = CASES[name]
+    output = right()
+    types, _, bad = judged([output], PERSONS)
+    assert not bad
+    if axis != ANY:
+        assert types[output] == (PUBLIC if axis is None else Rows(axis))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_wrong_use_is_mixed(name):
+    output = CASES[name][2]()
+    types, changes, bad = judged([output], PERSONS)
+    assert not bad
+    moves = changes[output]
+    true_axes = [k for k in range(output.type.ndim) if is_rows(moves, k)]
+    assert not is_public(moves) and not true_axes, "the case does not break the rule"
+    assert isinstance(types[output], Mixed)
+
+
+# random graphs
+
+QUICK, MANY, SIZE = 150, 4000, 12
+
+
+def tried(seeds):
+    """Count variables, wrong types and types that were more careful than need be, over random graphs."""
+    count = {"graphs": 0, "variables": 0, "rows": 0, "mixed": 0, "first to be mixed": 0, "needlessly": 0}
+    found = []
+    for seed in seeds:
+        grown = Grown(seed)
+        made = grown.grow(SIZE)
+        types = row_types(made, grown.persons.sources, n_rows=N)
+        changes = truth(grown.oracle, grown.persons)
+        changes = {v: moves for v, moves in changes.items() if v in types}
+        found += [(seed, v.owner.op, types[v]) for v in wrong(types, changes)]
+        count["graphs"] += 1
+        for v, moves in changes.items():
+            count["variables"] += 1
+            count["rows"] += isinstance(types[v], Rows)
+            if isinstance(types[v], Mixed):
+                count["mixed"] += 1
+                first = not any(isinstance(types.get(u), Mixed) for u in v.owner.inputs)
+                unmoved = is_public(moves) or any(is_rows(moves, k) for k in range(v.type.ndim))
+                count["first to be mixed"] += first
+                count["needlessly"] += first and unmoved
+    return found, count
+
+
+def report(count):
+    print("\n" + ", ".join(f"{value:,} {name}" for name, value in count.items()))
+
+
+def test_random_graphs():
+    found, count = tried(range(QUICK))
+    report(count)
+    assert not found
+    assert count["rows"] > 2 * QUICK
+
+
+@pytest.mark.slow
+def test_many_random_graphs():
+    found, count = tried(range(QUICK, QUICK + MANY))
+    report(count)
+    assert not found
+
+
+# controls: a wrong rule is found by both
+
+
+def ignores_what_is_done_to_records(typing, node, types):
+    """Whatever is taken of the records: the axis of the input stays the axis of records."""
+    return types[0] if isinstance(types[0], Rows) and types[0].axis < node.outputs[0].type.ndim else PUBLIC
+
+
+def a_reduction_is_public(typing, node, types):
+    return PUBLIC
+
+
+def reduces_next_to_records(typing, node, types):
+    """An axis too far: what is summed over the records is taken for what is left."""
+    (t,), axes = types, node.op.axis
+    if axes is None or t.axis in axes or node.outputs[0].type.ndim == 0:
+        return PUBLIC
+    return Rows(min(t.axis, node.outputs[0].type.ndim - 1))
+
+
+def a_mask_keeps_records(typing, node, types):
+    if any(
+        isinstance(t, Rows) and v.type.dtype == "bool"
+        for v, t in zip(node.inputs[1:], types[1:], strict=True)
+    ):
+        return Rows(0)
+    return RULES_BEFORE[AdvancedSubtensor](typing, node, types)
+
+
+def an_index_of_records_is_enough(typing, node, types):
+    """``x[i]`` with records in both: every record is taken for its own."""
+    return next((Rows(0) for t in types if isinstance(t, Rows)), PUBLIC)
+
+
+def join_along_records(typing, node, types):
+    return next((t for t in types if isinstance(t, Rows)), PUBLIC)
+
+
+def any_reshape(typing, node, types):
+    return types[0] if isinstance(types[0], Rows) and types[0].axis < node.outputs[0].type.ndim else PUBLIC
+
+
+def any_product(typing, node, types):
+    return next((Rows(0) for t in types if isinstance(t, Rows) and node.outputs[0].type.ndim), PUBLIC)
+
+
+RULES_BEFORE = dict(RULES)
+BROKEN = {
+    "subtensor": (Subtensor, ignores_what_is_done_to_records),
+    "reduction": (CAReduce, a_reduction_is_public),
+    "reduction of the wrong axis": (CAReduce, reduces_next_to_records),
+    "mask": (AdvancedSubtensor, a_mask_keeps_records),
+    "gather": (AdvancedSubtensor, an_index_of_records_is_enough),
+    "join": (Join, join_along_records),
+    "reshape": (Reshape, any_reshape),
+    "product": (Dot, any_product),
+    "elemwise": (Elemwise, lambda typing, node, types: types[0]),
+    "written": (AdvancedIncSubtensor, ignores_what_is_done_to_records),
+    "alloc": (Alloc, lambda typing, node, types: types[0]),
+    "scan": (Scan, lambda typing, node, types: [PUBLIC] * len(node.outputs)),
+    "inner graph": (OpFromGraph, lambda typing, node, types: [PUBLIC] * len(node.outputs)),
+    "if-else": (IfElse, lambda typing, node, types: [PUBLIC] * len(node.outputs)),
+    "sort": (SortOp, lambda typing, node, types: types[0]),
+    "cumulative": (CumOp, lambda typing, node, types: types[0]),
+    "diagonal": (ExtractDiag, lambda typing, node, types: PUBLIC),
+    "split": (Split, lambda typing, node, types: types[0]),
+    "nonzero": (Nonzero, lambda typing, node, types: PUBLIC),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_found_by_the_cases(name, monkeypatch):
+    op, broken = BROKEN[name]
+    monkeypatch.setitem(RULES, op, broken)
+    assert any(judged([use()], PERSONS)[2] for _, _, use in CASES.values())
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_found_by_random_graphs(name, monkeypatch):
+    op, broken = BROKEN[name]
+    monkeypatch.setitem(RULES, op, broken)
+    assert any(tried([seed])[0] for seed in range(QUICK))
