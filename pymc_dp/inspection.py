@@ -7,8 +7,9 @@ from typing import Any
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import reading
-from pymc_dp.records.reading import Array, VariableReading
+from pymc_dp.records import reader
+from pymc_dp.records.arrays import Array
+from pymc_dp.records.reading import VariableReading
 from pymc_dp.records.units import units
 
 
@@ -118,8 +119,8 @@ def inspect(
     refusals: list[ModelRefusedError] = []
     n: int | None = None
     try:
-        _, n = units(privacy_unit, reading.number_of_rows(model))
-        found = reading.read(
+        _, n = units(privacy_unit, reader.number_of_rows(model))
+        found = reader.read(
             model,
             units=n,
             exclude_deterministics=exclude_deterministics,

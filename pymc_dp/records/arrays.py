@@ -10,7 +10,7 @@ import pymc as pm
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
 
-from pymc_dp.records import checks, graph, memory
+from pymc_dp.records import checks, graph, memory, refusals
 from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
 from pymc_dp.records.row_types import Rows, RowType, Typing
 
@@ -49,7 +49,7 @@ class Arrays:
     model : pymc.Model
     n_rows, units : int
     public : collection of str or array
-        See `pymc_dp.records.reading.read`.
+        See `pymc_dp.records.reader.read`.
 
     Attributes
     ----------
@@ -131,15 +131,15 @@ class Arrays:
         for label, leaf in self.leaves.items():
             value = graph.leaf_value(leaf)
             if leaf in self.declared and leaf in observed:
-                refuse(checks.refuse_public_observed(label))
+                refuse(refusals.refuse_public_observed(label))
             if leaf in self.declared or self.is_private(leaf) or leaf not in read:
                 continue
             checks.public_array(label, np.shape(value), self.n_rows, self.units, refuse)
             if any(memory.shared(value, row) for row in rows.values()):
-                refuse(checks.refuse_view(label))
+                refuse(refusals.refuse_view(label))
         for (label, a), (other, b) in itertools.combinations(rows.items(), 2):
             if memory.shifted(a, b, *(np.shape(v).index(self.n_rows) for v in (a, b))):
-                refuse(checks.refuse_shifted(label, other))
+                refuse(refusals.refuse_shifted(label, other))
 
     def axes(
         self, opaque: OpaqueModel, typing: Typing, terms: Sequence[Variable], refuse: checks.Refuse
@@ -164,7 +164,7 @@ class Arrays:
         if len(right) > 1 or len(ways) > _MOST_WAYS:
             originals = [opaque.original[leaf] for leaf in open_]
             labels = [label for label, v in self.leaves.items() if v in originals]
-            refuse(checks.refuse_two_axes(labels, self.n_rows))
+            refuse(refusals.refuse_two_axes(labels, self.n_rows))
         return right[0] if right else fixed
 
     def read(self, outputs: Sequence[Variable], axes: Mapping[Variable, int]) -> list[Array]:

@@ -18,17 +18,13 @@ from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.graph import data_leaves
-from pymc_dp.records.row_types.types import public_number
+from pymc_dp.records.row_types.ops import public_number
 
 # What is done with a refusal: raise it, or collect it.
 Refuse = Callable[[ModelRefusedError], None]
 
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
-
-_OUTSIDE_GRAPH = (
-    "A number that was computed from the data outside the graph cannot be detected: see docs/limits."
-)
 
 
 def supported(model: pm.Model) -> None:
@@ -195,104 +191,3 @@ def public_array(label: str, shape: Sequence[int], n_rows: int, units: int, refu
                 f"public=[{label!r}].",
             )
         )
-
-
-def refuse_public_observed(label: str) -> ModelRefusedError:
-    """Build the error for observed values that are declared public."""
-    return ModelRefusedError(
-        f"public= names {label!r}, which are observed values.",
-        "they are the records.",
-        "leave them out of public=.",
-    )
-
-
-def refuse_view(label: str) -> ModelRefusedError:
-    """Build the error for a part of the records under another name."""
-    return ModelRefusedError(
-        f"The array {label!r} is a part of an array of records.",
-        "it has other entries than one a record, and would be taken as public.",
-        "give the model arrays with one entry a record.",
-    )
-
-
-def refuse_shifted(label: str, other: str) -> ModelRefusedError:
-    """Build the error for lagged data."""
-    return ModelRefusedError(
-        f"The arrays {label!r} and {other!r} are views of one array, in which a record of one is another "
-        "record of the other.",
-        "a person's values stand in two rows (a lag, a difference), so that one person moves two terms.",
-        "use independent records, one row each; for several series, one row a series.",
-    )
-
-
-def refuse_two_axes(labels: Sequence[str], n_rows: int) -> ModelRefusedError:
-    """Build the error for arrays that could be read in two ways."""
-    return ModelRefusedError(
-        f"Which axis of {', '.join(map(repr, labels))} holds the records cannot be told: two have length "
-        f"{n_rows}.",
-        "an array that is read along the wrong axis would be protected in the wrong way.",
-        "give the other axis another length (drop a reference level), or, if the array holds no record, name "
-        "it in public=.",
-    )
-
-
-def refuse_prior(kind: str, name: str, why: str) -> ModelRefusedError:
-    """Build the error for a prior or Potential that reads records."""
-    return ModelRefusedError(
-        f"{kind} {name!r} reads private records ({why}).",
-        "it is evaluated exactly, without clipping or noise, and would leak them.",
-        "a factor of the likelihood belongs into an observed variable (pm.CustomDist; for censoring, "
-        f"pm.Censored); a prior must be chosen without the data. {_OUTSIDE_GRAPH}",
-    )
-
-
-def refuse_deterministic(name: str, why: str) -> ModelRefusedError:
-    """Build the error for a Deterministic that reads records."""
-    return ModelRefusedError(
-        f"Deterministic {name!r} reads private records ({why}).",
-        "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is X).",
-        "remove it (OrderedLogistic and its like: compute_p=False), or pass "
-        f"exclude_deterministics=[{name!r}] and publish only what dp.sample or dp.release returns. "
-        f"{_OUTSIDE_GRAPH}",
-    )
-
-
-def refuse_start(name: str, why: str) -> ModelRefusedError:
-    """Build the error for an initial value that reads records."""
-    return ModelRefusedError(
-        f"The initial value of {name} reads private records ({why}).",
-        "a chain starts there, exactly, and short chains show it.",
-        "pass initval= numbers that were chosen without the data.",
-    )
-
-
-def refuse_dim(name: str, why: str) -> ModelRefusedError:
-    """Build the error for a dimension whose length is computed from records."""
-    return ModelRefusedError(
-        f"The length of dimension {name!r} is computed from private records ({why}).",
-        "shapes of what is released would show it.",
-        "give the length as a number that was chosen without the data.",
-    )
-
-
-def refuse_latent(name: str, shape: Sequence[int]) -> ModelRefusedError:
-    """Build the error for a free variable with an entry for each record or privacy unit."""
-    return ModelRefusedError(
-        f"Free variable {name!r} has an entry for each record: shape {tuple(shape)}.",
-        "its draws would describe single records or persons, under coordinates that identify them.",
-        "integrate the per-record variable out of the likelihood (a normal effect: a wider sigma), or share "
-        "it between records. If the rows are totals over many persons, the records to protect are the "
-        "persons: give the model one row a person and an index of the group. If the number is a "
-        f"coincidence: public=[{name!r}].",
-    )
-
-
-def refuse_coupled(name: str, why: str) -> ModelRefusedError:
-    """Build the error for a likelihood that does not factorise."""
-    return ModelRefusedError(
-        f"The log-likelihood of observed variable {name!r} does not factorise over records: {why}.",
-        "clipping a record's own term does not bound what that record does to the others' (a mean or maximum "
-        "over the column inside the graph, a lagged value, an autoregression).",
-        "compute such numbers beforehand from public information, and write the likelihood of a record from "
-        "its own row; an Op that acts on each record by itself can be named in trusted_ops=.",
-    )

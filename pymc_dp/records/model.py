@@ -18,7 +18,7 @@ from pymc_dp.records.batches import Batches
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
-from pymc_dp.records.reading import number_of_rows, read
+from pymc_dp.records.reader import number_of_rows, read
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.records.units import sums
 from pymc_dp.records.units import units as numbered
@@ -38,7 +38,7 @@ class RecordModel:
     exclude_deterministics : collection of str
         Deterministics that read private rows and that will not be released.
     public, trusted_ops, neighboring_relation
-        See `pymc_dp.records.reading.read`.
+        See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`; as in `pm.sample`.
 
@@ -62,7 +62,7 @@ class RecordModel:
     Raises
     ------
     ModelRefusedError
-        The model would leak or cannot be read as records; see `pymc_dp.records.reading`.
+        The model would leak or cannot be read as records; see `pymc_dp.records.reader`.
 
     Notes
     -----

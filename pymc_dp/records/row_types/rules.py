@@ -27,6 +27,7 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
+from pymc_dp.records.row_types.ops import inner_graphs, name_of
 from pymc_dp.records.row_types.types import (
     LENGTH,
     PUBLIC,
@@ -37,8 +38,6 @@ from pymc_dp.records.row_types.types import (
     RowType,
     Typing,
     aligned,
-    inner_graphs,
-    name_of,
     rule,
 )
 

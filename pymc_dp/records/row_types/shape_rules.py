@@ -8,8 +8,9 @@ from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
+from pymc_dp.records.row_types.ops import sizes_of
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Rows, RowType, Typing, rule, sizes_of
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Rows, RowType, Typing, rule
 
 
 @rule(SpecifyShape)

@@ -9,14 +9,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import HasMultipleInnerGraph, Op
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
-from pytensor.tensor.basic import ARange, MakeVector, ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.basic import ARange, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+
+from pymc_dp.records.row_types.ops import (
+    inner_constants,
+    inner_graphs,
+    is_cast,
+    known,
+    name_of,
+    public_number,
+    sizes_of,
+)
 
 RELATIONS = ("substitute", "add_remove")
 
@@ -60,11 +69,6 @@ PUBLIC, LENGTH = Public(), Length()
 #: From the class of an Op to its rule.
 Rule = Callable[["Typing", Apply, Sequence[RowType]], "RowType | list[RowType]"]
 RULES: dict[type, Rule] = {}
-
-# An Op from elsewhere may do anything, and its Python code may hold data.
-_KNOWN_MODULES = ("pytensor.", "pymc.")
-# These run Python functions of the user's, read files, or print.
-_BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
 
 
 def rule(*ops: type) -> Callable[[Rule], Rule]:
@@ -263,73 +267,3 @@ def aligned(inputs: Sequence[RowType], node: Apply, ndims: Sequence[int]) -> Row
     ):
         return Mixed(f"`{name_of(node.op)}`, whose result has no axis of records")
     return Rows(axis)
-
-
-def known(op: Any) -> bool:
-    """Whether the code of an Op is PyTensor's or PyMC's, and no black box."""
-    parts = [op, *(getattr(op, name) for name in ("scalar_op", "core_op") if hasattr(op, name))]
-    return all(
-        type(part).__module__.startswith(_KNOWN_MODULES)
-        and not any(c.__name__ in _BLACK_BOXES for c in type(part).__mro__)
-        for part in parts
-    )
-
-
-def inner_graphs(op: Any) -> list[Any]:
-    """Graphs inside of an Op, which may hold data."""
-    graphs = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
-    for name in ("scalar_op", "core_op"):
-        part = getattr(op, name, None)
-        graphs += [] if part is None else inner_graphs(part)
-    return graphs
-
-
-def inner_constants(op: Any) -> list[Any]:
-    """Constants of the graphs inside of an Op, and of those inside of them."""
-    found = []
-    for fgraph in inner_graphs(op):
-        for variable in fgraph.variables:
-            if isinstance(variable, Constant):
-                found.append(variable)
-            if variable.owner is not None:
-                found += inner_constants(variable.owner.op)
-    return found
-
-
-def is_cast(op: Any) -> bool:
-    """Whether an Op changes the type of numbers only."""
-    return isinstance(op, Elemwise) and type(op.scalar_op).__name__ == "Cast"
-
-
-def sizes_of(shape: Variable) -> list[Any] | None:
-    """Entries of a vector of sizes: numbers, or scalar variables."""
-    if isinstance(shape, Constant):
-        return [int(v) for v in shape.data]
-    node = shape.owner
-    return list(node.inputs) if node is not None and isinstance(node.op, MakeVector) else None
-
-
-def name_of(op: Any) -> str:
-    """What a user would call an Op."""
-    core = getattr(op, "core_op", None)
-    scalar = getattr(op, "scalar_op", None)
-    name = type(core or op).__name__
-    if isinstance(op, Elemwise) and scalar is not None:
-        name = type(scalar).__name__
-    return {"CumOp": "cumsum", "AdvancedSubtensor": "indexing", "Subtensor": "indexing"}.get(
-        name, name.lower()
-    )
-
-
-def public_number(variable: Any) -> int | None:
-    """Value of an integer constant, or of a shared integer without axes: a number, not data."""
-    if isinstance(variable, int | np.integer):
-        return int(variable)
-    if isinstance(variable, Constant):
-        value = variable.data
-    elif isinstance(variable, SharedVariable) and getattr(variable.type, "ndim", None) == 0:
-        value = variable.get_value(borrow=True)
-    else:
-        return None
-    value = np.asarray(value)
-    return int(value) if value.ndim == 0 and value.dtype.kind in "iu" else None

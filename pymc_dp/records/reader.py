@@ -1,0 +1,276 @@
+"""Reads a model, before anything is derived or compiled; see `reading` for what it finds.
+
+All of it is decided from the graph (`row_types`); no value of an array is looked at, only names, shapes and
+types.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import checks, graph, refusals
+from pymc_dp.records.arrays import Arrays
+from pymc_dp.records.opaque import OpaqueModel
+from pymc_dp.records.reading import Reading, VariableReading
+from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
+
+# Among so few records, one parameter less than there are records is a coincidence.
+FEW = 50
+
+
+def read(
+    model: pm.Model,
+    *,
+    units: int | None = None,
+    exclude_deterministics: Collection[str] = (),
+    public: Collection[Any] = (),
+    trusted_ops: Collection[Any] = (),
+    neighboring_relation: str = "substitute",
+    refuse: Callable[[ModelRefusedError], None] | None = None,
+) -> Reading:
+    """Read a model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    units : int, optional
+        Number of privacy units, if that is not the number of rows.
+    exclude_deterministics : collection of str
+        Deterministics that are not released.
+    public : collection of str or array
+        Arrays, by label or as objects, that hold no record though their shape says so; free variables with
+        as many entries as records by coincidence.
+    trusted_ops : collection of str or type
+        Ops without a rule that act on each record by itself.
+    neighboring_relation : {"substitute", "add_remove"}
+    refuse : callable, optional
+        Gets every refusal; by default the first is raised.
+
+    Returns
+    -------
+    Reading
+
+    Raises
+    ------
+    ModelRefusedError
+    ValueError
+        `public` or `exclude_deterministics` has a name that the model does not have.
+    """
+    reader = _Reader(model, units, exclude_deterministics, public, trusted_ops, neighboring_relation, refuse)
+    return reader.read()
+
+
+def number_of_rows(model: pm.Model) -> int:
+    """Length of the first axis of the observed variables.
+
+    Raises
+    ------
+    ModelRefusedError
+        They do not share it, or the model has no observed or no free variables that can be read.
+    """
+    checks.supported(model)
+    return checks.same_records({rv.name: _records_of(model, rv) for rv in model.observed_RVs})
+
+
+def _raise(error: ModelRefusedError) -> None:
+    raise error
+
+
+class _Reader:
+    def __init__(
+        self,
+        model: pm.Model,
+        units: int | None,
+        exclude: Collection[str],
+        public: Collection[Any],
+        trusted: Collection[Any],
+        relation: str,
+        refuse: Callable[[ModelRefusedError], None] | None,
+    ):
+        checks.known_names(model, exclude)
+        self.model, self.exclude = model, set(exclude)
+        self.refuse = refuse or _raise
+        self.n_rows = number_of_rows(model)
+        self.units = self.n_rows if units is None else units
+        self.data = Arrays(model, self.n_rows, self.units, public)
+        self.opaque = OpaqueModel(model, self.data.private())
+        self.typing = Typing(self.n_rows, relation, trusted)
+        self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.data.declared)
+
+    # the model
+
+    def read(self) -> Reading:
+        model, found = self.model, self.found
+        densities = self.opaque.log_densities()
+        names = [rv.name for rv in model.observed_RVs]
+        for name in names:
+            checks.deterministic_likelihood(name, *graph.flatten([densities[name]]))
+            checks.observed_term(name, densities[name].type.ndim, self.n_rows)
+        factors = self.opaque.on_values(list(self.opaque.potentials.values()))
+        potentials = dict(zip(self.opaque.potentials, factors, strict=True))
+        densities, potentials = self.data.hide_new(self.opaque, densities, potentials)
+        self.data.check([*densities.values(), *potentials.values()], self.refuse)
+        conditions: list[Variable] = []
+        terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
+        sources = self.data.axes(self.opaque, self.typing, list(terms.values()), self.refuse)
+        self.typing([*terms.values(), *conditions], sources)
+        for name, term in terms.items():
+            self._likelihood(name, term)
+        found.terms = list(terms.values())
+        axes = {leaf: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
+        found.roots = {leaf: axes[leaf] for leaf in graph.data_leaves(found.terms) if leaf in axes}
+        for name, term in {rv.name: densities[rv.name] for rv in model.free_RVs}.items():
+            self._prior(name, term, "The prior of", conditions)
+        for name, term in potentials.items():
+            self._prior(name, term, "Potential", conditions)
+        for condition in conditions:
+            kept = self.typing.of(condition) is PUBLIC
+            (found.conditions if kept else found.stripped).append(condition)
+        self._start(sources)
+        self._deterministics(sources)
+        self._dims(sources)
+        found.arrays = self.data.read(
+            [*found.terms, *found.log_priors],
+            {self.opaque.original[leaf]: axis for leaf, axis in axes.items()},
+        )
+        found.watched = [v for v in self.data.leaves.values() if isinstance(v, SharedVariable)]
+        found.trusted = sorted(self.typing.trusted_used)
+        order = list(model.named_vars)
+        found.variables.sort(key=lambda v: order.index(v.name))
+        return found
+
+    def _likelihood(self, name: str, term: Variable) -> None:
+        t = self.typing.of(term)
+        if t == Rows(0):
+            self._add(name, "likelihood", "one term a record, clipped")
+        else:
+            self._add(name, "refused", _why(t))
+            self.refuse(refusals.refuse_coupled(name, _why(t)))
+
+    def _prior(self, name: str, term: Variable, kind: str, conditions: list[Variable]) -> None:
+        own: list[Variable] = []
+        (flat,) = graph.flatten([term], own)
+        self.typing([flat, *own], {})
+        t = next((t for t in map(self.typing.of, [flat, *own]) if t is not PUBLIC), PUBLIC)
+        role = "sampled" if kind != "Potential" else "Potential"
+        if t is PUBLIC:
+            self.found.log_priors.append(flat)
+            conditions.extend(own)
+            self._add(name, role, "reads no record")
+        else:
+            self._add(name, "refused", _why(t))
+            self.refuse(refusals.refuse_prior(kind, name, _why(t)))
+
+    def _start(self, sources: Mapping[Variable, RowType]) -> None:
+        """Initial values and support points are shown, and decide where a chain begins."""
+        try:
+            start = self.opaque.start()
+        except Exception as error:
+            self.refuse(
+                refusals.refuse_start("the model", f"its graph cannot be made ({type(error).__name__})")
+            )
+            return
+        typing = self.typing.again()
+        typing(start, {**sources, **self.data.others(start)})
+        private = {
+            rv.name: t
+            for rv, value in zip(self.model.free_RVs, start, strict=True)
+            if (t := typing.of(value)) is not PUBLIC
+        }
+        for name, t in private.items():
+            self._add(name, "refused", f"initial value: {_why(t)}")
+            self.refuse(refusals.refuse_start(repr(name), _why(t)))
+        if private:
+            return
+        self.found.start = self.model.initial_point(0)
+        for rv in self.model.free_RVs:
+            value = self.model.rvs_to_values[rv]
+            shape = np.shape(self.found.start[value.name])
+            if rv.name not in self.data.public and self._is_latent(value, shape, sources):
+                self._add(rv.name, "refused", "an entry for each record")
+                self.refuse(refusals.refuse_latent(rv.name, shape))
+
+    def _is_latent(
+        self, value: Variable, shape: tuple[int, ...], sources: Mapping[Variable, RowType]
+    ) -> bool:
+        """Whether a free variable has an entry for each record or unit: beside its own, or looked up.
+
+        One entry less counts as well, unless there are few: differences, or effects that add up to zero.
+        """
+        sizes = {self.n_rows, self.units}
+        if any(size - 1 in shape for size in sizes if size > FEW):
+            return True
+        for axis in (axis for axis, length in enumerate(shape) if length in sizes):
+            typed = self.typing.again()(self.found.terms, {**sources, value: Rows(axis)})
+            if all(typed[term] == Rows(0) for term in self.found.terms):
+                return True
+        return bool(sizes & set(shape)) and graph.looked_up(
+            value, self.found.terms, {v for v, t in self.typing.types.items() if isinstance(t, Rows)}
+        )
+
+    def _deterministics(self, sources: Mapping[Variable, RowType]) -> None:
+        found, names = self.found, [d.name for d in self.model.deterministics]
+        graphs = self.opaque.with_observed([self.opaque.deterministics[name] for name in names])
+        typing = self.typing.again()
+        free: dict[Variable, RowType] = dict.fromkeys(self.opaque.free.values(), PUBLIC)
+        typing(graphs, {**sources, **self.data.others(graphs), **free})
+        found.released = [rv.name for rv in self.model.free_RVs]
+        for name, output in zip(names, graphs, strict=True):
+            t = typing.of(output)
+            if name in self.exclude:
+                self._add(name, "withheld", "excluded")
+            elif t is PUBLIC:
+                found.released.append(name)
+                self._add(name, "released", "reads no record")
+            else:
+                self._add(name, "refused", _why(t))
+                self.refuse(refusals.refuse_deterministic(name, _why(t)))
+        self.typing.trusted_used |= typing.trusted_used
+
+    def _dims(self, sources: Mapping[Variable, RowType]) -> None:
+        """Dimensions of records, by what has them; and those that are as long, whatever has them."""
+        model, typing = self.model, self.typing.again()
+        lengths = dict(self.opaque.lengths)
+        typing(list(lengths.values()), sources)
+        for name, length in lengths.items():
+            if isinstance(t := typing.of(length), Mixed | Rows):
+                self.refuse(refusals.refuse_dim(name, _why(t)))
+        withheld = set()
+        of_rows = {
+            self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)
+        }
+        of_rows |= {rv.name: 0 for rv in model.observed_RVs}
+        for name, axis in of_rows.items():
+            dims = model.named_vars_to_dims.get(name or "")
+            if dims is not None and axis < len(dims):
+                withheld.add(dims[axis])
+        # The number of rows is private where a unit has several.
+        sizes = {self.units}
+        withheld |= {name for name, length in lengths.items() if checks.constant_length(length) in sizes}
+        self.found.withheld_dims = sorted(name for name in withheld if name is not None)
+
+    def _add(self, name: str, role: str, why: str) -> None:
+        self.found.variables.append(VariableReading(name, role, why))
+
+
+def _why(t: RowType) -> str:
+    if isinstance(t, Mixed):
+        return t.why
+    if isinstance(t, Rows):
+        return "one value for each record"
+    return "the number of records, which is private"
+
+
+def _records_of(model: pm.Model, rv: Any) -> int | None:
+    """Length of the first axis of an observed variable, from shapes alone; None if it is a single number."""
+    value = model.rvs_to_values[rv]
+    if value.type.ndim == 0:
+        return None
+    if value.owner is None:
+        return int(np.shape(graph.leaf_value(value))[0])
+    return checks.length_from_shapes(rv.name, value)
