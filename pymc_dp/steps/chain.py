@@ -56,7 +56,7 @@ class Chain:
         self.stats: Mapping[str, float] = {}
         self.memory: Any = None
 
-    def start(self) -> State:
+    def current(self) -> State:
         """Where the chain is; it has arrived."""
         if self.state is None:
             raise ValueError("the chain has no state yet")
