@@ -59,7 +59,7 @@ class Chain:
         self.values: Any = None
         self.memory: Any = None
 
-    def start(self) -> State:
+    def current(self) -> State:
         """Where the chain is; it has arrived."""
         if self.state is None:
             raise ValueError("the chain has no state yet")

@@ -79,7 +79,7 @@ class MetropolisStep(DPStep):
             self.residuals.expand(chain)
         propose = partial(self._propose, chain)
         chain.state, info = metropolis(
-            chain.start(), propose, chain.ratio, chain.accept, self.rng, chain.random
+            chain.current(), propose, chain.ratio, chain.accept, self.rng, chain.random
         )
         chain.clipped += info.ratio.clipped
         return info.accepted, self._stats(chain, info)

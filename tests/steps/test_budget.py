@@ -168,8 +168,10 @@ def test_copies_carry_no_noise_no_rows_and_no_paid_chain(logistic):
     assert copy._chain is None
     with pytest.raises(dp.BudgetError):
         copy.step(logistic.initial_point(0))
-    with pytest.raises(TypeError, match="never copied"):
-        pickle.dumps(step._chain.random)
+    assert "_chain" not in vars(make(logistic)), "nothing of a chain before its set-up"
+    for private in (step._chain, step._chain.random, step._chain.budget):
+        with pytest.raises(TypeError, match="never copied"):
+            pickle.dumps(private)
 
 
 def test_a_forked_child_cannot_use_the_parents_noise():
