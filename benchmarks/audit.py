@@ -25,28 +25,29 @@ from scipy import stats
 from scipy.special import expit, log_ndtr, ndtr
 
 import pymc_dp as dp
-from pymc_dp import barker_correction, batch_ratio, tuna
-from pymc_dp.acceptance import barker
 from pymc_dp.audit import _numbers as surrogate_numbers
 from pymc_dp.audit import audit, released
 from pymc_dp.control_variates import releases
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.kernels import acceptance
+from pymc_dp.kernels.acceptance import barker
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.composition import compose
 from pymc_dp.privacy.events import PenaltyDecisionDpEvent
 from pymc_dp.privacy.multisets import Multisets
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.privacy.subsets import PoissonBatches, Subsets
+from pymc_dp.proposals.walk import RandomWalk
+from pymc_dp.ratios import barker_correction, tuna
+from pymc_dp.ratios import subsets as batch_ratio
+from pymc_dp.ratios.statistics import OnStatistics
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import FullBatch
-from pymc_dp.steps import barker_ratios, base, fast_mh
-from pymc_dp.steps import surrogate as surrogate_step
-from pymc_dp.steps.statistics_ratio import OnStatistics
-from pymc_dp.steps.surrogate import SurrogateStep
-from pymc_dp.steps.walk import RandomWalk
+from pymc_dp.steps import base
+from pymc_dp.steps import residuals as surrogate_step
 from pymc_dp.tester import Approximate, TradeOffTester
 
 EPSILON, DELTA = 6.0, 1e-5
@@ -150,11 +151,11 @@ class KnownSeed(PrivacyRandom):
 def same_noise(iterate):
     """Each iteration has the noise of the chain's first."""
 
-    def apply(self, theta):
-        if self.iteration == 0:
-            self._random.first = self._random.state
-        self._random.state = self._random.first
-        return iterate(self, theta)
+    def apply(self, chain):
+        if chain.iteration == 0:
+            chain.random.first = chain.random.state
+        chain.random.state = chain.random.first
+        return iterate(self, chain)
 
     return apply
 
@@ -233,8 +234,8 @@ class Leak:
     def stat(self, iterate):
         """Put it into the stats."""
 
-        def apply(step, theta):
-            accepted, stats = iterate(step, theta)
+        def apply(step, chain):
+            accepted, stats = iterate(step, chain)
             return accepted, stats | {"log_ratio": self.last}
 
         return apply
@@ -297,8 +298,10 @@ ADD_REMOVE = Fault("sensitivity B for 2B", arguments={"neighboring_relation": "a
 UNCLIPPED = Fault("not clipped", (Patch(FullBatch, "__call__", unclipped_sum),), runs=400)
 
 
-def sharper(module):
-    return Fault("noise halved", (Patch(module, "barker", new=lambda h, *e: barker(2 * h, *e)),), factor=0.5)
+def sharper():
+    return Fault(
+        "noise halved", (Patch(acceptance, "barker", new=lambda h, *e: barker(2 * h, *e)),), factor=0.5
+    )
 
 
 def wider(module, times):
@@ -446,7 +449,7 @@ def barker_on_all():
     ratio = leak(cls, FullBatch, "__call__", lambda x: x.total)
     known, same, quarter = chain_faults(cls)
     faults = [
-        replace(sharper(barker_ratios), runs=3000),
+        replace(sharper(), runs=3000),
         replace(HALF_SENSITIVITY, runs=3000),
         replace(UNCLIPPED, draws=4),
         replace(ratio, draws=4),
@@ -496,7 +499,7 @@ def fast_barker():
     cls = dp.DPFastMH
     known, same, quarter = chain_faults(cls)
     faults = [
-        replace(sharper(fast_mh), draws=8, runs=4000),
+        replace(sharper(), draws=8, runs=4000),
         ADD_REMOVE,
         replace(wider(tuna, 1.6), draws=8),
         leak(cls, RecordModel, "ratios", np.sum),
@@ -680,8 +683,8 @@ class Again:
     def stat(self, iterate):
         """Put it into the stats."""
 
-        def apply(step, theta):
-            accepted, stats = iterate(step, theta)
+        def apply(step, chain):
+            accepted, stats = iterate(step, chain)
             return accepted, stats | {"others": self.found}
 
         return apply
@@ -742,7 +745,7 @@ def on_surrogate():
 
     again = Again(4, evidence)
     own = Patch(surrogate_step, "PrivacyRandom", new=HalfNoise)
-    known = chain_faults(SurrogateStep)[0]
+    known = chain_faults(dp.DPPenaltyMH)[0]
     faults = [
         replace(HALF_NOISE, patches=(*HALF_NOISE.patches, own)),
         Fault("gradient's noise halved", (Patch(Releases, "gradient", half_of_gradient),)),
@@ -754,11 +757,11 @@ def on_surrogate():
         ),
         replace(UNCLIPPED, name="residuals not clipped", draws=8, runs=500, case={"score": drift}),
         replace(
-            leak(SurrogateStep, FullBatch, "__call__", lambda x: x.total), runs=400, case={"score": drift}
+            leak(dp.DPPenaltyMH, FullBatch, "__call__", lambda x: x.total), runs=400, case={"score": drift}
         ),
         Fault(
             "surrogate released 4 times, priced once",
-            (Patch(Finder, "__call__", again.find), Patch(SurrogateStep, "_iterate", again.stat)),
+            (Patch(Finder, "__call__", again.find), Patch(dp.DPPenaltyMH, "_iterate", again.stat)),
             runs=500,
             case={"score": lambda found: of_surrogate(found) + found["others"][:, 0]},
         ),

@@ -9,7 +9,7 @@ linear program; its solution says how many points are needed, and a few linear p
 the points together then move them to the optimum. Where the error is largest, weights of a dual program
 prove that no distribution V whatever has a smaller one (see `lower_bound`).
 
-Prints the parameters that `pymc_dp/barker_correction.py` ships, the errors, and what other noise variances
+Prints the parameters that `pymc_dp/ratios/barker_correction.py` ships, the errors, and what other variances
 would allow. Takes about ten seconds.
 """
 

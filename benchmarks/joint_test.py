@@ -65,13 +65,11 @@ def settings() -> list[Setting]:
 
 def successive(simulation: Simulation, cycles: int, rng: np.random.Generator) -> np.ndarray:
     """Means of the test functions over one successive-conditional chain, shape (2 D + 1,)."""
-    step, beta = simulation.step, rng.normal(size=D)
+    beta = rng.normal(size=D)
     found = []
     for _ in range(cycles):
         y = simulation.outcomes_of(beta, rng)
         simulation.begin(y, rng)
-        if hasattr(step, "_gradient_point"):
-            step._gradient_point = None
         beta = simulation.walk(beta, 1)[0]
         found.append(functions(simulation, beta, y))
     return np.mean(found, axis=0)

@@ -29,8 +29,8 @@ import results
 from scipy.special import expit, log_ndtr, ndtr
 
 import pymc_dp as dp
-from pymc_dp import batch_ratio
 from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
+from pymc_dp.ratios import subsets as batch_ratio
 
 N, DELTA = 100_000, 1e-6
 CURVATURE, FIRST_VARIANCES = 20.0, (20.0, 2.5)

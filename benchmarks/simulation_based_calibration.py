@@ -167,16 +167,16 @@ class Simulation:
     def walk(self, start: np.ndarray, kept: int, gradient: Any = None) -> np.ndarray:
         """Kept draws after `start`, shape (kept, d), nearest first."""
         step, draws = self.step, []
+        chain = step._chain
         if gradient is not None:  # both directions leave from one state
-            step._gradient, step._gradient_point = gradient, start
-        step._arrive(start)
-        step._theta = start
+            chain.memory = gradient
+        chain.state = step._arrive(chain, start)
         for _ in range(kept):
             for _ in range(self.setting.thin):
-                accepted, _ = step._iterate(step._theta)
+                accepted, _ = step._iterate(chain)
                 step.moves.decided(accepted, False)
-                step.iteration += 1
-            draws.append(step._theta)
+                chain.iteration += 1
+            draws.append(chain.state.theta)
         return np.array(draws).reshape(kept, D)
 
     def outcomes_of(self, beta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -192,10 +192,9 @@ class Simulation:
         self.check(truth, y)
         gradient = None
         before = int(rng.integers(KEPT + 1)) if self.setting.reversible else 0
-        if hasattr(step, "_gradient_point"):
-            step._gradient_point = None
-            step._arrive(truth)
-            gradient = step._gradient
+        if isinstance(step, dp.DPHMC):
+            step._arrive(step._chain, truth)
+            gradient = step._chain.memory
         past = self.walk(truth, before, gradient)
         step.iteration = 0
         future = self.walk(truth, KEPT - before, gradient)

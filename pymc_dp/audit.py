@@ -136,7 +136,7 @@ def released(
         raise ValueError("an audit runs one chain at a time, without a ledger: make the step with chains=1.")
     point = step.model.initial_point(0) if start is None else start
     plan, call, rng, tuning = step.cost(draws, tune), step._call, step.rng, step.tune
-    debug_seed, has_surrogate = step.debug_seed, hasattr(step, "surrogate")
+    debug_seed, has_surrogate = step.debug_seed, getattr(step, "residuals", None) is not None
     found: dict[str, list] = {}
     try:
         for run in range(runs):
@@ -159,7 +159,7 @@ def released(
     finally:
         step.__dict__.pop("cost", None)
         step._call, step.rng, step.tune, step.debug_seed = call, rng, tuning, debug_seed
-        step._forget_chain()
+        step._chain = None
     return {name: np.reshape(v, (runs, -1, *np.shape(v[0]))) for name, v in found.items()}
 
 

@@ -72,6 +72,7 @@ class PrivacyReport:
             "accountants": plan.guarantee.valid if plan.is_private else {},
             "clip_fractions": self.clip_fractions,
             "not_released": self.not_released,
+            "changed": self.changed,
             "assumptions": list(ASSUMPTIONS),
         }
 

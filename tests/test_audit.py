@@ -231,9 +231,9 @@ def unclipped(call):
 
 
 def leaking(iterate):
-    def apply(self, theta):
-        exact = float(self.records.full_batch(theta + 1, self._rows, 1.0).total)
-        accepted, found = iterate(self, theta)
+    def apply(self, chain):
+        exact = float(self.records.full_batch(chain.state.theta + 1, chain.state.kept, 1.0).total)
+        accepted, found = iterate(self, chain)
         return accepted, found | {"exact": exact}
 
     return apply

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pymc_dp import batch_ratio
+from pymc_dp.ratios import subsets as batch_ratio
 
 BOUND, TEMPERING = 0.3, 0.7
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import pymc_dp as dp
-from pymc_dp import barker_correction, batch_ratio, tuna
 from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND, check_bound
 from pymc_dp.clipping import as_clip
 from pymc_dp.control_variates import releases
@@ -18,6 +17,7 @@ from pymc_dp.privacy.multisets import Multisets
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.privacy.sghmc import Dynamics
 from pymc_dp.privacy.subsets import PoissonBatches
+from pymc_dp.ratios import barker_correction, subsets, tuna
 from pymc_dp.records.clipped_sums import Clip, Dense
 from pymc_dp.records.statistics import GRID, StatisticBound
 from tests.control_variates.fixed import CENTRE, METRIC, POINT, D, packed, some_records
@@ -194,8 +194,8 @@ def test_ratios_on_batches(bound):
     others = np.linspace(-1, 1, b - 1) * min(bound, 1e90)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        values = [batch_ratio.corrected_ratio(np.r_[others, x], bound, n, 1.0) for x in POISON]
-        assert max(values) - min(values) <= batch_ratio.sensitivity(bound, b, n, 1.0) * (1 + 1e-9)
+        values = [subsets.corrected_ratio(np.r_[others, x], bound, n, 1.0) for x in POISON]
+        assert max(values) - min(values) <= subsets.sensitivity(bound, b, n, 1.0) * (1 + 1e-9)
         values = [barker_correction.batch_ratio(np.r_[others, x], n, 1.0) for x in POISON]
         assert max(v for v, _ in values) - min(v for v, _ in values) <= 2 / math.sqrt(b) * (1 + 1e-9)
         assert max(v for _, v in values) <= 1 + 1e-9

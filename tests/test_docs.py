@@ -9,13 +9,13 @@ from scipy import stats
 from scipy.optimize import root
 from scipy.special import expit, log_expit
 
-from pymc_dp.acceptance import largest_acceptance, penalty
 from pymc_dp.clipping import LipschitzClip
+from pymc_dp.kernels.acceptance import largest_acceptance, penalty
+from pymc_dp.kernels.tuning import optimal_walk
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.pricing import CLIP_FRACTION_SHARE
 from pymc_dp.privacy.pricing import calibrate as plan
 from pymc_dp.proposals import FixedRadius
-from pymc_dp.steps.tuning import optimal_walk
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]

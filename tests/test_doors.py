@@ -162,6 +162,16 @@ def test_results_of_two_calls_are_refused(model, raw, other, settings):
                     function(joined(parts, dim))
 
 
+@pytest.mark.parametrize("group", ["sample_stats", "warmup_sample_stats"])
+@pytest.mark.parametrize("where", [(1, 0), (0, -1)], ids=str)
+def test_one_draw_with_facts_of_its_own_is_refused(raw, group, where):
+    """The first chain's first draw is not asked for all."""
+    stats = raw[group].to_dataset().copy(deep=True)
+    stats[facts.STAT].values[where][-1] ^= 1
+    with pytest.raises(dp.PrivacyError, match="their facts differ"):
+        dp.release(edited(raw, **{group: stats}))
+
+
 @pytest.mark.parametrize("dim", ["chain", "draw"])
 def test_a_draw_is_released_once(raw, dim):
     with pytest.raises(dp.PrivacyError, match="twice"):

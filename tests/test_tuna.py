@@ -11,7 +11,7 @@ from scipy.special import expit, ndtr
 from pymc_dp.privacy.events import PoissonBarkerDecisionDpEvent, PoissonMixtureDpEvent
 from pymc_dp.privacy.multisets import Multisets
 from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.tuna import GRID, largest_term, log_ratio
+from pymc_dp.ratios.tuna import GRID, largest_term, log_ratio
 
 # Chi-square tests; false-alarm rate of each.
 FALSE_ALARM = 1e-6

@@ -10,6 +10,7 @@ from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import Structure, structure_of
 from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.noise import ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.derivatives import Derivatives
 
@@ -82,7 +83,7 @@ class Releases:
         return self._kept[1]
 
     def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
-        return total + std * self.random.normals(total.shape)
+        return Gaussian(std).release(ExactSum(total), self.random)
 
     def gradient(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float

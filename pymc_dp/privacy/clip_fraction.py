@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from pymc_dp.privacy.noise import ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 
 
@@ -38,8 +39,7 @@ def noisy_share(
     share = clipped / (n * iterations)
     if noise_multiplier == 0:
         return share
-    std = noise_multiplier / n
-    return rounded(share + std * random.normal(), std)
+    return float(Gaussian(noise_multiplier / n).release(ExactSum(share), random))
 
 
 def rounded(value: float, std: float) -> float:
@@ -52,4 +52,4 @@ def rounded(value: float, std: float) -> float:
 
 def rounding_grid(std: float) -> float:
     """Width of the grid that `rounded` uses; 0 without noise."""
-    return 2.0 ** math.floor(math.log2(std / 16)) if std > 0 else 0.0
+    return Gaussian(std).grid

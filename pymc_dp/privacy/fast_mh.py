@@ -17,6 +17,7 @@ from pymc_dp.privacy.events import (
     PenaltyDecisionDpEvent,
 )
 from pymc_dp.privacy.multisets import Multisets
+from pymc_dp.privacy.noise import ExactSum
 from pymc_dp.privacy.plan import Call, PrivacyPlan, not_private
 from pymc_dp.privacy.values import round_down
 
@@ -99,7 +100,7 @@ Test = BarkerTest | PenaltyTest
 
 def sensitivity(call: Call) -> float:
     """Most that one record moves a sum of ratios, in units of the bound."""
-    return 2.0 if call.neighboring_relation == "substitute" else 1.0
+    return ExactSum.sensitivity(call.neighboring_relation)
 
 
 def default_inclusion(clip_bound: float, n: int, d: int) -> float:

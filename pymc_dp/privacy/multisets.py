@@ -13,7 +13,7 @@ from pymc_dp.privacy.values import is_number
 
 @dataclass(frozen=True)
 class Multisets:
-    """A Poisson number of uniform draws with replacement, from which TunaMH keeps some (`pymc_dp.tuna`).
+    """A Poisson number of uniform draws with replacement, from which TunaMH keeps some (`ratios.tuna`).
 
     Parameters
     ----------

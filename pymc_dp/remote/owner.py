@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import Clip, as_clip
-from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.ledger import Ledger, PrivacyBudgetExceeded
+from pymc_dp.privacy.noise import ExactSum, Gaussian
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.pricing import penalty
 from pymc_dp.privacy.randomness import PrivacyRandom
@@ -21,9 +21,6 @@ from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.shard import Shard
-
-# Most that one record moves a sum, in units of the clip bound.
-SENSITIVITY = {"substitute": 2.0, "add_remove": 1.0}
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Terms:
     @property
     def sensitivity(self) -> float:
         """Of a sum of clipped ratios, in units of the clip bound."""
-        return SENSITIVITY[self.neighboring_relation]
+        return ExactSum.sensitivity(self.neighboring_relation)
 
     def price(self, chains: int, tune: int, draws: int) -> PrivacyPlan:
         """Noise of the owner's sums: one Gaussian release for each iteration of each chain."""
@@ -163,11 +160,11 @@ class DataOwner:
         with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
             bound = self._terms.clip.bound(new - theta)
         total, _ = self._shard.compare(theta, new, bound)
-        noise = self._plan.noise_multiplier * self._terms.sensitivity
-        noisy = total / GRID + noise * self._random.normal()
+        noise = Gaussian(self._plan.noise_multiplier * self._terms.sensitivity)
+        noisy = float(noise.release(ExactSum(total / GRID), self._random))
         if self._left == 0 and self._ledger is not None:
             self._ledger.confirm(self._entry)
-        return rounded(noisy, noise)
+        return noisy
 
 
 @contextmanager

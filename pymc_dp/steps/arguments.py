@@ -16,9 +16,7 @@ from pymc_dp.privacy.values import is_number, weaknesses
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-def check_names(
-    cls: type, given: Iterable[str], name: str = "", known_otherwise: frozenset[str] = frozenset()
-) -> None:
+def check_names(cls: type, given: Iterable[str]) -> None:
     """Refuse arguments that a step does not have, with the one that was meant.
 
     Parameters
@@ -27,10 +25,6 @@ def check_names(
         The step.
     given : iterable of str
         Names of its keyword arguments.
-    name : str
-        What the message calls it; the class if empty.
-    known_otherwise : frozenset of str
-        Arguments that it would have without `control_variates`.
 
     Raises
     ------
@@ -43,14 +37,12 @@ def check_names(
         begin = sorted(k for k in known if k.startswith(argument))
         close = begin or difflib.get_close_matches(argument, sorted(known), n=1)
         advice = f"did you mean {close[0]}=?" if close else "its docstring lists those it has."
-        if argument in known_otherwise:
-            advice = "leave it out, or leave out control_variates=."
-        raise TypeError(f"{name or cls.__name__} has no argument {argument}=: {advice}")
+        raise TypeError(f"{cls.__name__} has no argument {argument}=: {advice}")
 
 
 def names_of(cls: type) -> frozenset[str]:
     """Arguments of a step and of what it is made from."""
-    names = {"control_variates"} if getattr(cls, "test_on_residuals", "") else set()
+    names: set[str] = set()
     for base in cls.__mro__:
         if "__init__" in vars(base) and base is not object:
             parameters = inspect.signature(vars(base)["__init__"]).parameters.values()

@@ -1,20 +1,37 @@
 """DP Barker: a test whose own randomness is the privacy, on all records; batches (Heikkilä et al. 2019)."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
+from dp_accounting import dp_event
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.errors import BudgetError
+from pymc_dp.kernels.acceptance import accept_barker
+from pymc_dp.kernels.tuning import optimal_barker_walk
+from pymc_dp.privacy import pricing
+from pymc_dp.privacy.events import BoundedRangeDecisionDpEvent
 from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.subsets import Subsets
+from pymc_dp.privacy.values import round_down
 from pymc_dp.proposals import Proposal
-from pymc_dp.steps.barker_ratios import OnAllRecords, OnBatches
-from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.tuning import optimal_barker_walk
-from pymc_dp.steps.walk import RandomWalk, check_walk
+from pymc_dp.proposals.walk import RandomWalk, check_walk
+from pymc_dp.ratios import barker_correction
+from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.ratios.subsets import BarkerBatch
+from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.residual_tests import BarkerOnResiduals
+from pymc_dp.steps.residuals import OnResiduals, settings_of
+
+# Relative distance of a bound from the calibrated one: covers the rounding of a few operations.
+_HEADROOM = 1e-12
 
 
-class DPBarker(DPStep):
+class DPBarker(MetropolisStep):
     """Differentially private random-walk sampler with Barker's acceptance test.
 
     A proposal is accepted with probability ``1 / (1 + exp(-log-ratio))``. On all records (the default) no
@@ -40,6 +57,8 @@ class DPBarker(DPStep):
         an about logistic one (Heikkilä et al. 2019; Räisä 2021, Algorithm 2). A record's ratio is clipped at
         ``sqrt(b) / (n T)``, and moves are shortened to that over `lipschitz`. Approximate by the central
         limit theorem and by the correction distribution. b and n fix the price. Default: all records.
+    control_variates : bool or ControlVariates
+        As in `DPPenaltyMH`.
     proposal : {"fixed_radius", "gaussian", ...} or Proposal, optional
         As in `DPPenaltyMH`.
     step_size : float, optional
@@ -92,8 +111,9 @@ class DPBarker(DPStep):
 
     name = "dp_barker"
     takes_data = True
-    test_on_residuals = "barker"
+    mechanism = "sum of clipped log-likelihood ratios, no noise, Barker's test"
     moves: RandomWalk
+    _batches: Subsets | None = None
 
     def __init__(
         self,
@@ -104,6 +124,7 @@ class DPBarker(DPStep):
         lipschitz: float | None = None,
         clip_bound: float | None = None,
         batch_size: int | None = None,
+        control_variates: bool | ControlVariates | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
         target_accept: float | None = None,
@@ -112,25 +133,39 @@ class DPBarker(DPStep):
         **kwargs: Any,
     ):
         check_walk(proposal, step_size, target_accept)
+        variates = settings_of(
+            control_variates,
+            kwargs,
+            clip_bound=clip_bound,
+            batch_size=batch_size,
+            proposal=proposal,
+            step_size=step_size,
+            target_accept=target_accept,
+            adapt_step_size=None if adapt_step_size else False,
+        )
         if batch_size is not None and (lipschitz is None or clip_bound is not None):
             raise ValueError(
                 "batch_size= goes with lipschitz=: on batches a ratio is clipped at sqrt(batch_size) / (n * "
                 "tempering) nats, and moves are short enough for that."
             )
-        self.clip = as_clip(lipschitz, clip_bound)
+        if variates is None:
+            self.clip = as_clip(lipschitz, clip_bound)
         super().__init__(
             vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
         )
-        self._test: OnAllRecords | OnBatches
-        if batch_size is None:
-            if math.isinf(self.epsilon) and step_size is None and clip_bound is None:
-                raise ValueError("step_size= is missing: with epsilon=inf no budget limits the moves.")
-            self._test = OnAllRecords(self.records, self.tempering, self._sensitivity, self.clip)
-        else:
+        if variates is not None:
+            test = BarkerOnResiduals(self.tempering)
+            self._use(OnResiduals(variates, test, self.records, lipschitz))
+            return
+        if batch_size is not None:
             if self.neighboring_relation != "substitute":
                 raise ValueError("batch_size= is for neighboring_relation='substitute': n must be public.")
-            self._test = OnBatches(self.records, self.tempering, batch_size)
-        self.mechanism, self.approximation = self._test.mechanism, self._test.approximation
+            self._batches = Subsets(self.records.n, batch_size)
+            self._batches.barker_event()  # refuses batches so small that no order is left
+            self.mechanism = "clipped log-likelihood ratios of a batch, noise up to variance 2, Barker's test"
+            self.approximation = BarkerBatch.approximation
+        elif math.isinf(self.epsilon) and step_size is None and clip_bound is None:
+            raise ValueError("step_size= is missing: with epsilon=inf no budget limits the moves.")
         d = self.records.d
         self.moves = RandomWalk(
             proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
@@ -138,33 +173,70 @@ class DPBarker(DPStep):
         best = optimal_barker_walk(d, not self.moves.gaussian)[1]
         self.moves.target_accept = self.moves.target_accept or best
 
-    def _price(self, call: Call) -> PrivacyPlan:
-        return self._test.price(call, self.clip_fraction)
+    def _price_of_walk(self, call: Call) -> PrivacyPlan:
+        """The parameter "clip_bound" is missing where nothing bounds the ratios."""
+        if self._batches is not None:
+            return self._price_of_batches(call, self._batches)
+        if isinstance(self.clip, ConstantClip):
+            unit, bound = self.tempering * self._sensitivity, self.clip.constant
+            return _fixed(
+                call,
+                BoundedRangeDecisionDpEvent(unit * bound),
+                lambda: f"clip_bound = {round_down(self._largest(call))} would fit too.",
+                clip_fraction=self.clip_fraction,
+                clip_bound=bound,
+            )
+        plan = pricing.bounded_range(call, clip_fraction=self.clip_fraction)
+        if math.isinf(call.epsilon):
+            return replace(plan, parameters={})
+        return replace(plan, parameters={"clip_bound": self._largest(call), **plan.parameters})
 
-    def _start(self) -> None:
-        if self._constant is not None and isinstance(self.clip, LipschitzClip):
-            self.moves.longest = self._constant / self.clip.constant
+    def _largest(self, call: Call) -> float:
+        eta = pricing.bounded_range(call, clip_fraction=self.clip_fraction).parameters["eta"]
+        return eta / (self.tempering * self._sensitivity) * (1 - _HEADROOM)
+
+    def _price_of_batches(self, call: Call, batches: Subsets) -> PrivacyPlan:
+        """Fixed by the sizes of batch and data."""
+        return _fixed(
+            call,
+            batches.barker_event(),
+            lambda: _advice(call, batches),
+            clip_bound=barker_correction.clip_bound(batches.batch_size, batches.dataset_size, self.tempering),
+            batch_size=batches.batch_size,
+        )
+
+    def _start_walk(self, chain: Chain) -> None:
+        chain.clip_bound = chain.plan.parameters.get("clip_bound")
+        if self._batches is None:
+            chain.ratio, chain.accept = AllRecords(self.records, self.tempering), accept_barker
+        else:
+            chain.ratio = BarkerBatch(self.records, self.tempering, self._batches)
+            chain.accept = barker_correction.accepts
+            chain.stats = {"batch_size": float(self._batches.batch_size)}
+        if chain.clip_bound is not None and isinstance(self.clip, LipschitzClip):
+            self.moves.longest = chain.clip_bound / self.clip.constant
         longest = self.moves.longest
         default = longest / self.moves.unit_length if math.isfinite(longest) else 0.1
         self.step_size = self.moves.initial or default
 
-    @property
-    def _constant(self) -> float | None:
-        """Bound on each ratio, in nats; None where no budget sets one, and it is that of the move."""
-        return self.plan.parameters.get("clip_bound")
-
-    def _arrive(self, theta: np.ndarray) -> None:
-        self._rows, self._log_prior = self._test.at(theta)
-
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
-        move = self.moves.move(self.rng)
-        bound = self._constant or self.clip.bound(move)
-        new = self._test.compare(theta, theta + move, self._rows, bound, self._random)
-        self._clipped += new.clipped
-        accepted = self._test.accepts(new.ratio + new.log_prior - self._log_prior, self._random)
-        if accepted:
-            self._theta, self._rows, self._log_prior = theta + move, new.kept, new.log_prior
-        return accepted, {"clip_bound": bound, **self._test.stats}
-
     def _clip_name(self) -> str:
-        return str(self.clip if self._constant is None else ConstantClip(self._constant))
+        constant = self.plan.parameters.get("clip_bound")
+        if self.residuals is not None or constant is None:
+            return super()._clip_name()
+        return str(ConstantClip(constant))
+
+
+def _advice(call: Call, batches: Subsets) -> str:
+    budget, size = pricing.Budget(call), batches.batch_size
+    while (size := int(0.8 * size)) > 10:
+        if budget.fits(budget.plan(Subsets(batches.dataset_size, size).barker_event())):
+            return f"batch_size = {size} would fit too; a smaller batch allows shorter moves only."
+    return "No smaller batch fits: make fewer draws, a shorter tune or fewer chains, or raise epsilon."
+
+
+def _fixed(call: Call, event: dp_event.DpEvent, advice: Callable[[], str], **settings: Any) -> PrivacyPlan:
+    """`pricing.fixed`, with advice that takes time to find."""
+    try:
+        return pricing.fixed(call, event, "", **settings)
+    except BudgetError as error:
+        raise BudgetError(f"{error}{advice()}") from None

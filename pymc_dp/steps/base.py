@@ -15,16 +15,19 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 
 from pymc_dp.errors import BudgetError, PrivacyError
+from pymc_dp.kernels.metropolis import State
 from pymc_dp.privacy import facts
 from pymc_dp.privacy.call import CallBudget
 from pymc_dp.privacy.clip_fraction import noisy_share
 from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.privacy.noise import ExactSum
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.proposals.moves import Moves
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps import arguments, progress, surroundings
+from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.draws import Released
-from pymc_dp.steps.moves import Moves
 from pymc_dp.versions import versions
 
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
@@ -49,27 +52,18 @@ class DPStep(BlockedStep):
     """Base class of the private steps.
 
     A subclass sets `mechanism`, and implements `_price` (what a call releases and costs), `_start` (per-chain
-    set-up) and `_iterate` (one iteration). See the subclasses for the parameters.
+    set-up) and `_iterate` (one iteration of a `Chain`). See the subclasses for the parameters.
     """
 
     name = "dp_step"
     mechanism = ""
     # How the chain's law differs from the exact posterior even if nothing is clipped; empty if it does not.
     approximation = ""
-    # Which test of `pymc_dp.steps.surrogate` this step makes with control variates; empty for none.
-    test_on_residuals = ""
-    label = ""  # what a report calls the step; the class if empty
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
     moves: Moves
     records: Any  # a RecordModel, or its interface on records that are elsewhere
-    # State of one chain: what it paid for, its noise, where it is, and the private vector of log-likelihoods
-    # there.
-    _chain: Any
-    _random: Any
-    _theta: Any
-    _rows: Any
-    _values: Any
+    _chain: Chain | None = None  # from set-up to the last draw
     default_tune_steps = 500
     _state_class = DPStepState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
@@ -86,20 +80,9 @@ class DPStep(BlockedStep):
         facts.DRAW: (object, None),
     }
 
-    def __new__(cls, *args: Any, control_variates: Any = None, **kwargs: Any) -> Any:
-        """A step, or with `control_variates` the one that makes the same test on what a surrogate leaves."""
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Check names first: Python's own error does not say which argument was meant."""
         arguments.check_names(cls, kwargs)
-        if control_variates and cls.test_on_residuals:
-            from pymc_dp.steps.surrogate import SurrogateStep
-
-            if "test" in kwargs:
-                raise ValueError("test= has no meaning with control_variates=: each step has its own.")
-            label = f"{cls.__name__} with control variates"
-            arguments.check_names(SurrogateStep, kwargs, label, arguments.names_of(cls))
-            kwargs |= {"control_variates": control_variates, "test": cls.test_on_residuals}
-            step = SurrogateStep(*args, **kwargs)
-            step.label = label
-            return step
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(
@@ -118,6 +101,7 @@ class DPStep(BlockedStep):
         trusted_ops: Collection[Any] = (),
         clip_fraction: bool = True,
         ledger: Ledger | None = None,
+        label: str | None = None,
         debug_seed: int | None = None,
         model: pm.Model | None = None,
         rng: RandomGenerator = None,
@@ -139,6 +123,7 @@ class DPStep(BlockedStep):
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
         self.tempering = float(tempering)
         self.debug_seed = debug_seed
+        self.label = label
         self._call = CallBudget(chains, neighboring_relation, ledger)
         self.model, self._parts = model, surroundings.random_parts(model)
         self.vars = surroundings.all_free_variables(vars, model)
@@ -156,7 +141,6 @@ class DPStep(BlockedStep):
         self.exclude_deterministics = sorted(exclude_deterministics)
         self.rng = get_random_generator(rng)
         self.blocked, self.tune = True, True
-        self._forget_chain()
 
     # the budget
 
@@ -204,33 +188,30 @@ class DPStep(BlockedStep):
         """
         surroundings.check(self, self._parts)
         super().setup_chain(rng, tune, draws)
-        self._forget_chain()
+        self._chain = None
         self.records.check_data()
         self.plan = self.cost(draws, tune)
-        self._chain = self._call.open_chain(
-            self.rng, self.plan, is_private=self.is_private, label=type(self).__name__
-        )
-        self._facts = facts.encode(self.facts())
-        self._random = PrivacyRandom(self.debug_seed, stream=self._chain.slot)
+        label = self.label or self.title
+        budget = self._call.open_chain(self.rng, self.plan, is_private=self.is_private, label=label)
+        random = PrivacyRandom(self.debug_seed, stream=budget.slot)
+        chain = Chain(budget, self.plan, random, facts.encode(self.facts()))
         self.tune = tune > 0
         self.moves.begin()
-        self._start()
+        self._start(chain)
+        self._chain = chain
 
-    def _forget_chain(self) -> None:
-        """Drop everything that belongs to one chain; a step without `setup_chain` cannot run."""
-        self._chain = self._random = self._theta = self._rows = self._values = None
-        self._log_prior = math.nan
-        self._clipped = 0.0
-        self.iteration = 0
-        self.accepted = 0
+    @property
+    def title(self) -> str:
+        """What a report calls the step."""
+        return type(self).__name__
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
         records = self.records
         return {
             "plan": self.plan.to_dict(),
-            "step": self.label or type(self).__name__,
-            "mechanism": self.mechanism,
+            "step": self.title,
+            "mechanism": self._mechanism(),
             "approximation": self.approximation,
             "is_private": self.is_private,
             "debug_seed_used": self.debug_seed is not None,
@@ -254,78 +235,77 @@ class DPStep(BlockedStep):
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Make one paid-for iteration from `point`."""
-        if self._chain is None:
+        chain = self._chain
+        if chain is None:
             raise BudgetError(
                 "A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain)."
             )
-        if self._theta is None:
+        if chain.state is None:
             surroundings.check_start(point)
-        epsilon_spent = self._chain.pay()
+        epsilon_spent = chain.budget.pay()
         theta = self.records.ravel(point)
-        moved = False
-        if self._theta is None:
-            start = self._arrive(theta)
-            if start is not None:
-                theta, moved = start, True
-        elif not np.array_equal(theta, self._theta):
+        if chain.state is None:
+            chain.state = self._arrive(chain, theta)
+        elif not np.array_equal(theta, chain.state.theta):
             raise PrivacyError(surroundings.MOVED)
-        self._theta = theta
-        accepted, released = self._iterate(theta)
-        self.accepted += accepted
-        self.iteration += 1
-        if accepted or moved:
-            point = self.records.unravel(self._theta)
-        if accepted or moved or self._values is None:
-            self._values = self._released(point)
+        accepted, released = self._iterate(chain)
+        chain.accepted += accepted
+        chain.iteration += 1
+        new = chain.start().theta
+        if not np.array_equal(new, theta):
+            point = self.records.unravel(new)
+            chain.values = None
+        if chain.values is None:
+            chain.values = self._released(point)
         stats = {
             "accepted": accepted,
-            "acceptance_rate": self.accepted / self.iteration,
+            "acceptance_rate": chain.accepted / chain.iteration,
             "step_size": self.step_size,
             "batch_size": math.nan,
             **released,
-            "clip_fraction": self._released_clip_fraction(),
+            **chain.stats,
+            "clip_fraction": self._released_clip_fraction(chain),
             "epsilon_spent": epsilon_spent,
             "is_private": self.is_private,
-            facts.STAT: self._facts,
-            facts.DRAW: facts.encode_draw(self._chain.slot, self._chain.used, self._values),
+            facts.STAT: chain.facts,
+            facts.DRAW: facts.encode_draw(chain.budget.slot, chain.budget.used, chain.values),
         }
         self.moves.decided(accepted, self.tune)
         if self.tune:
-            self.moves.learn(accepted, self.iteration)
-        if self._chain.at_end:
-            self._chain.finish()
+            self.moves.learn(accepted, chain.iteration)
+        if chain.budget.at_end:
+            chain.budget.finish()
         return point, [stats]
 
-    def _released_clip_fraction(self) -> float:
+    def _released_clip_fraction(self, chain: Chain) -> float:
         """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
-        if not (self._chain.at_end and self.clip_fraction):
+        if not (chain.budget.at_end and self.clip_fraction):
             return math.nan
-        noise_multiplier = self.plan.clip_fraction_noise_multiplier if self.plan.is_private else 0.0
+        noise_multiplier = chain.plan.clip_fraction_noise_multiplier if chain.plan.is_private else 0.0
         return noisy_share(
-            self._clipped, self.records.n, self._chain.iterations, noise_multiplier, self._random
+            chain.clipped, self.records.n, chain.budget.iterations, noise_multiplier, chain.random
         )
 
     @property
     def _sensitivity(self) -> float:
         """Most that one record moves a sum over records, in units of the clip bound."""
-        return 2.0 if self.neighboring_relation == "substitute" else 1.0
+        return ExactSum.sensitivity(self.neighboring_relation)
 
     @abstractmethod
     def _price(self, call: Call) -> PrivacyPlan:
         """What a call releases, and the settings at which it costs at most the budget. Reads no data."""
 
-    def _arrive(self, theta: np.ndarray) -> np.ndarray | None:
-        """Before a chain's first iteration, at its start; returns another point to start from, or None."""
-        self._rows, self._log_prior = self.records.full_batch.at(theta)
-        return None
+    @abstractmethod
+    def _start(self, chain: Chain) -> None:
+        """Per-chain set-up: the budget is paid, the plan is known, no row has been read."""
+
+    def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
+        """State before a chain's first iteration, which may be at another point than `theta`."""
+        return State(theta, *chain.ratio.at(theta))
 
     @abstractmethod
-    def _start(self) -> None:
-        """Per-chain set-up: the budget is paid, `self.plan` is known, no row has been read."""
-
-    @abstractmethod
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
-        """One iteration from `theta`: moves `self._theta`, `_rows`, `_log_prior` when it accepts.
+    def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
+        """One iteration: `chain.state` becomes the next one.
 
         Returns
         -------
@@ -333,6 +313,10 @@ class DPStep(BlockedStep):
         stats : dict of str to float
             `noise_std`, `clip_bound`, and what else the plan charges for or is public, such as `batch_size`.
         """
+
+    def _mechanism(self) -> str:
+        """What an iteration does, for the report."""
+        return self.mechanism
 
     @abstractmethod
     def _clip_name(self) -> str:
@@ -359,14 +343,34 @@ class DPStep(BlockedStep):
         self.moves.state = value
 
     @property
+    def iteration(self) -> int:
+        """Iterations of the chain so far."""
+        return 0 if self._chain is None else self._chain.iteration
+
+    @iteration.setter
+    def iteration(self, value: int) -> None:
+        if self._chain is not None:
+            self._chain.iteration = value
+
+    @property
+    def accepted(self) -> int:
+        """Proposals of the chain that were accepted."""
+        return 0 if self._chain is None else self._chain.accepted
+
+    @accepted.setter
+    def accepted(self, value: int) -> None:
+        if self._chain is not None:
+            self._chain.accepted = value
+
+    @property
     def debug_stream(self) -> dict[str, Any] | None:
         """State of the noise stream in a debug run, otherwise None: a private stream is never stored."""
-        return self._random.state if self.debug_seed is not None and self._random is not None else None
+        return None if self.debug_seed is None or self._chain is None else self._chain.random.state
 
     @debug_stream.setter
     def debug_stream(self, state: dict[str, Any] | None) -> None:
-        if state is not None and self.debug_seed is not None and self._random is not None:
-            self._random.state = state
+        if state is not None and self.debug_seed is not None and self._chain is not None:
+            self._chain.random.state = state
 
     @property
     def sampling_state(self):
@@ -376,7 +380,8 @@ class DPStep(BlockedStep):
     @sampling_state.setter
     def sampling_state(self, state):
         BlockedStep.sampling_state.fset(self, state)
-        self._theta = self._rows = self._values = None
+        if self._chain is not None:
+            self._chain.state = self._chain.values = None
 
     def __deepcopy__(self, memo: Any = None) -> "DPStep":
         raise BudgetError("A private step is not copied: its budget is for one call. Make a new step.")
@@ -384,9 +389,7 @@ class DPStep(BlockedStep):
     __copy__ = __deepcopy__
 
     def __getstate__(self):
-        state = self.__dict__.copy()
-        # A copy of a step has no paid chain, no noise stream, and no private vector.
-        return state | dict.fromkeys(("_chain", "_random", "_rows", "_theta", "_values"))
+        return self.__dict__ | {"_chain": None}  # a copy of a step has no paid chain, and nothing of one
 
     # progress bar
 

@@ -1,30 +1,34 @@
 """DP-Fast MH: exact minibatch Metropolis-Hastings, with a test whose decisions are private."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from pymc_dp.acceptance import barker, penalty
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
+from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
+from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy import fast_mh
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.multisets import Multisets
 from pymc_dp.privacy.plan import Call, PrivacyPlan, not_private
 from pymc_dp.privacy.values import is_number
 from pymc_dp.proposals import Proposal
-from pymc_dp.steps import published_fast_mh
-from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.batch_ratios import OnAllRecords, OnMultisets
-from pymc_dp.steps.tuning import optimal_barker_walk, optimal_walk
-from pymc_dp.steps.walk import RandomWalk, check_walk
+from pymc_dp.proposals.walk import RandomWalk, check_walk
+from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.ratios.published import Published
+from pymc_dp.ratios.tuna import TunaBatch
+from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.residual_tests import FastBarkerOnResiduals
+from pymc_dp.steps.residuals import OnResiduals, settings_of
 
 TESTS = ("barker", "penalty", "published")
 
 
-class DPFastMH(DPStep):
+class DPFastMH(MetropolisStep):
     """Differentially private Metropolis-Hastings on minibatches, with the exact posterior as its target.
 
     Each iteration draws records as TunaMH does (Zhang, Cooper & De Sa 2020), clips their log-likelihood
@@ -48,6 +52,8 @@ class DPFastMH(DPStep):
     batch_size : float, optional
         Expected number of drawn records, ``lambda + n B``. Default: see docs/fast_mh; at least 1,000. From n
         / 2 on all records are used.
+    control_variates : bool or ControlVariates
+        As in `DPPenaltyMH`; a batch has about 100 records.
     test : {"barker", "penalty", "published"}
         "penalty" adds Gaussian noise to the log-ratio. "published" is Zhang & Zhang's (2023) Algorithm 2,
         which is not private (docs/fast_mh); it needs `allow_not_private`.
@@ -110,9 +116,10 @@ class DPFastMH(DPStep):
 
     name = "dp_fast_mh"
     takes_data = True
-    test_on_residuals = "fast"
     moves: RandomWalk
-    _ratio: Any
+    _published: Published | None = None
+    # Bound on each tempered ratio where the plan is at a given one.
+    _constant: float | None = None
 
     def __init__(
         self,
@@ -123,6 +130,7 @@ class DPFastMH(DPStep):
         lipschitz: Any = None,
         clip_bound: float | None = None,
         batch_size: float | None = None,
+        control_variates: bool | ControlVariates | None = None,
         test: str = "barker",
         noise_std: float | None = None,
         public_n: int | None = None,
@@ -140,19 +148,39 @@ class DPFastMH(DPStep):
         for name, value in (("batch_size", batch_size), ("noise_std", noise_std), ("public_n", public_n)):
             if value is not None and not (is_number(value) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        variates = settings_of(
+            control_variates,
+            kwargs,
+            clip_bound=clip_bound,
+            batch_size=batch_size,
+            test=None if test == "barker" else test,
+            noise_std=noise_std,
+            public_n=public_n,
+            proposal=proposal,
+            step_size=step_size,
+            target_accept=target_accept,
+            adapt_step_size=None if adapt_step_size else False,
+            published=published,
+        )
         if clip_bound is not None and step_size is None:
             raise ValueError("clip_bound= needs step_size=: moves so short that few records are clipped.")
         if test == "published":
-            published_fast_mh.confirm(allow_not_private, clip_bound, batch_size)
+            _confirm(allow_not_private, clip_bound, batch_size)
         self.test = test
-        self.clip = LipschitzClip(1.0) if test == "published" else as_clip(lipschitz, clip_bound)
+        if variates is None:
+            self.clip = LipschitzClip(1.0) if test == "published" else as_clip(lipschitz, clip_bound)
         budget = math.inf if test == "published" else epsilon
-        super().__init__(vars, epsilon=budget, delta=delta, clip_fraction=False, **kwargs)
+        super().__init__(vars, epsilon=budget, delta=delta, **(kwargs | {"clip_fraction": False}))
+        if variates is not None:
+            of_batches = FastBarkerOnResiduals(self.tempering, self.records.n)
+            self._use(OnResiduals(variates, of_batches, self.records, lipschitz))
+            return
         self._n = self._known_n(public_n, batch_size)
         self._inclusion = None if batch_size is None else batch_size / self._n
-        self._constant = self.tempering * self.clip.constant if isinstance(self.clip, ConstantClip) else None
+        if isinstance(self.clip, ConstantClip):
+            self._constant = self.tempering * self.clip.constant
         if test == "published":
-            self._ratio = published_fast_mh.Published(
+            self._published = Published(
                 self.records, self.tempering, lipschitz, epsilon, delta, **(published or {})
             )
         d = self.records.d
@@ -177,7 +205,7 @@ class DPFastMH(DPStep):
             raise ValueError(f"batch_size = {batch_size:g} is larger than n = {n}; leave it out.")
         return n
 
-    def _price(self, call: Call) -> PrivacyPlan:
+    def _price_of_walk(self, call: Call) -> PrivacyPlan:
         if self.test == "published":
             return not_private(call, "decisions")
         test: fast_mh.Test = fast_mh.BarkerTest()
@@ -187,56 +215,43 @@ class DPFastMH(DPStep):
             call, test, n=self._n, d=self.records.d, inclusion=self._inclusion, clip_bound=self._constant
         )
 
-    def _start(self) -> None:
-        self._bound = self.plan.parameters.get("clip_bound", math.inf)
-        noise_std = self.plan.parameters.get("noise_std", 0.0)
-        if "inclusion" in self.plan.parameters:
-            batches = Multisets(self.plan.parameters["inclusion"], self._bound)
-            event = batches.mixture_event(noise_std) if noise_std else batches.barker_event()
-            if self.plan.is_private and self.plan.iteration != (EventSet(event, self.neighboring_relation),):
-                raise PrivacyError("The batches of this step are not those that were paid for.")
-            self._ratio = OnMultisets(self.records, self.tempering, batches, noise_std)
-        elif self.test != "published":
-            self._ratio = OnAllRecords(self.records, self.tempering, noise_std / self._bound)
+    def _start_walk(self, chain: Chain) -> None:
+        chain.ratio, chain.accept = self._ratio(chain.plan), accept_barker if self._barker else accept_penalty
+        # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
+        chain.stats = {"batch_size": chain.plan.parameters.get("batch_size", math.nan)}
+        bound = chain.plan.parameters.get("clip_bound", math.inf)
         if isinstance(self.clip, LipschitzClip):
-            self.moves.longest = self._bound / (self.tempering * self.clip.constant)
-        self.step_size = self.moves.initial or self._default_step_size()
+            self.moves.longest = bound / (self.tempering * self.clip.constant)
+        self.step_size = self.moves.initial or self._default_step_size(chain.ratio, bound)
 
-    def _default_step_size(self) -> float:
-        if isinstance(self._ratio, published_fast_mh.Published):
-            return self._ratio.largest_free / self.tempering / self.moves.unit_length
+    def _ratio(self, plan: PrivacyPlan) -> Published | TunaBatch | AllRecords:
+        if self._published is not None:
+            return self._published
+        noise_std, bound = plan.parameters.get("noise_std", 0.0), plan.parameters.get("clip_bound", math.inf)
+        if "inclusion" not in plan.parameters:
+            return AllRecords(self.records, self.tempering, noise_std / bound or None, bound)
+        batches = Multisets(plan.parameters["inclusion"], bound)
+        event = batches.mixture_event(noise_std) if noise_std else batches.barker_event()
+        if plan.is_private and plan.iteration != (EventSet(event, self.neighboring_relation),):
+            raise PrivacyError("The batches of this step are not those that were paid for.")
+        return TunaBatch(self.records, self.tempering, batches, noise_std)
+
+    def _default_step_size(self, ratio: Any, largest: float) -> float:
+        if isinstance(ratio, Published):
+            return ratio.largest_free / self.tempering / self.moves.unit_length
         if math.isinf(self.moves.longest):
             return 0.1
         length = self.moves.longest
-        if isinstance(self._ratio, OnMultisets):
+        if isinstance(ratio, TunaBatch):
             # Where the noise of the batch is best, if records were as bad as they may be (docs/fast_mh).
-            middle = self._ratio.batches.spread / 2
+            middle = ratio.batches.spread / 2
             bound = self._best_noise_std * math.sqrt(middle * self.records.d / self._n)
-            length *= min(1.0, bound / self._bound)
+            length *= min(1.0, bound / largest)
         return length / self.moves.unit_length
 
-    def _arrive(self, theta: np.ndarray) -> None:
-        self._rows, self._log_prior = self._ratio.at(theta)
-
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
-        move = self.moves.move(self.rng)
-        clip_bound = self.clip.bound(move)
-        bound = min(self.tempering * clip_bound, self._bound)
-        new = self._ratio.compare(theta, theta + move, self._rows, bound, self._random)
-        log_ratio = new.ratio + new.log_prior - self._log_prior
-        if self._barker:
-            accepted = barker(log_ratio, self._random.exponential(), self._random.exponential())
-        else:
-            accepted = penalty(log_ratio, new.noise_std * new.noise_std, self._random.exponential())
-        if accepted:
-            self._theta, self._rows, self._log_prior = theta + move, new.kept, new.log_prior
-        # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
-        size = self.plan.parameters.get("batch_size", math.nan)
-        return accepted, {"noise_std": new.noise_std, "clip_bound": clip_bound, "batch_size": size}
-
-    @property
-    def mechanism(self) -> str:  # type: ignore[override]
-        """What an iteration does, for the report."""
+    def _mechanism(self) -> str:
+        if self.residuals is not None:
+            return self.mechanism
         if self.test == "published":
             return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
         where = "Poisson batches of clipped" if "inclusion" in self.plan.parameters else "sum of clipped"
@@ -244,4 +259,19 @@ class DPFastMH(DPStep):
         return f"{where} log-likelihood ratios, {noise if math.isfinite(self.epsilon) else 'Metropolis test'}"
 
     def _clip_name(self) -> str:
-        return "its own c_i x distance moved" if self.test == "published" else str(self.clip)
+        return "its own c_i x distance moved" if self.test == "published" else super()._clip_name()
+
+
+def _confirm(allow_not_private: bool, clip_bound: float | None, batch_size: float | None) -> None:
+    """Refuse to go on without consent, and warn."""
+    if not allow_not_private:
+        raise PrivacyError(
+            "test='published' is not private: where it adds no noise, a rejection can be impossible under "
+            "one data set and not under its neighbour (docs/fast_mh). test='barker' is the private form. To "
+            "reproduce the article's figures on public data, add allow_not_private=True."
+        )
+    if clip_bound is not None or batch_size is not None:
+        raise ValueError(
+            "test='published' takes lipschitz= (its c_i) and published=, no clip_bound or batch_size."
+        )
+    warnings.warn("test='published' is NOT PRIVATE: this run has epsilon = inf.", UserWarning, stacklevel=4)

@@ -1,25 +1,48 @@
 """DP HMC: noisy gradients for the trajectory, the penalty test at its end (Räisä 2021, Algorithm 3)."""
 
 import math
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_dp.acceptance import penalty
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
+from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import BudgetError
+from pymc_dp.kernels.acceptance import accept_penalty
+from pymc_dp.kernels.metropolis import LogRatio, State
 from pymc_dp.privacy import pricing
+from pymc_dp.privacy.noise import ExactSum, Gaussian
 from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.records.sums import GRID
-from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.hamiltonian import Trajectories
+from pymc_dp.proposals.trajectories import Trajectories
+from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.residual_tests import PenaltyOnResiduals
+from pymc_dp.steps.residuals import OnResiduals, settings_of
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5
 
 
-class DPHMC(DPStep):
+class Gradient(NamedTuple):
+    """The noisy gradient of the tempered log-posterior at a point, both of shape (d,); released."""
+
+    point: np.ndarray
+    value: np.ndarray
+
+
+class Trajectory(NamedTuple):
+    """A `Move` with the gradient at its end."""
+
+    new: np.ndarray
+    clip_bound: float
+    log_public: Any
+    gradient: np.ndarray
+
+
+class DPHMC(MetropolisStep):
     """Differentially private Hamiltonian Monte Carlo.
 
     A trajectory of `n_leapfrog` steps follows the noisy sum of clipped per-record gradients; at its end the
@@ -42,6 +65,8 @@ class DPHMC(DPStep):
         Clip of the gradients alone.
     ratio_clip : float, optional
         Clip of the final ratio alone, per unit of distance.
+    control_variates : bool or ControlVariates
+        As in `DPPenaltyMH`: trajectories are then on prior times surrogate.
     n_leapfrog : int
         Leapfrog steps, and gradients, of an iteration.
     step_size : float, optional
@@ -81,15 +106,11 @@ class DPHMC(DPStep):
     """
 
     name = "dp_hmc"
-    test_on_residuals = "penalty"
     mechanism = (
         "Gaussian noise on sums of clipped gradients and on the final sum of clipped log-likelihood ratios, "
         "penalty test"
     )
     moves: Trajectories
-    # The noisy gradient at the current point; the point itself, None before the chain's first one.
-    _gradient: np.ndarray
-    _gradient_point: np.ndarray | None
 
     def __init__(
         self,
@@ -100,6 +121,7 @@ class DPHMC(DPStep):
         lipschitz: float | None = None,
         gradient_clip: float | None = None,
         ratio_clip: float | None = None,
+        control_variates: bool | ControlVariates | None = None,
         n_leapfrog: int = 5,
         step_size: float | None = None,
         mass: Any = None,
@@ -109,6 +131,25 @@ class DPHMC(DPStep):
         adapt_mass: bool = True,
         **kwargs: Any,
     ):
+        variates = settings_of(
+            control_variates,
+            kwargs,
+            gradient_clip=gradient_clip,
+            ratio_clip=ratio_clip,
+            n_leapfrog=None if n_leapfrog == 5 else n_leapfrog,
+            step_size=step_size,
+            mass=mass,
+            gradient_share=None if gradient_share == 0.5 else gradient_share,
+            target_accept=None if target_accept == 0.4 else target_accept,
+            adapt_step_size=None if adapt_step_size else False,
+            adapt_mass=None if adapt_mass else False,
+        )
+        if variates is not None:
+            super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+            third = variates.third_derivative_bound
+            test = PenaltyOnResiduals(self.tempering, variates.noise_std, third)
+            self._use(OnResiduals(variates, test, self.records, lipschitz))
+            return
         if lipschitz is None and (gradient_clip is None or ratio_clip is None):
             raise ValueError(
                 "Give lipschitz=, a bound on every record's gradient norm, or both gradient_clip= and "
@@ -130,68 +171,80 @@ class DPHMC(DPStep):
             adapt_mass=adapt_mass,
         )
 
-    def _price(self, call: Call) -> PrivacyPlan:
+    def _price_of_walk(self, call: Call) -> PrivacyPlan:
         return pricing.hamiltonian(
             call, self.moves.n_leapfrog, self.gradient_share, clip_fraction=self.clip_fraction
         )
 
-    def _start(self) -> None:
+    def _start_walk(self, chain: Chain) -> None:
         # Standard deviations of the noise, in units of the clip bounds.
-        self._ratio_noise = self.plan.noise_multiplier * self._sensitivity
-        self._gradient_noise = self.plan.parameters["gradient_noise_multiplier"] * self._sensitivity
-        self.moves.start(self.moves.initial or self._default_step_size(), self.plan.tune)
-        self._gradient_point = None
+        noise = chain.plan.noise_multiplier * self._sensitivity
+        chain.ratio, chain.accept = AllRecords(self.records, self.tempering, noise), accept_penalty
+        self.moves.start(self.moves.initial or self._default_step_size(chain.plan), chain.plan.tune)
 
-    def _default_step_size(self) -> float:
-        if not self.plan.is_private:
+    def _noise_of_gradients(self, plan: PrivacyPlan) -> float:
+        """Standard deviation of the noise on a sum of clipped gradients."""
+        return plan.parameters["gradient_noise_multiplier"] * self._sensitivity * self.gradient_clip
+
+    def _default_step_size(self, plan: PrivacyPlan) -> float:
+        if not plan.is_private:
             return 0.1
+        ratio_noise = plan.noise_multiplier * self._sensitivity
         velocity = 1 / np.sqrt(self.moves.mass)
-        distance = _RATIO_NOISE / (self.tempering * self._ratio_noise * self.ratio_clip)
+        distance = _RATIO_NOISE / (self.tempering * ratio_noise * self.ratio_clip)
         by_ratio = distance / (self.moves.n_leapfrog * np.sqrt(np.sum(velocity**2)))
         # Gradient noise over a trajectory changes the momentum by at most its own standard deviation.
-        kick = self.tempering * self._gradient_noise * self.gradient_clip * np.max(velocity)
+        kick = self.tempering * self._noise_of_gradients(plan) * np.max(velocity)
         return float(min(by_ratio, 1 / (kick * math.sqrt(self.moves.n_leapfrog)), 1.0))
 
-    def _arrive(self, theta: np.ndarray) -> None:
-        super()._arrive(theta)
-        if self._gradient_point is None:
-            self._gradient, self._gradient_point = self._gradient_at(theta), theta
-        elif not np.array_equal(theta, self._gradient_point):
+    def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
+        state = super()._arrive(chain, theta)
+        if self.residuals is not None:
+            return state
+        if chain.memory is None:
+            chain.memory = Gradient(theta, self._gradient_at(chain, theta))
+        elif not np.array_equal(theta, chain.memory.point):
             raise BudgetError(
                 "A resumed chain is not where it stopped: another starting gradient was not paid for."
             )
+        return state
 
-    def _gradient_at(self, theta: np.ndarray) -> np.ndarray:
+    def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
         """One noisy release: gradient of the tempered log-posterior."""
         total = self.records.gradients(theta, self.gradient_clip).total
-        noisy = total + self._gradient_noise * self.gradient_clip * self._random.normals(self.records.d)
+        noisy = Gaussian(self._noise_of_gradients(chain.plan)).release(ExactSum(total), chain.random)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a trajectory that runs away is rejected
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
-        momentum = self.moves.momentum(self.rng)
-        new, gradient, last = self.moves.run(theta, self._gradient, momentum, self._gradient_at)
-        bound = LipschitzClip(self.ratio_clip).bound(new - theta)
-        ratios = self.records.full_batch(new, self._rows, bound)
-        self._clipped += ratios.clipped
-        scale = self.tempering * bound
-        noise_std = scale * self._ratio_noise
-        log_ratio = (
-            scale * (ratios.total / GRID + self._ratio_noise * self._random.normal())
-            + ratios.log_prior
-            - self._log_prior
-            + self.moves.kinetic_energy(momentum)
-            - self.moves.kinetic_energy(last)
+    def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Any:
+        if self.residuals is not None:
+            return super()._propose(chain, rng, state)
+        start = self.moves.momentum(rng)
+        new, gradient, end = self.moves.run(
+            state.theta, chain.memory.value, start, partial(self._gradient_at, chain)
         )
-        accepted = penalty(log_ratio, noise_std * noise_std, self._random.exponential())
-        if accepted:
-            self._theta, self._rows, self._log_prior = new, ratios.rows, ratios.log_prior
-            self._gradient, self._gradient_point = gradient, new
-        if self.tune:
-            self.moves.learn_mass(self._theta, self.iteration + 1)
-        return accepted, {"noise_std": noise_std, "clip_bound": bound}
+
+        def log_public(found: LogRatio) -> float:
+            energy = self.moves.kinetic_energy(start) - self.moves.kinetic_energy(end)
+            return found.log_prior - state.log_prior + energy
+
+        bound = LipschitzClip(self.ratio_clip).bound(new - state.theta)
+        return Trajectory(new, bound, log_public, gradient)
+
+    @np.errstate(over="ignore", invalid="ignore")  # a trajectory that runs away is rejected
+    def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
+        return super()._iterate(chain)
+
+    def _stats(self, chain: Chain, info: Any) -> dict[str, float]:
+        if self.residuals is None:
+            if info.accepted:
+                chain.memory = Gradient(info.move.new, info.move.gradient)
+            if self.tune:
+                self.moves.learn_mass(chain.start().theta, chain.iteration + 1)
+        return super()._stats(chain, info)
 
     def _clip_name(self) -> str:
+        if self.residuals is not None:
+            return super()._clip_name()
         return f"gradients at norm {self.gradient_clip:g}, ratios at {self.ratio_clip:g} x distance moved"
 
 

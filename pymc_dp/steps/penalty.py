@@ -5,22 +5,37 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.acceptance import penalty
-from pymc_dp.clipping import LipschitzByPart, LipschitzClip
+from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.kernels.acceptance import accept_penalty
+from pymc_dp.kernels.metropolis import Info
+from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
+from pymc_dp.privacy import pricing
 from pymc_dp.privacy.clip_fraction import rounded
 from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.subsets import Subsets
 from pymc_dp.proposals import Proposal
+from pymc_dp.proposals.walk import RandomWalk, check_walk
+from pymc_dp.ratios import owners as of_owners
+from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.ratios.owners import OnOwners
+from pymc_dp.ratios.statistics import OnStatistics, StatisticClip
+from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.records.statistics import Statistics
+from pymc_dp.records.sufficient import SufficientStatistics
 from pymc_dp.remote.owners import Owner
-from pymc_dp.steps.base import NOISY_RATIO, DPStep
-from pymc_dp.steps.noisy_ratios import NoisyRatio, OnAllRecords, OnBatches
-from pymc_dp.steps.owners import OnOwners, settings
-from pymc_dp.steps.statistics_ratio import OnStatistics, StatisticClip, clip_of
-from pymc_dp.steps.tuning import optimal_guided_walk, optimal_walk
-from pymc_dp.steps.walk import RandomWalk, check_walk
+from pymc_dp.steps.base import NOISY_RATIO
+from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.penalty_arguments import clip_of, settings
+from pymc_dp.steps.residual_tests import PenaltyOnResiduals
+from pymc_dp.steps.residuals import OnResiduals, settings_of
+
+MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
+STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
 
 
-class DPPenaltyMH(DPStep):
+class DPPenaltyMH(MetropolisStep):
     """Differentially private random-walk Metropolis-Hastings with the penalty test.
 
     Each iteration computes every record's log-likelihood ratio between the proposal and the current point,
@@ -75,6 +90,11 @@ class DPPenaltyMH(DPStep):
     privacy_unit : array_like, shape (n_rows,), optional
         Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is
         for persons.
+    control_variates : bool or ControlVariates
+        Release a noisy quadratic surrogate of the log-likelihood once, propose on prior times surrogate, and
+        test only what it leaves (docs/control_variates). Then `lipschitz` is a limit of the clip bounds of
+        gradients, and optional; `clip_bound`, `batch_size`, `sufficient_statistics`, `owners`, `data`, the
+        proposal and its step size have no meaning.
     owners : list of Owner, optional
         Data owners, each with its own (epsilon, delta), clip bound, noise and ledger (Yıldırım & Ermiş 2019,
         Algorithm 2); `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then theirs. The rows of
@@ -89,6 +109,8 @@ class DPPenaltyMH(DPStep):
     ledger : Ledger, optional
         Budget of the data set across calls, sessions and libraries; the whole call is charged before a row is
         read.
+    label : str, optional
+        What the ledger's entry is called. Default: the step's name.
     debug_seed : int, optional
         Reproducible noise, for debugging; marks every result as not private.
     model : pymc.Model, optional
@@ -134,9 +156,12 @@ class DPPenaltyMH(DPStep):
 
     name = "dp_penalty"
     takes_data = True
-    test_on_residuals = "penalty"
+    mechanism = MECHANISM
     moves: RandomWalk
-    ratios: NoisyRatio
+    # Where the log-ratio comes from, if not from all records in one place or in shards.
+    _asks_owners = False
+    _batches: Subsets | None = None
+    statistics: SufficientStatistics
 
     def __init__(
         self,
@@ -149,6 +174,7 @@ class DPPenaltyMH(DPStep):
         batch_size: int | None = None,
         sufficient_statistics: str | Statistics | None = None,
         statistic_bound: Any = None,
+        control_variates: bool | ControlVariates | None = None,
         owners: Sequence[Owner] | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
@@ -172,22 +198,47 @@ class DPPenaltyMH(DPStep):
             sufficient_statistics=sufficient_statistics,
             statistic_bound=statistic_bound,
         )
-        self.clip, self.release = clip_of(*statistics, lipschitz, clip_bound, batch_size, kwargs), release
+        variates = settings_of(
+            control_variates,
+            kwargs,
+            owners=owners,
+            clip_bound=clip_bound,
+            batch_size=batch_size,
+            sufficient_statistics=sufficient_statistics,
+            statistic_bound=statistic_bound,
+            proposal=proposal,
+            step_size=step_size,
+            target_accept=target_accept,
+            adapt_step_size=None if adapt_step_size else False,
+            release=None if release == "decisions" else release,
+        )
+        if variates is None:
+            self.clip = clip_of(*statistics, lipschitz, clip_bound, batch_size, kwargs)
+        self.release = release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
         if batch_size is not None:
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+        if variates is not None:
+            third = variates.third_derivative_bound
+            test = PenaltyOnResiduals(self.tempering, variates.noise_std, third)
+            self._use(OnResiduals(variates, test, self.records, lipschitz))
+            return
         if owners is not None:
-            self.ratios = OnOwners(self.records, self.tempering)
+            self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
+            self._asks_owners = True
         elif isinstance(self.clip, StatisticClip):
-            self.ratios = OnStatistics(self.model, self.records, self.clip, self.tempering, self._sensitivity)
-        elif batch_size is None:
-            self.ratios = OnAllRecords(self.records, self.tempering, self._sensitivity)
-        else:
-            self.ratios = OnBatches(self.records, self.tempering, batch_size, self.neighboring_relation)
-        self.mechanism, self.approximation = self.ratios.mechanism, self.ratios.approximation
+            self.mechanism = STATISTICS_MECHANISM
+            self.statistics = SufficientStatistics(self.model, self.records, self.clip.statistics, self.clip)
+        elif batch_size is not None:
+            if self.neighboring_relation != "substitute":
+                raise ValueError(
+                    "batch_size= is for neighboring_relation='substitute' only: n must be public."
+                )
+            self.approximation = CorrectedBatch.approximation
+            self._batches = Subsets(self.records.n, batch_size)
         if isinstance(self.clip, LipschitzByPart):
             names, shapes = self.model.values_to_rvs, self.records.shapes
             self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})
@@ -198,49 +249,51 @@ class DPPenaltyMH(DPStep):
         best = optimal_guided_walk() if self.moves.guided else optimal_walk(d, not self.moves.gaussian)
         self._best_noise_std, self.moves.target_accept = best[0], self.moves.target_accept or best[1]
 
-    def _price(self, call: Call) -> PrivacyPlan:
+    def _price_of_walk(self, call: Call) -> PrivacyPlan:
+        if self._asks_owners:
+            return of_owners.price(self.records, call, self.release)
+        if self._batches is not None:
+            return pricing.penalty_on_batches(call, self._batches, release=self.release)
         # Noise of one public size costs less.
         bound, fixed = self.moves.one_bound(self.clip, self.moves.initial), {}
         if bound:
             fixed = {"shift": self.tempering * self._sensitivity * bound}
         elif isinstance(self.clip, LipschitzClip) and self.moves.fixed_length():
             fixed = {"noise_std": self._best_noise_std}
-        return self.ratios.price(call, release=self.release, clip_fraction=self.clip_fraction, **fixed)
+        return pricing.penalty(call, clip_fraction=self.clip_fraction, release=self.release, **fixed)
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know; nothing here is computed from private rows."""
-        return super().facts() | self.ratios.facts(self.plan)
+        return super().facts() | (of_owners.facts(self.records, self.plan) if self._asks_owners else {})
 
-    def _start(self) -> None:
-        self.ratios.start(self.plan)
+    def _ratio(self, plan: PrivacyPlan) -> OnOwners | OnStatistics | CorrectedBatch | AllRecords:
+        """Where the log-ratio comes from; owners charge the call here."""
+        nm = plan.noise_multiplier
+        if self._asks_owners:
+            return OnOwners(self.records, self.tempering, plan)
+        if isinstance(self.clip, StatisticClip):
+            return OnStatistics(self.statistics, self.clip, self.tempering, self._sensitivity, nm)
+        if self._batches is not None:
+            return CorrectedBatch(self.records, self.tempering, self._batches, nm)
+        return AllRecords(self.records, self.tempering, nm * self._sensitivity)
+
+    def _start_walk(self, chain: Chain) -> None:
+        ratio = self._ratio(chain.plan)
+        chain.ratio, chain.accept = ratio, accept_penalty
         self.step_size = self.moves.initial or 0.1
-        nm, rate = self.plan.noise_multiplier, self.ratios.rate(self.clip)
-        if self.moves.initial is None and rate is not None and nm > 0:
-            self.moves.set_steps(rate, self.ratios.bound_of_noise(self._best_noise_std, nm))
-        self._bound = self.moves.one_bound(self.clip, self.step_size)
+        if isinstance(ratio, OnStatistics):
+            rate = ratio.rate(self.records.ravel(self.model.initial_point(0)))
+        else:
+            rate = None if isinstance(self.clip, ConstantClip) else self.clip.bound
+        if self.moves.initial is None and rate is not None and chain.plan.noise_multiplier > 0:
+            self.moves.set_steps(rate, ratio.bound_of_noise(self._best_noise_std))
+        chain.clip_bound = self.moves.one_bound(self.clip, self.step_size)
 
-    def _arrive(self, theta: np.ndarray) -> None:
-        self._rows, self._log_prior = self.ratios.at(theta)
-
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
-        move = self.moves.move(self.rng)
-        bound = self._bound or self.clip.bound(move)
-        new = self.ratios.compare(
-            theta, theta + move, self._rows, bound, self.plan.noise_multiplier, self._random
-        )
-        self._clipped += new.clipped
-        bound = bound if new.bound is None else new.bound
-        log_ratio = new.ratio + new.log_prior - self._log_prior
-        accepted = penalty(log_ratio, new.noise_std * new.noise_std, self._random.exponential())
-        if accepted:
-            self._theta, self._rows, self._log_prior = theta + move, new.kept, new.log_prior
-        stats = {"noise_std": new.noise_std, "clip_bound": bound}
+    def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
+        stats = super()._stats(chain, info)
         if self.release == "noisy_ratio":
-            stats[NOISY_RATIO] = rounded(new.ratio, new.noise_std)
-        return accepted, stats
-
-    def _clip_name(self) -> str:
-        return str(self.clip)
+            stats[NOISY_RATIO] = rounded(info.ratio.value, info.ratio.noise_std)
+        return stats
 
 
 DPPenalty = DPPenaltyMH

@@ -1,16 +1,29 @@
 """DP SGHMC: noisy gradients of batches with friction, no accept test (Lode 2019, Algorithm 2)."""
 
 import math
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_dp.bounds import check_bound
+from pymc_dp.kernels.metropolis import State
+from pymc_dp.kernels.sghmc import sghmc
+from pymc_dp.privacy.noise import ExactSum, Gaussian
 from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.privacy.sghmc import Dynamics, injected, price
 from pymc_dp.privacy.subsets import PoissonBatches
+from pymc_dp.proposals.moves import Moves
 from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.moves import Moves
+from pymc_dp.steps.chain import Chain
+
+
+class Schedule(NamedTuple):
+    """Of each draw: step size, friction, standard deviation of the noise on a batch's sum of gradients."""
+
+    step_sizes: np.ndarray
+    frictions: np.ndarray
+    noise: np.ndarray
 
 
 class DPSGHMC(DPStep):
@@ -101,7 +114,7 @@ class DPSGHMC(DPStep):
             self.tempering,
         )
         self.n_steps = n_steps
-        self.moves = _Schedule()
+        self.moves = _Dynamics()
         price(
             Call(math.inf, self.delta, self.neighboring_relation, 1, 0, 1), self.dynamics, n_steps
         )  # checks
@@ -109,45 +122,45 @@ class DPSGHMC(DPStep):
     def _price(self, call: Call) -> PrivacyPlan:
         return price(call, self.dynamics, self.n_steps)
 
-    def _start(self) -> None:
-        noise = injected(self.plan, self.dynamics)
-        self._step_sizes, self._frictions = self.dynamics.realized(noise, self.neighboring_relation)
-        # Standard deviation of the noise on a batch's sum of gradients.
-        self._noise = noise * self._sensitivity * self.dynamics.clip_bound
-        self.step_size = float(self._step_sizes[0])
+    def _start(self, chain: Chain) -> None:
+        noise = injected(chain.plan, self.dynamics)
+        step_sizes, frictions = self.dynamics.realized(noise, self.neighboring_relation)
+        chain.memory = Schedule(step_sizes, frictions, noise * self._sensitivity * self.dynamics.clip_bound)
+        self.step_size = float(step_sizes[0])
 
-    def _arrive(self, theta: np.ndarray) -> None:
+    def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         """Nothing is kept from one iteration to the next but the point."""
+        return State(theta, None, math.nan)
 
-    def _gradient_at(self, theta: np.ndarray, noise: float) -> np.ndarray:
+    def _gradient_at(self, chain: Chain, theta: np.ndarray, noise: float) -> np.ndarray:
         """One noisy release: estimated gradient of the tempered log-posterior."""
         batches = self.dynamics.batches
         if batches.sampling_probability == 1:
             total = self.records.gradients(theta, self.dynamics.clip_bound).total
         else:
-            batch = batches.draw(self._random)
+            batch = batches.draw(chain.random)
             total = self.records.gradients.batch(theta, batch, self.dynamics.clip_bound).total
-        noisy = total + noise * self._random.normals(theta.size)
+        noisy = Gaussian(float(noise)).release(ExactSum(total), chain.random)
         return self.tempering / batches.sampling_probability * noisy + self.records.log_prior_gradient(theta)
 
-    def _iterate(self, theta: np.ndarray) -> tuple[bool, dict[str, float]]:
-        eta, friction = self._step_sizes[self.iteration], self._frictions[self.iteration]
-        noise = self._noise[self.iteration]
-        # Friction at the midpoint: N(0, I) is invariant for the momentum at every friction and step size.
-        damping = 1 + 0.5 * friction * eta
-        kept, kick = (1 - 0.5 * friction * eta) / damping, eta / damping
-        momentum = self.rng.standard_normal(theta.size)
-        for _ in range(self.n_steps):
-            theta = theta + 0.5 * eta * momentum
-            momentum = kept * momentum + kick * self._gradient_at(theta, noise)
-            theta = theta + 0.5 * eta * momentum
-        self._theta, self.step_size = theta, float(eta)
+    def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
+        eta, friction, noise = (values[chain.iteration] for values in chain.memory)
+        theta = chain.start().theta
+        new = sghmc(
+            theta,
+            self.rng.standard_normal(theta.size),
+            partial(self._gradient_at, chain, noise=noise),
+            steps=self.n_steps,
+            step_size=eta,
+            friction=friction,
+        )
+        chain.state, self.step_size = State(new, None, math.nan), float(eta)
         return True, {"noise_std": float(noise), "clip_bound": self.dynamics.clip_bound}
 
     def _clip_name(self) -> str:
         return f"gradients at norm {self.dynamics.clip_bound:g}"
 
 
-class _Schedule(Moves):
+class _Dynamics(Moves):
     name = "stochastic gradient Hamiltonian dynamics"
     step_size = math.nan

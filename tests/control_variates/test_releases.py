@@ -17,7 +17,7 @@ from pymc_dp.privacy.accountants import exact_gaussian
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps.surrogate import surrogate_events
+from pymc_dp.steps.residuals import surrogate_events
 from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
 
 # False-alarm rate of each statistical test.

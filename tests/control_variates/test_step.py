@@ -1,5 +1,6 @@
 """Steps with control variates: stationary law, one surrogate a call, refusals, copies."""
 
+import inspect
 import pickle
 
 import cloudpickle
@@ -112,8 +113,8 @@ def test_third_derivatives_bound_what_is_left():
     """No residual ratio is beyond the bound, some are near it, and half of it would clip."""
     step = third_step(THIRD)
     step.setup_chain(np.random.default_rng(0), 0, 20)
-    step._expand(full_surrogate())
-    target, rng = step.target, np.random.default_rng(1)
+    step.residuals.target.expand(full_surrogate().expansion(step.records))
+    target, rng = step.residuals.target, np.random.default_rng(1)
     shares = []
     for width in (0.01, 0.1, 1.0, 5.0):
         for _ in range(20):
@@ -136,7 +137,7 @@ def test_noise_goes_by_distance():
         before = step.records.ravel(point)
         step.rng = np.random.default_rng(len(seen))
         proposals = np.random.default_rng(len(seen))
-        new = step._transitions(proposals, before) if seen else None
+        new = step._chain.memory.transitions(proposals, before) if seen else None
         point, (stat,) = step.step(point)
         assert stat["noise_std"] == pytest.approx(2 * nm * stat["clip_bound"])
         if new is not None:
@@ -210,7 +211,7 @@ def test_resuming_goes_on_from_the_same_place():
     assert step.surrogate.to_json() == released.to_json()
     if not found["accepted"]:
         np.testing.assert_array_equal(step.records.ravel(point), before)
-    np.testing.assert_array_equal(step._arrive(before), before)  # no new start
+    np.testing.assert_array_equal(step._arrive(step._chain, before).theta, before)  # no new start
 
 
 @pytest.mark.slow
@@ -222,10 +223,10 @@ def test_a_copy_holds_no_private_factors_and_a_copied_chain_goes_on():
         point = step.model.initial_point(0)
         for _ in range(4):
             if copied and step.iteration == 2:
-                assert any(np.any(f.get_value()) for f in step.target._factors)
+                assert any(np.any(f.get_value()) for f in step.residuals.target._factors)
                 copy = pickle.loads(cloudpickle.dumps(step))
-                assert not any(np.any(f.get_value()) for f in copy.target._factors)
-                assert copy._rows is None
+                assert not any(np.any(f.get_value()) for f in copy.residuals.target._factors)
+                assert copy._chain is None
                 with pytest.raises(dp.BudgetError):
                     copy.step(point)
             point, _ = step.step(point)
@@ -263,11 +264,36 @@ def test_too_few_records():
     [
         ({"neighboring_relation": "add_remove"}, "substitute"),
         ({"tempering": 2.0}, "tempering"),
+        ({"clip_bound": 1.0, "batch_size": 9}, "clip_bound=, batch_size=: no meaning with control_variates="),
+        ({"proposal": "gaussian"}, "proposal="),
+        ({"release": "noisy_ratio"}, "release="),
+        ({"adapt_step_size": False}, "adapt_step_size="),
+        ({"data": object()}, "data="),
+        ({"cls": dp.DPFastMH, "test": "penalty"}, "test="),
+        ({"cls": dp.DPHMC, "n_leapfrog": 3}, "n_leapfrog="),
+        ({"cls": dp.DPBarker, "step_size": 1.0}, "step_size="),
     ],
 )
 def test_bad_arguments(kwargs, match, logistic):
     with pytest.raises(ValueError, match=match):
-        step_of(model=logistic, **kwargs)
+        step_of(**{"model": logistic, **kwargs})
+
+
+@pytest.mark.parametrize("cls", [dp.DPPenaltyMH, dp.DPBarker, dp.DPFastMH, dp.DPHMC])
+def test_it_is_an_argument_of_its_step(cls, tmp_path):
+    """Of this class, under its own name, in the ledger too; nothing is special about the class without it."""
+    ledger = dp.Ledger(tmp_path / "l.db", epsilon=2000.0, delta=1e-5)
+    step = step_of(cls, ledger=ledger, label="study 7")
+    assert type(step) is cls and "control_variates" in inspect.signature(cls).parameters
+    step.setup_chain(np.random.default_rng(0), 0, 4)
+    assert step.title == step.facts()["step"] == f"{cls.__name__} with control variates"
+    assert step.surrogate is None
+    step.step(step.model.initial_point(0))
+    assert [entry.label for entry in ledger.entries()] == ["study 7"]
+    assert isinstance(step.surrogate, Surrogate)
+    plain = cls(epsilon=1.0, delta=1e-6, lipschitz=1.0, chains=1, control_variates=False, model=step.model)
+    assert plain.title == cls.__name__ and plain.default_tune_steps == 500
+    assert plain.setup_chain(np.random.default_rng(0), 1, 4) is None and plain.surrogate is None
 
 
 def test_bad_settings(logistic):

@@ -202,7 +202,7 @@ def test_every_form_counts(events):
         *([(GAUSSIAN, count)] for count in (-1, 1.0, 2.5, math.nan, math.inf, True, "3", None, 2**60)),
         {GAUSSIAN: 2**53, ev.PenaltyDecisionDpEvent(30.0): 1},
     ],
-    ids=repr,
+    ids=lambda events: type(events).__name__,
 )
 def test_what_is_not_understood_is_refused(events):
     for door in (

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pymc_dp import barker_correction, batch_ratio
 from pymc_dp.clipping import shares
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.ratios import barker_correction, subsets
 from pymc_dp.records.batches import Batches
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.guard import guarded
@@ -242,7 +242,7 @@ def test_no_warning_tells_of_a_row():
         (one,) = derivatives(np.zeros(1))
         np.testing.assert_array_equal(one.gradient[:, 0], [np.nan, np.inf, np.nan])
         np.testing.assert_array_equal(shares(rows, 1e-100), [1, -1, 1, 1, 0, 1])
-        batch_ratio.corrected_ratio(rows, 1e-100, 9, 1.0)
+        subsets.corrected_ratio(rows, 1e-100, 9, 1.0)
         barker_correction.batch_ratio(rows, 10**6, 1e-3)
     np.testing.assert_array_equal(sums(rows[2:], None), rows[2:])
     assert sums(rows[:0], np.array([], dtype=int)).size == 0

@@ -133,7 +133,7 @@ def test_only_noisy_sums_are_said(here):
     step = make_step(made_up(), owners=owners(), draws=300)
     walk(step, made_up(), 300)
     wholes = [RecordModel(build(part)) for part in split(DATA, 2)]
-    for home, whole, noise in zip(step.records._homes, wholes, step.ratios._noise, strict=True):
+    for home, whole, noise in zip(step.records._homes, wholes, step._chain.ratio._noise, strict=True):
         answers = [json.loads(answer)["answer"] for _, answer in home.passed]
         assert answers[0] == {"n": whole.n} and list(answers[1]) == ["noise_multiplier"]
         assert len(answers) == 2 + 300
@@ -374,8 +374,8 @@ def test_without_a_public_n_it_is_not_said(here, quiet):
     idata = dp.sample(step, 5, tune=0, **quiet)
     passed = [json.loads(answer)["answer"] for _, answer in step.records._homes[0].passed]
     assert passed[0] == {"n": None} and step.records.n is None
-    assert step.ratios._noise == [
-        one["noise_multiplier"] for one in step.ratios.records.ask("begin", chains=1, tune=0, draws=5)
+    assert step._chain.ratio._noise == [
+        one["noise_multiplier"] for one in step.records.ask("begin", chains=1, tune=0, draws=5)
     ]
     assert "n withheld" in str(dp.privacy_report(idata))
 
@@ -507,6 +507,6 @@ def interrupt(seconds):
 
 
 def walk_on(step):
-    point = step.records.unravel(step._theta)
+    point = step.records.unravel(step._chain.state.theta)
     for _ in range(5):
         point, _ = step.step(point)

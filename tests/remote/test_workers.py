@@ -121,8 +121,8 @@ def test_a_worker_killed_in_mid_run(client, on_one_machine):
     """Without warning, between two answers: its part is loaded elsewhere, and the question asked again."""
     data = dp.Shards(build, split(DATA, 2), client=client)
     step = make_step(made_up(), data=data, debug_seed=7)
-    normals, drawn = step._random.normal, []
-    step._random.normal = lambda: drawn.append(1) or normals()
+    normals, drawn = step._chain.random.normal, []
+    step._chain.random.normal = lambda: drawn.append(1) or normals()
 
     def kill(i):
         if i == 20:
@@ -153,4 +153,4 @@ def test_a_cluster_without_workers_stops_the_run(client, tmp_path):
         walk(step, made_up(), ITERATIONS, before=remove)
     assert [entry.status for entry in ledger.entries()] == ["reserved"]
     with pytest.raises(UnavailableError, match="Owner '0': the process ended"):
-        with_owners.step(with_owners.records.unravel(with_owners._theta))
+        with_owners.step(with_owners.records.unravel(with_owners._chain.state.theta))

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp import barker_correction
-from pymc_dp.acceptance import penalty
-from pymc_dp.steps.barker_ratios import OnAllRecords
+from pymc_dp.kernels.acceptance import penalty
+from pymc_dp.ratios import barker_correction
+from pymc_dp.steps import barker as barker_module
 from tests.conftest import NUMBA
 from tests.statistical.test_invariance import banana, skewed
 
@@ -64,11 +64,10 @@ def p_value(model, draws, settings, proposal="gaussian"):
     step.setup_chain(rng, 0, chains * ITERATIONS)
     ends, accepted = [], 0
     for start in draws(chains, rng):
-        step._theta = start
-        step._arrive(start)
+        step._chain.state = step._arrive(step._chain, start)
         for _ in range(ITERATIONS):
-            accepted += step._iterate(step._theta)[0]
-        ends.append(step._theta)
+            accepted += step._iterate(step._chain)[0]
+        ends.append(step._chain.state.theta)
     assert 0.1 < accepted / (chains * ITERATIONS) < 0.9, "the chains hardly move, or the step is tiny"
     ends, exact = np.array(ends), draws(50_000, rng)
     return min(stats.ks_2samp(ends[:, j], exact[:, j]).pvalue for j in range(exact.shape[1]))
@@ -89,12 +88,12 @@ def test_batches():
 def test_control_metropolis_on_all_records(monkeypatch):
     """Metropolis' test of a ratio that has Barker's noise already."""
 
-    def metropolis(self, log_ratio, random):
+    def metropolis(log_ratio, noise_std, random):
         return penalty(
             log_ratio + math.log(random.exponential() / random.exponential()), 0.0, random.exponential()
         )
 
-    monkeypatch.setattr(OnAllRecords, "accepts", metropolis)
+    monkeypatch.setattr(barker_module, "accept_barker", metropolis)
     assert p_value(*all_records(skewed)) < FALSE_ALARM
 
 

@@ -12,8 +12,9 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp import tuna
+from pymc_dp.kernels import acceptance
 from pymc_dp.privacy.plan import not_private
+from pymc_dp.ratios import tuna
 from pymc_dp.steps import fast_mh as module
 from tests.conftest import NUMBA
 from tests.statistical.test_invariance import banana
@@ -76,11 +77,10 @@ def p_values(target, monkeypatch, *, epsilon=1.0, on_batches=True, **kwargs):
     step.setup_chain(rng, 0, CHAINS * ITERATIONS)
     ends, accepted = [], 0
     for start in draws(CHAINS, rng):
-        step._theta = start
-        step._arrive(start)
+        step._chain.state = step._arrive(step._chain, start)
         for _ in range(ITERATIONS):
-            accepted += step._iterate(step._theta)[0]
-        ends.append(step._theta)
+            accepted += step._iterate(step._chain)[0]
+        ends.append(step._chain.state.theta)
     assert 0.05 < accepted / (CHAINS * ITERATIONS) < 0.9, "the chains hardly move, or the step is tiny"
     ends, exact = np.array(ends), draws(50_000, rng)
     return min(stats.ks_2samp(ends[:, j], exact[:, j]).pvalue for j in range(exact.shape[1]))
@@ -116,10 +116,10 @@ def keeping_alike(ratios, bound, batches, uniforms):
 @pytest.mark.slow
 def test_controls_fail(monkeypatch):
     """Draws kept alike, whatever their ratio; noise that the test does not correct for."""
-    right = module.penalty
+    right = acceptance.penalty
     with monkeypatch.context() as patched:
         patched.setattr(tuna, "log_ratio", keeping_alike)
         assert p_values(laplace, patched) < FALSE_ALARM
     with monkeypatch.context() as patched:
-        patched.setattr(module, "penalty", lambda ratio, variance, draw: right(ratio, 0.0, draw))
+        patched.setattr(acceptance, "penalty", lambda ratio, variance, draw: right(ratio, 0.0, draw))
         assert p_values(laplace_with_constant_clip, patched, test="penalty") < FALSE_ALARM

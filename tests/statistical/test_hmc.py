@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
+from pymc_dp.kernels import acceptance
 from pymc_dp.steps import hmc as hmc_module
 from tests.conftest import NUMBA
 
@@ -53,7 +54,7 @@ def p_values(target, seed, monkeypatch=None):
     assert step.plan.parameters["gradient_noise_multiplier"] == pytest.approx(nm_gradient, rel=0.01)
     ends, accepted = [], 0
     for start in reference.posterior_draws(chains, rng):
-        step._theta = step._gradient_point = None  # a new chain
+        step._chain.state = step._chain.memory = None  # a new chain
         point = step.records.unravel(start)
         for _ in range(iterations):
             point, (stat,) = step.step(point)
@@ -79,7 +80,7 @@ def test_invariance(target):
 @pytest.mark.parametrize("control", ["gradient of the wrong end", "no kinetic energy"])
 def test_controls_fail(control, monkeypatch):
     if control == "gradient of the wrong end":
-        run, penalty, last = hmc_module.Trajectories.run, hmc_module.penalty, {}
+        run, penalty, last = hmc_module.Trajectories.run, acceptance.penalty, {}
 
         def wrong(self, theta, gradient, momentum, gradient_at):
             # After a rejection, the gradient at the end that was not taken.
@@ -94,7 +95,7 @@ def test_controls_fail(control, monkeypatch):
             return not last["rejected"]
 
         monkeypatch.setattr(hmc_module.Trajectories, "run", wrong)
-        monkeypatch.setattr(hmc_module, "penalty", judged)
+        monkeypatch.setattr(acceptance, "penalty", judged)
     else:
         monkeypatch.setattr(hmc_module.Trajectories, "kinetic_energy", lambda self, p: 0.0)
     assert p_values(banana(), seed=1) < FALSE_ALARM

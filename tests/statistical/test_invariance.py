@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.steps import penalty as penalty_module
+from pymc_dp.kernels import acceptance
 from tests.conftest import NUMBA
 
 CHAINS, ITERATIONS = 2000, 50
@@ -77,7 +77,7 @@ def p_values(target, proposal, seed, noise_std=1.5):
     step.setup_chain(rng, 0, iterations)
     ends, accepted = [], 0
     for start in draws(CHAINS, rng):
-        step._theta = None  # a new chain
+        step._chain.state = None  # a new chain
         point = step.records.unravel(start)
         for _ in range(ITERATIONS):
             point, (stat,) = step.step(point)
@@ -102,13 +102,13 @@ def test_invariance(target, proposal):
 @pytest.mark.parametrize("target", [banana, skewed], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("control", ["no penalty term", "twice the noise"])
 def test_controls_fail(target, control, monkeypatch):
-    right = penalty_module.penalty
+    right = acceptance.penalty
     if control == "no penalty term":
-        monkeypatch.setattr(penalty_module, "penalty", lambda r, v, e: right(r, 0.0, e))
+        monkeypatch.setattr(acceptance, "penalty", lambda r, v, e: right(r, 0.0, e))
     else:
         rng = np.random.default_rng(9)
         monkeypatch.setattr(
-            penalty_module,
+            acceptance,
             "penalty",
             lambda r, v, e: right(r + math.sqrt(3 * v) * rng.standard_normal(), v, e),
         )

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
+from pymc_dp.kernels import acceptance as test_of
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.clip_fraction import rounding_grid
 from pymc_dp.privacy.randomness import PrivacyRandom
@@ -16,7 +17,6 @@ from pymc_dp.records.sums import GRID, SumOfRatios
 from pymc_dp.remote import owner as owner_module
 from pymc_dp.remote.homes import Here
 from pymc_dp.remote.owner import DataOwner
-from pymc_dp.steps import penalty as penalty_module
 
 FALSE_ALARM = 1e-6
 BOUND = 4.0  # nats: nothing is clipped
@@ -109,7 +109,7 @@ def chains(step):
     """Ends of short chains from one point, far out, and how often each moved."""
     ends, moved = [], []
     for _ in range(CHAINS):
-        step._theta = None  # a new chain
+        step._chain.state = None  # a new chain
         point, accepted = {"mu": np.array(2.0)}, 0
         for _ in range(ITERATIONS):
             point, (stat,) = step.step(point)
@@ -135,8 +135,8 @@ def test_k_owners_are_one_with_k_times_the_noise_variance(monkeypatch):
     assert three[2] == pytest.approx(one[2], rel=2e-3) == s * np.sqrt(3)
     assert same_law(three, one) > FALSE_ALARM
     assert same_law(three, chains(single_step(s, total))) < FALSE_ALARM
-    right = penalty_module.penalty
-    monkeypatch.setattr(penalty_module, "penalty", lambda ratio, v, e: right(ratio, v / 3, e))
+    right = test_of.penalty
+    monkeypatch.setattr(test_of, "penalty", lambda ratio, v, e: right(ratio, v / 3, e))
     assert same_law(chains(joint_step(3, s, total, monkeypatch)), one) < FALSE_ALARM
 
 
@@ -147,7 +147,7 @@ def test_decisions_have_the_stated_frequency(monkeypatch):
     step = joint_step(k, s, n, monkeypatch)
     theta, new = np.array([0.5]), np.array([0.4])
     h = Closed(Y).compare(theta, new, BOUND)[0] / GRID * BOUND
-    ratios = [step.ratios.compare(theta, new, None, BOUND, 0.0, None) for _ in range(n)]
+    ratios = [step._chain.ratio(theta, new, None, BOUND, None) for _ in range(n)]
     total = ratios[0].noise_std
     assert total == pytest.approx(s * np.sqrt(k), rel=2e-3)
     exponentials = np.random.default_rng(1).exponential(size=n)
@@ -155,7 +155,7 @@ def test_decisions_have_the_stated_frequency(monkeypatch):
 
     def p_value(variance):
         accepted = sum(
-            penalty_module.penalty(r.ratio, variance, e) for r, e in zip(ratios, exponentials, strict=True)
+            test_of.penalty(r.value, variance, e) for r, e in zip(ratios, exponentials, strict=True)
         )
         return stats.binomtest(accepted, n, chance).pvalue
 

@@ -70,12 +70,12 @@ def p_values(target, noise_multiplier, spoil=lambda ratios: None):
     step.setup_chain(rng, 0, iterations)
     ends, accepted, noise = [], 0, []
     for start in starts(CHAINS, rng):
-        step._theta = None  # a new chain
+        step._chain.state = None  # a new chain
         point = step.records.unravel(start)
         for _ in range(ITERATIONS):
             if not ends and not noise:
-                step.ratios.at(start)
-                spoil(step.ratios)
+                step._chain.ratio.at(start)
+                spoil(step._chain.ratio)
             point, (stat,) = step.step(point)
             accepted += stat["accepted"]
             noise.append(stat["noise_std"])

@@ -10,12 +10,12 @@ from scipy import stats
 from scipy.special import erfc, expit
 
 import pymc_dp as dp
-from pymc_dp import barker_correction
+from pymc_dp.kernels import acceptance
 from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet, pricing
 from pymc_dp.privacy.plan import Call
 from pymc_dp.privacy.subset_barker import subset_barker_rdp
 from pymc_dp.privacy.subsets import Subsets
-from pymc_dp.steps import barker_ratios
+from pymc_dp.ratios import barker_correction
 from tests.conftest import logistic_model, simple_data
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 1}
@@ -59,7 +59,7 @@ def test_the_bound_is_what_the_budget_buys_and_moves_keep_to_it(logistic, kwargs
     lengths = [math.sqrt(m @ m) for m in moves]
     assert max(lengths) * step.clip.constant <= bound
     assert min(lengths) * step.clip.constant == pytest.approx(bound, rel=1e-9)
-    assert step._clipped == 0 or kwargs.get("lipschitz", 1.0) < 1
+    assert step._chain.clipped == 0 or kwargs.get("lipschitz", 1.0) < 1
     assert {s["noise_std"] for s in all_stats} == {0.0}
 
 
@@ -129,7 +129,7 @@ def test_the_whole_call_never_exceeds_the_budget(quiet):
 def decisions(monkeypatch):
     """Log-ratios that Barker's test judged; all are rejected, so that the chain stays where it is."""
     seen = []
-    monkeypatch.setattr(barker_ratios, "barker", lambda ratio, *draws: bool(seen.append(ratio)))
+    monkeypatch.setattr(acceptance, "barker", lambda ratio, *draws: bool(seen.append(ratio)))
     return seen
 
 
@@ -170,14 +170,14 @@ def test_the_log_ratio_is_that_of_the_posterior(logistic, decisions, tempering):
         assert ratio == pytest.approx(exact, abs=grid + 1e-12)
 
 
-def test_without_the_clip_the_poison_would_show(decisions, monkeypatch):
+def test_without_the_clip_the_poison_would_show(decisions):
     """Control of the test above."""
     x, y = simple_data()
     data = x.copy()
     data[5] = 1e3 if y[5] else -1e3
     step = started(logistic_model(x=data, y=y), step_size=50.0, draws=20)
     (event,) = step.plan.iteration[0].counts
-    monkeypatch.setattr(type(step), "_constant", 1e3)  # as good as none
+    step._chain.clip_bound = 1e3  # as good as none
     run(step, {"beta": np.array([0.5, -1.0])}, 20)
     assert max(abs(r) for r in decisions) > 20 * event.eta
 
@@ -239,17 +239,17 @@ def test_every_batch_is_new_and_its_noise_completes_it(monkeypatch):
     model, b, n, tempering, draws = two_values(), 50, 200, 0.05, 10_000
     step = started(model, batch_size=b, tempering=tempering, epsilon=np.inf, draws=2 * draws)
     batches, ratios, noise = [], [], []
-    draw, normal = Subsets.draw, type(step._random).normal
+    draw, normal = Subsets.draw, type(step._chain.random).normal
 
     def recording(self, random):
         batches.append(draw(self, random))
         return batches[-1]
 
     monkeypatch.setattr(Subsets, "draw", recording)
-    monkeypatch.setattr(type(step._random), "normal", lambda self: noise.append(normal(self)) or noise[-1])
     monkeypatch.setattr(
-        barker_ratios.OnBatches, "accepts", lambda self, ratio, random: bool(ratios.append(ratio))
+        type(step._chain.random), "normal", lambda self: noise.append(normal(self)) or noise[-1]
     )
+    step._chain.accept = lambda ratio, noise_std, random: bool(ratios.append(ratio))
     monkeypatch.setattr(step.records, "full_batch", None)  # never read
     bound = barker_correction.clip_bound(b, n, tempering)
     step.moves.move = lambda rng: np.array([bound])
@@ -271,19 +271,24 @@ def test_every_batch_is_new_and_its_noise_completes_it(monkeypatch):
     assert np.all([stats.binomtest(int(k), draws, p).pvalue > 1e-6 / n for k in both])
 
 
+def decide(step, ratio):
+    chain = step._chain
+    return chain.accept(ratio, math.nan, chain.random)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [-3.0, -0.5, 0.0, 1.0, 4.0])
 def test_acceptance_law(logistic, ratio):
     """Binomial at 1e-6; Metropolis' test, and V left out, fail where they differ enough."""
     draws = 40_000
     step = started(logistic, draws=1, debug_seed=1)
-    exact = sum(step._test.accepts(ratio, step._random) for _ in range(draws))
+    exact = sum(decide(step, ratio) for _ in range(draws))
     assert stats.binomtest(exact, draws, expit(ratio)).pvalue > 1e-6
     if abs(ratio) <= 1:
         assert stats.binomtest(exact, draws, min(1.0, math.exp(ratio))).pvalue < 1e-6
     batch = started(logistic, draws=1, debug_seed=1, batch_size=20, epsilon=np.inf)
     noise = math.sqrt(2) * np.random.default_rng(2).standard_normal(draws)
-    accepted = sum(batch._test.accepts(ratio + e, batch._random) for e in noise)
+    accepted = sum(decide(batch, ratio + e) for e in noise)
     law = float(barker_correction.cdf(ratio))
     assert stats.binomtest(accepted, draws, law).pvalue > 1e-6
     assert abs(law - expit(ratio)) <= barker_correction.LARGEST_ERROR
@@ -295,7 +300,7 @@ def test_acceptance_law(logistic, ratio):
 def test_a_proposal_without_density_is_rejected(logistic, monkeypatch, kwargs):
     for impossible in (-math.inf, math.nan):
         step = started(logistic, draws=30, debug_seed=0, **kwargs)
-        assert not any(step._test.accepts(impossible, step._random) for _ in range(1000))
+        assert not any(decide(step, impossible) for _ in range(1000))
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"batch_size": 20, "epsilon": 100.0}])

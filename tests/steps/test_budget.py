@@ -165,11 +165,11 @@ def test_copies_carry_no_noise_no_rows_and_no_paid_chain(logistic):
     step.setup_chain(np.random.default_rng(0).spawn(1)[0], 5, 5)
     step.step(logistic.initial_point(0))
     copy = cloudpickle.loads(cloudpickle.dumps(step))
-    assert copy._random is None and copy._rows is None
+    assert copy._chain is None
     with pytest.raises(dp.BudgetError):
         copy.step(logistic.initial_point(0))
     with pytest.raises(TypeError, match="never copied"):
-        pickle.dumps(step._random)
+        pickle.dumps(step._chain.random)
 
 
 def test_a_forked_child_cannot_use_the_parents_noise():

@@ -7,13 +7,14 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp import tuna
 from pymc_dp.privacy.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.multisets import Multisets
 from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.ratios import tuna
+from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.ratios.published import Published
+from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps import fast_mh as module
-from pymc_dp.steps.batch_ratios import OnAllRecords, OnMultisets
-from pymc_dp.steps.published_fast_mh import Published
 from tests.conftest import NUMBA, logistic_model, simple_data
 
 N = 4000
@@ -87,7 +88,7 @@ def test_draws_what_it_pays_for(large, test, relation, monkeypatch):
 def test_shorter_moves_have_less_noise_in_proportion_to_the_largest_term(large):
     step = started(large, test="penalty", proposal="gaussian", draws=50)
     _, all_stats = run(step, large.initial_point(0), 50)
-    batches = step._ratio.batches
+    batches = step._chain.ratio.batches
     longest = tuna.largest_term(batches.clip_bound, batches)
     noise = step.plan.parameters["noise_std"]
     for stat in all_stats:
@@ -115,7 +116,7 @@ def test_small_data_use_all_records():
     model = logistic_model(300)
     barker, penalty = (started(model, batch_size=None, test=test) for test in ("barker", "penalty"))
     for step, event in ((barker, BoundedRangeDecisionDpEvent), (penalty, PenaltyDecisionDpEvent)):
-        assert isinstance(step._ratio, OnAllRecords)
+        assert isinstance(step._chain.ratio, AllRecords)
         assert [type(e) for e in step.plan.iteration[0].counts] == [event]
         _, all_stats = run(step, model.initial_point(0), 20)
         assert all(math.isnan(s["batch_size"]) for s in all_stats)
@@ -123,7 +124,7 @@ def test_small_data_use_all_records():
         assert all(s["clip_bound"] <= step.plan.parameters["clip_bound"] for s in all_stats)
     noise = penalty.plan.parameters["noise_std"]
     assert all(0 < s["noise_std"] <= noise for s in all_stats)
-    assert isinstance(started(logistic_model(N), batch_size=0.6 * N)._ratio, OnAllRecords)
+    assert isinstance(started(logistic_model(N), batch_size=0.6 * N)._chain.ratio, AllRecords)
 
 
 @pytest.mark.slow
@@ -131,19 +132,19 @@ def test_both_forms_estimate_the_same_ratio(large):
     """E exp(l) is the exact ratio; tempering multiplies it. 6 standard errors."""
     for tempering in (1.0, 0.5):
         step = started(large, tempering=tempering, draws=77)
-        batches, bound = step._ratio.batches, step.plan.parameters["clip_bound"]
+        batches, bound = step._chain.ratio.batches, step.plan.parameters["clip_bound"]
         theta = np.array([0.1, 0.2])
         new = theta + np.array([0.6, -0.8]) * step.moves.longest
-        full = OnAllRecords(step.records, tempering, 0.0)
-        random = PrivacyRandom(1)
-        exact = full.compare(theta, new, full.at(theta)[0], bound, random).ratio
+        full = AllRecords(step.records, tempering)
+        random, ratio = PrivacyRandom(1), step._chain.ratio
+        exact = full(theta, new, full.at(theta)[0], bound / tempering, random).value
         rows = [step.records.full_batch.rows(point) for point in (theta, new)]
         assert exact == pytest.approx(tempering * np.sum(rows[1] - rows[0]), abs=1e-3 * bound * math.sqrt(N))
-        values = np.exp([step._ratio.compare(theta, new, None, bound, random).ratio for _ in range(300)])
+        values = np.exp([ratio(theta, new, None, bound / tempering, random).value for _ in range(300)])
         error = values.std() / math.sqrt(values.size)
         assert error < 0.3 * math.exp(exact)
         assert values.mean() == pytest.approx(math.exp(exact), abs=6 * error)
-        assert isinstance(step._ratio, OnMultisets) and batches.clip_bound == bound
+        assert isinstance(step._chain.ratio, TunaBatch) and batches.clip_bound == bound
 
 
 @pytest.mark.slow
@@ -157,7 +158,7 @@ def test_a_poisoned_record_moves_the_ratio_by_its_own_draws_only(bad):
     ratios = []
     for data in (x, other):
         step = started(logistic_model(x=data, y=y), draws=88)
-        batches = step._ratio.batches
+        batches = step._chain.ratio.batches
         bound = step.plan.parameters["clip_bound"]
         theta, new = np.zeros(2), np.array([1.0, 0.0]) * step.moves.longest
         raw = step.records.ratios(theta, new, index)
@@ -189,7 +190,7 @@ def test_tuning_stays_within_the_longest_move(large):
 
 def test_infinite_epsilon_is_plain_tunamh_and_says_so(large):
     step = started(large, epsilon=np.inf, draws=60, test="penalty", batch_size=None)
-    assert isinstance(step._ratio, OnMultisets)
+    assert isinstance(step._chain.ratio, TunaBatch)
     _, all_stats = run(step, large.initial_point(0), 60)
     assert all(s["noise_std"] == 0 and not s["is_private"] for s in all_stats)
     assert "Metropolis test" in step.facts()["mechanism"]
@@ -285,13 +286,10 @@ def rejections(model, size=2000, **kwargs):
         step = dp.DPFastMH(chains=1, compile_kwargs=NUMBA, **kwargs)
     step.setup_chain(np.random.default_rng(0), 0, 10)
     step.moves.move = lambda rng: np.ones(1)
-    step._theta = np.zeros(1)
-    step._arrive(step._theta)
-    kept = step._rows, step._log_prior
-    count = 0
+    start, count = step._arrive(step._chain, np.zeros(1)), 0
     for _ in range(size):
-        step._theta, (step._rows, step._log_prior) = np.zeros(1), kept
-        count += not step._iterate(step._theta)[0]
+        step._chain.state = start
+        count += not step._iterate(step._chain)[0]
     return count / size
 
 
@@ -319,15 +317,15 @@ def test_the_published_algorithm_adds_noise_beyond_the_threshold():
     """Of the article's standard deviation, in both branches."""
     with two_records(0.0):
         step = dp.DPFastMH(chains=1, lipschitz=1.0, **PUBLISHED, published={"largest_batch": 100})
-    ratio, random = step._ratio, PrivacyRandom(1)
+    ratio, random = step._published, PrivacyRandom(1)
     theta, new = np.zeros(1), np.ones(1)
     assert ratio.base == 50 and ratio.total == 2
-    assert ratio.compare(theta, new, None, ratio.largest_free, random).noise_std == 0
-    noisy = ratio.compare(theta, new, None, 0.02, random)
+    assert ratio(theta, new, None, ratio.largest_free, random).noise_std == 0
+    noisy = ratio(theta, new, None, 0.02, random)
     share = 100 * 1.0 / 2
     stated = 6 * share * math.sqrt(2 * math.log(2.5 * share / 1e-5)) / 0.05
     assert noisy.noise_std == pytest.approx(stated * 2 * math.log1p(2 * 0.02 / 50))
-    full = ratio.compare(theta, new, None, 1000.0, random)
+    full = ratio(theta, new, None, 1000.0, random)
     assert full.noise_std == pytest.approx(math.sqrt(2 * math.log(1.25e5)) / 0.05 * 2 * 1000.0)
 
 
@@ -341,7 +339,7 @@ def test_published_needs_consent_warns_and_reports_no_guarantee(large, quiet):
         made(large, **article, lipschitz=np.zeros(N))
     with pytest.warns(UserWarning, match="NOT PRIVATE"):
         step = made(large, **article, lipschitz=np.linspace(0.5, 1.0, N))
-    assert isinstance(step._ratio, Published)
+    assert isinstance(step._published, Published)
     with pytest.warns(dp.NotPrivateWarning):
         result = dp.sample(step, 20, tune=0, random_seed=1, cores=1, **quiet)
     report = dp.privacy_report(result)

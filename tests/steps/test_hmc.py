@@ -53,7 +53,7 @@ def test_gradients_have_the_stated_noise(logistic):
     theta = np.array([0.3, -0.2])
     prior = step.records.log_prior_gradient(theta)
     exact = step.records.gradients(theta, 1.0).total * 0.5 + prior
-    noise = np.array([step._gradient_at(theta) - exact for _ in range(10_000)])
+    noise = np.array([step._gradient_at(step._chain, theta) - exact for _ in range(10_000)])
     std = 0.5 * 2 * step.plan.parameters["gradient_noise_multiplier"]
     for j in range(2):
         assert stats.kstest(noise[:, j] / std, "norm").pvalue > 1e-6

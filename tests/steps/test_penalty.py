@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp import batch_ratio
+from pymc_dp.kernels import acceptance
+from pymc_dp.ratios import subsets as batch_ratio
 from pymc_dp.records.sums import GRID
-from pymc_dp.steps import penalty as penalty_module
 from tests.conftest import logistic_model
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 1}
@@ -37,14 +37,14 @@ def test_noise_has_the_stated_law(logistic, monkeypatch, kwargs):
     step = started(logistic, draws=20_000, proposal="fixed_radius", **kwargs)
     seen = []
     monkeypatch.setattr(
-        penalty_module, "penalty", lambda ratio, variance, exponential: seen.append(ratio) or False
+        acceptance, "penalty", lambda ratio, variance, exponential: seen.append(ratio) or False
     )
     full = step.records.full_batch
     exact = []
 
     def recording(theta, old, bound):
         result = full(theta, old, bound)
-        change = result.log_prior - step._log_prior
+        change = result.log_prior - step._chain.state.log_prior
         exact.append(step.tempering * bound * result.total / GRID + change)
         return result
 
@@ -249,7 +249,7 @@ def test_on_batches_the_noise_is_what_was_priced(logistic, monkeypatch):
         return False
 
     monkeypatch.setattr(step.records, "ratios", recording)
-    monkeypatch.setattr(penalty_module, "penalty", judge)
+    monkeypatch.setattr(acceptance, "penalty", judge)
     monkeypatch.setattr(step.records, "full_batch", None)  # never read
     _, all_stats = run(step, logistic.initial_point(0), 2000)
     assert len(set(batches)) > 1900 and all(len(set(b)) == 20 for b in batches)

@@ -78,7 +78,15 @@ def test_gradients_have_the_noise_that_is_charged(logistic):
     exact = step.records.gradients(theta, 1.0).total + step.records.log_prior_gradient(theta)
     (event,) = step.plan.iteration[0].counts
     std = 2 * event.noise_multiplier
-    noise = np.array([step._gradient_at(theta, step._noise[0]) - exact for _ in range(10_000)])[:, 0] / std
+    noise = (
+        np.array(
+            [
+                step._gradient_at(step._chain, theta, step._chain.memory.noise[0]) - exact
+                for _ in range(10_000)
+            ]
+        )[:, 0]
+        / std
+    )
     assert stats.kstest(noise, "norm").pvalue > 1e-6
     assert all(stats.kstest(noise / wrong, "norm").pvalue < 1e-6 for wrong in (0.85, 1.15))
 

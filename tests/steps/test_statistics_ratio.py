@@ -10,12 +10,13 @@ from dp_accounting import dp_event
 from scipy import stats
 
 import pymc_dp as dp
+from pymc_dp.kernels import acceptance
 from pymc_dp.privacy.events import PenaltyDecisionDpEvent
 from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.ratios.statistics import OnStatistics, StatisticClip
 from pymc_dp.records import statistics as statistics_module
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps import penalty as penalty_module
-from pymc_dp.steps.statistics_ratio import OnStatistics, StatisticClip
+from pymc_dp.records.sufficient import SufficientStatistics
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "chains": 1, "sufficient_statistics": "auto"}
 N = 50
@@ -81,11 +82,13 @@ def model_of(build):
 def comparison(model, bound, sensitivity=2.0, tempering=1.0, statistics="auto"):
     """Of two points, without noise."""
     records = RecordModel(model)
-    ratios = OnStatistics(model, records, StatisticClip(statistics, bound), tempering, sensitivity)
+    clip = StatisticClip(statistics, bound)
+    seen = SufficientStatistics(model, records, statistics, clip)
+    ratios = OnStatistics(seen, clip, tempering, sensitivity, 0.0)
 
     def compare(theta, new):
         kept, _ = ratios.at(theta)
-        return ratios.compare(theta, new, kept, math.nan, 0.0, PrivacyRandom())
+        return ratios(theta, new, kept, math.nan, PrivacyRandom())
 
     return records, ratios, compare
 
@@ -103,7 +106,7 @@ def test_recognised_families_give_the_models_log_ratios(family):
         found = compare(theta, new)
         exact = 0.5 * np.sum(records.full_batch.rows(new) - records.full_batch.rows(theta))
         # Each record is cut off by at most 2**-29 of its bound.
-        assert found.ratio == pytest.approx(exact, rel=1e-9, abs=N * found.bound * 2.0**-28)
+        assert found.value == pytest.approx(exact, rel=1e-9, abs=N * found.clip_bound * 2.0**-28)
         assert found.log_prior == pytest.approx(records.log_prior(new), rel=1e-12)
         assert found.clipped == 0
 
@@ -124,7 +127,7 @@ def replaceable(bound, sensitivity, tempering):
             for _ in range(4):
                 theta = rng.normal(scale=0.5, size=2)
                 out.append(compare(theta, theta + scale * rng.normal(size=2)))
-        return np.array([(c.ratio, c.bound) for c in out]).T
+        return np.array([(c.value, c.clip_bound) for c in out]).T
 
     return of
 
@@ -188,11 +191,12 @@ def test_noise_has_the_stated_law(sensitivity, monkeypatch):
     widest = 3.0 * np.linalg.norm(there.phi - here.phi)
     widest += 0.0 if sensitivity == 2 else abs(there.log_g - here.log_g)
     random = PrivacyRandom()
-    found = [ratios.compare(theta, new, here, math.nan, 7.0, random) for _ in range(20_000)]
-    assert exact.bound == pytest.approx(widest, rel=1e-9)
+    ratios.noise_multiplier = 7.0
+    found = [ratios(theta, new, here, math.nan, random) for _ in range(20_000)]
+    assert exact.clip_bound == pytest.approx(widest, rel=1e-9)
     std = 0.4 * 7.0 * sensitivity * widest
     assert all(c.noise_std == found[0].noise_std == pytest.approx(std, rel=1e-9) for c in found)
-    noise = (np.array([c.ratio for c in found]) - exact.ratio) / std
+    noise = (np.array([c.value for c in found]) - exact.value) / std
     assert stats.kstest(noise, "norm").pvalue > 1e-6
     for wrong in (0.9, 1.1):
         assert stats.kstest(noise / wrong, "norm").pvalue < 1e-6
@@ -202,7 +206,7 @@ def test_noise_has_the_stated_law(sensitivity, monkeypatch):
 def test_the_test_corrects_for_the_noise_that_was_added(monkeypatch):
     step = started(model_of(FAMILIES["normal"][0]), draws=30, tempering=0.4)
     seen = []
-    monkeypatch.setattr(penalty_module, "penalty", lambda ratio, v, e: seen.append(v) or False)
+    monkeypatch.setattr(acceptance, "penalty", lambda ratio, v, e: seen.append(v) or False)
     for stat, variance in zip(run(step, 30), seen, strict=True):
         scale = step.plan.noise_multiplier * 2 * 0.4
         assert stat["noise_std"] == pytest.approx(scale * stat["clip_bound"], rel=1e-12)
@@ -213,13 +217,13 @@ def test_the_test_corrects_for_the_noise_that_was_added(monkeypatch):
 def test_records_are_read_once_and_copies_hold_nothing(monkeypatch):
     step = started(model_of(FAMILIES["normal"][0]), draws=200)
     reads = []
-    total = step.ratios.statistics.total
-    monkeypatch.setattr(step.ratios.statistics, "total", lambda: reads.append(1) or total())
+    total = step.statistics.total
+    monkeypatch.setattr(step.statistics, "total", lambda: reads.append(1) or total())
     monkeypatch.setattr(step.records, "full_batch", None)
     monkeypatch.setattr(type(step.records), "ratios", None)
     run(step, 200)
     assert len(reads) == 1
-    assert step.ratios._sum is not None and copy.copy(step.ratios)._sum is None
+    assert step._chain.ratio._sum is not None and copy.copy(step)._chain is None
     event = PenaltyDecisionDpEvent(step.plan.noise_multiplier)
     assert step.plan.iteration[0].counts == {event: 1}
     assert step.plan.epsilon_at(1e-6) <= 2.0
@@ -248,7 +252,7 @@ def test_a_point_without_a_density_is_never_accepted():
     """A natural parameter that overflows, whatever the noise."""
     compare = comparison(model_of(FAMILIES["normal"][0]), 1.0)[2]
     found = compare(np.zeros(2), np.array([0.0, -400.0]))  # sigma = e^-400
-    assert found.ratio == -math.inf and found.noise_std == 0 and found.bound == 0
+    assert found.value == -math.inf and found.noise_std == 0 and found.clip_bound == 0
 
 
 @pytest.mark.slow
@@ -289,7 +293,7 @@ def test_statistics_of_the_user_with_covariates():
     theta, new = rng.normal(scale=0.5, size=(2, 3))
     exact = np.sum(records.full_batch.rows(new) - records.full_batch.rows(theta))
     found = compare(theta, new)
-    assert found.ratio == pytest.approx(exact, rel=1e-9, abs=N * found.bound * 2.0**-28)
+    assert found.value == pytest.approx(exact, rel=1e-9, abs=N * found.clip_bound * 2.0**-28)
     assert found.log_prior == pytest.approx(records.log_prior(new), rel=1e-12)
 
 

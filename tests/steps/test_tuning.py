@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_dp.steps.tuning import adapted, optimal_walk
+from pymc_dp.kernels.tuning import adapted, optimal_walk
 
 
 def test_known_optima():

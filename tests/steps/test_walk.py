@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.acceptance import largest_acceptance
 from pymc_dp.clipping import LipschitzByPart, LipschitzClip
+from pymc_dp.kernels.acceptance import largest_acceptance
+from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.proposals import Blocks, FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
-from pymc_dp.steps.tuning import optimal_guided_walk, optimal_walk
-from pymc_dp.steps.walk import RandomWalk
+from pymc_dp.proposals.walk import RandomWalk
 from tests.steps.test_penalty import ARGS, run, started
 
 
@@ -40,7 +40,7 @@ def test_every_decision_reaches_the_proposal_also_after_tuning(logistic):
     point = logistic.initial_point(0)
     _, first = run(step, point, 10)
     step.stop_tuning()
-    points, second = run(step, step.records.unravel(step._theta), 15)
+    points, second = run(step, step.records.unravel(step._chain.state.theta), 15)
     seen = step.moves.proposal.seen
     assert [accepted for _, accepted, _ in seen] == [s["accepted"] for s in first + second]
     assert [tune for _, _, tune in seen] == [True] * 10 + [False] * 15

@@ -1,20 +1,22 @@
 """Accept tests on what a surrogate leaves: penalty or Barker on all records, Barker on a TunaMH batch."""
 
-import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from pymc_dp import tuna
-from pymc_dp.acceptance import barker, penalty
 from pymc_dp.errors import BudgetError
+from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
+from pymc_dp.kernels.metropolis import Accept
 from pymc_dp.privacy import pricing
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.multisets import Multisets
+from pymc_dp.privacy.noise import ExactSum
 from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.records.sums import GRID
+from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.ratios.protocol import Ratio
+from pymc_dp.ratios.tuna import TunaBatch
 
 # Expected draws of a batch: residuals are so small that nothing more is needed.
 _BATCH = 100.0
@@ -22,43 +24,39 @@ _BATCH = 100.0
 _LEAST_BOUND = 1e-3
 # Clip bounds that go by distance stay in floating point's range.
 _SMALLEST = 1e-100
+# One record is replaced: n is public.
+_SENSITIVITY = ExactSum.sensitivity("substitute")
+# A bound for runs without privacy that clips nothing of interest.
+_UNCLIPPED = 1e3
 
-
-class Decision(NamedTuple):
-    """What came of a proposal; `kept` and `clipped` are private."""
-
-    accepted: bool
-    kept: Any
-    clipped: float
-    noise_std: float
-    clip_bound: float
-    batch_size: float
+#: From two points to where residual ratios are clipped, in untempered nats.
+ClipBound = Callable[[np.ndarray, np.ndarray], float]
 
 
 class ResidualTest(Protocol):
     """Decides on residual log-likelihood ratios, and says what that costs."""
 
+    name: str
     on_all: bool
+    accept: Accept
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """Plan of a call."""
 
     def bound(self, plan: PrivacyPlan) -> str:
         """Where untempered ratios are clipped, for a report."""
+        return f"{plan.parameters['clip_bound']:.3g} nats"
 
-    def decide(
-        self,
-        target: Any,
-        theta: np.ndarray,
-        new: np.ndarray,
-        kept: Any,
-        plan: PrivacyPlan,
-        random: PrivacyRandom,
-    ) -> Decision:
-        """Accept or reject."""
+    def clip_bound(self, target: Any, plan: PrivacyPlan) -> ClipBound:
+        """The same, as a function of two points."""
+        constant = plan.parameters["clip_bound"]
+        return lambda theta, new: constant
+
+    def ratio(self, target: Any, plan: PrivacyPlan) -> Ratio:
+        """Of the residuals."""
 
 
-class PenaltyOnResiduals:
+class PenaltyOnResiduals(ResidualTest):
     """Gaussian noise on the sum over all records, penalty test.
 
     Parameters
@@ -69,7 +67,7 @@ class PenaltyOnResiduals:
         A bound of third derivatives: clip bound and noise then go by the points' distances.
     """
 
-    on_all = True
+    name, on_all, accept = "penalty", True, staticmethod(accept_penalty)
 
     def __init__(self, tempering: float, noise_std: float, third: float | None = None):
         self.tempering, self.noise_std, self.third = tempering, noise_std, third
@@ -80,40 +78,34 @@ class PenaltyOnResiduals:
             return pricing.penalty(call, clip_fraction=clip_fraction, once=once)
         plan = pricing.penalty(call, clip_fraction=clip_fraction, noise_std=self.noise_std, once=once)
         nm = plan.noise_multiplier
-        bound = self.noise_std / (2 * self.tempering * nm) if nm > 0 else _unclipped(call)
+        bound = self.noise_std / (_SENSITIVITY * self.tempering * nm) if nm > 0 else _UNCLIPPED
         return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
 
     def bound(self, plan: PrivacyPlan) -> str:
         """Constant, or a function of distances."""
         if self.third is not None:
             return f"{self.third:g} x (|delta|^3 + |delta'|^3) / 6 nats"
-        return f"{plan.parameters['clip_bound']:.3g} nats"
+        return super().bound(plan)
 
-    def decide(
-        self,
-        target: Any,
-        theta: np.ndarray,
-        new: np.ndarray,
-        kept: Any,
-        plan: PrivacyPlan,
-        random: PrivacyRandom,
-    ) -> Decision:
-        """One pass over the data."""
-        noise = 2 * plan.noise_multiplier
-        if self.third is None:
-            bound = plan.parameters["clip_bound"]
-        else:
+    def clip_bound(self, target: Any, plan: PrivacyPlan) -> ClipBound:
+        """Constant, or a function of distances."""
+        third = self.third
+        if third is None:
+            return super().clip_bound(target, plan)
+
+        def bound(theta: np.ndarray, new: np.ndarray) -> float:
             first, second = (float(np.linalg.norm(target.displacement(x))) for x in (theta, new))
             cubes = first * first * first + second * second * second
-            bound = min(max(self.third * cubes / 6, _SMALLEST), 1 / _SMALLEST)
-        ratios = target.full_batch(new, kept, bound)
-        scale = self.tempering * bound
-        noisy = scale * (ratios.total / GRID + noise * random.normal())
-        accepted = penalty(noisy, scale * noise * scale * noise, random.exponential())
-        return Decision(accepted, ratios.rows, ratios.clipped, scale * noise, bound, math.nan)
+            return min(max(third * cubes / 6, _SMALLEST), 1 / _SMALLEST)
+
+        return bound
+
+    def ratio(self, target: Any, plan: PrivacyPlan) -> AllRecords:
+        """One pass over the data."""
+        return AllRecords(target, self.tempering, _SENSITIVITY * plan.noise_multiplier)
 
 
-class BarkerOnResiduals:
+class BarkerOnResiduals(ResidualTest):
     """Barker's test on the sum over all records, without noise.
 
     Parameters
@@ -121,7 +113,7 @@ class BarkerOnResiduals:
     tempering : float
     """
 
-    on_all = True
+    name, on_all, accept = "barker", True, staticmethod(accept_barker)
 
     def __init__(self, tempering: float):
         self.tempering = tempering
@@ -129,37 +121,15 @@ class BarkerOnResiduals:
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """The largest clip bound."""
         plan = pricing.bounded_range(call, clip_fraction=clip_fraction, once=once)
-        bound = min(plan.parameters["eta"] / (2 * self.tempering), _unclipped(call))
+        bound = min(plan.parameters["eta"] / (_SENSITIVITY * self.tempering), _UNCLIPPED)
         return replace(plan, parameters={**plan.parameters, "clip_bound": bound})
 
-    def bound(self, plan: PrivacyPlan) -> str:
-        """Constant."""
-        return f"{plan.parameters['clip_bound']:.3g} nats"
-
-    def decide(
-        self,
-        target: Any,
-        theta: np.ndarray,
-        new: np.ndarray,
-        kept: Any,
-        plan: PrivacyPlan,
-        random: PrivacyRandom,
-    ) -> Decision:
+    def ratio(self, target: Any, plan: PrivacyPlan) -> AllRecords:
         """One pass over the data."""
-        bound = plan.parameters["clip_bound"]
-        ratios = target.full_batch(new, kept, bound)
-        log_ratio = self.tempering * bound * (ratios.total / GRID)
-        return Decision(
-            barker(log_ratio, random.exponential(), random.exponential()),
-            ratios.rows,
-            ratios.clipped,
-            0.0,
-            bound,
-            math.nan,
-        )
+        return AllRecords(target, self.tempering)
 
 
-class FastBarkerOnResiduals:
+class FastBarkerOnResiduals(ResidualTest):
     """Barker's test on a batch of TunaMH: an iteration does not depend on the number of records.
 
     Parameters
@@ -168,7 +138,7 @@ class FastBarkerOnResiduals:
     n : int
     """
 
-    on_all = False
+    name, on_all, accept = "fast", False, staticmethod(accept_barker)
 
     def __init__(self, tempering: float, n: int):
         self.tempering, self.n = tempering, n
@@ -193,30 +163,7 @@ class FastBarkerOnResiduals:
                 if bound < _LEAST_BOUND * self.inclusion:
                     raise
 
-    def bound(self, plan: PrivacyPlan) -> str:
-        """Constant."""
-        return f"{plan.parameters['clip_bound']:.3g} nats"
-
-    def decide(
-        self,
-        target: Any,
-        theta: np.ndarray,
-        new: np.ndarray,
-        kept: Any,
-        plan: PrivacyPlan,
-        random: PrivacyRandom,
-    ) -> Decision:
+    def ratio(self, target: Any, plan: PrivacyPlan) -> TunaBatch:
         """Two evaluations of a new batch."""
         batches = Multisets(self.inclusion, self.tempering * plan.parameters["clip_bound"])
-        drawn = batches.draw(random, self.n)
-        ratios = self.tempering * target.ratios(theta, new, drawn)
-        uniforms = random.uniform(drawn.size)
-        log_ratio = tuna.log_ratio(ratios, batches.clip_bound, batches, uniforms)
-        accepted = barker(log_ratio, random.exponential(), random.exponential())
-        bound = plan.parameters["clip_bound"]
-        return Decision(accepted, None, 0.0, 0.0, bound, plan.parameters["batch_size"])
-
-
-def _unclipped(call: Call) -> float:
-    """A bound for runs without privacy that clips nothing of interest."""
-    return 1e3
+        return TunaBatch(target, self.tempering, batches)

@@ -1,6 +1,7 @@
 """Acceptance tests for a noisy log-ratio."""
 
 import math
+from typing import Any
 
 
 def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
@@ -24,6 +25,16 @@ def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
     return -exponential < log_ratio - 0.5 * variance
 
 
+def accept_penalty(log_ratio: float, noise_std: float, random: Any) -> bool:
+    """`penalty`, with a draw of `random`."""
+    return penalty(log_ratio, noise_std * noise_std, random.exponential())
+
+
+def accept_barker(log_ratio: float, noise_std: float, random: Any) -> bool:
+    """`barker`, with draws of `random`; the noise is not looked at."""
+    return barker(log_ratio, random.exponential(), random.exponential())
+
+
 def barker(log_ratio: float, first: float, second: float) -> bool:
     """Barker's test (Barker 1965): accept with probability ``1 / (1 + exp(-log_ratio))``.
 
@@ -31,7 +42,7 @@ def barker(log_ratio: float, first: float, second: float) -> bool:
     ----------
     log_ratio : float
         ln [posterior(proposal) q(point | proposal) / posterior(point) q(proposal | point)], or what
-        `pymc_dp.tuna` puts in its place.
+        `pymc_dp.ratios.tuna` puts in its place.
     first, second : float
         Independent standard exponential draws: the logarithm of their quotient is logistic.
 

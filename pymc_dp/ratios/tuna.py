@@ -4,15 +4,54 @@ Zhang, Cooper & De Sa (2020).
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from pymc_dp.clipping import clipped
+from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.multisets import Multisets
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
+from pymc_dp.privacy.randomness import PrivacyRandom
 
 # Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
 # order.
 GRID = float(2**20)
+
+
+class TunaBatch:
+    """A new batch for each comparison.
+
+    Parameters
+    ----------
+    records : RecordModel
+        Or `Residuals`.
+    tempering : float
+    batches : Multisets
+    noise_std : float
+        Standard deviation of the noise at the largest clip bound, in nats; 0 for none.
+    """
+
+    def __init__(self, records: Any, tempering: float, batches: Multisets, noise_std: float = 0.0):
+        self.records, self.tempering, self.batches = records, tempering, batches
+        self._noise = noise_std / largest_term(batches.clip_bound, batches)
+
+    def at(self, theta: np.ndarray) -> tuple[None, float]:
+        """Nothing, and the log-prior."""
+        return None, self.records.log_prior(theta)
+
+    def __call__(
+        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
+    ) -> LogRatio:
+        """Two evaluations of the drawn records."""
+        bound = min(self.tempering * clip_bound, self.batches.clip_bound)
+        index = self.batches.draw(random, self.records.n)
+        ratios = self.tempering * self.records.ratios(theta, new, index)
+        value = log_ratio(ratios, bound, self.batches, random.uniform(index.size))
+        noise_std = self._noise * largest_term(bound, self.batches)
+        if noise_std:
+            value = Gaussian(noise_std, DECIDED).release(ExactSum(value), random)
+        return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
 
 
 def largest_term(bound: float, batches: Multisets) -> float:

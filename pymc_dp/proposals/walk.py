@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import Clip, ConstantClip, LipschitzClip
+from pymc_dp.kernels.tuning import adapted
 from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, Proposal, as_proposal
-from pymc_dp.steps.moves import Moves
-from pymc_dp.steps.tuning import adapted
+from pymc_dp.proposals.moves import Moves
 
 
 class RandomWalk(Moves):

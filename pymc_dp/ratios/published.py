@@ -1,31 +1,15 @@
 """DP-Fast MH as it was published (Zhang & Zhang 2023, Algorithm 2): not private, for reproducing figures."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from pymc_dp.clipping import clipped
-from pymc_dp.errors import PrivacyError
+from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps.batch_ratios import Difference
-
-
-def confirm(allow_not_private: bool, clip_bound: float | None, batch_size: float | None) -> None:
-    """Refuse to go on without consent, and warn."""
-    if not allow_not_private:
-        raise PrivacyError(
-            "test='published' is not private: where it adds no noise, a rejection can be impossible under "
-            "one data set and not under its neighbour (docs/fast_mh). test='barker' is the private form. To "
-            "reproduce the article's figures on public data, add allow_not_private=True."
-        )
-    if clip_bound is not None or batch_size is not None:
-        raise ValueError(
-            "test='published' takes lipschitz= (its c_i) and published=, no clip_bound or batch_size."
-        )
-    warnings.warn("test='published' is NOT PRIVATE: this run has epsilon = inf.", UserWarning, stacklevel=4)
 
 
 class Published:
@@ -98,16 +82,18 @@ class Published:
         """Nothing, and the log-prior."""
         return None, self.records.log_prior(theta)
 
-    def compare(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, bound: float, random: PrivacyRandom
-    ) -> Difference:
-        """One iteration of Algorithm 2 up to its test; `bound` is M: tempering times the distance."""
+    def __call__(
+        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
+    ) -> LogRatio:
+        """One iteration of Algorithm 2 up to its test; M is tempering times the distance, `clip_bound`."""
+        bound = self.tempering * clip_bound
         drawn = random.poisson(self.base + self.total * bound)
         full = drawn >= self.most
         ratio = self._full_batch(theta, new, bound) if full else self._batch(theta, new, bound, drawn, random)
         sensitivity = 2 * (self.largest * bound if full else math.log1p(self.total * bound / self.base))
         noise_std = 0.0 if sensitivity <= self.free[full] else self.noise[full] * sensitivity
-        return Difference(ratio + noise_std * random.normal(), noise_std, self.records.log_prior(new), None)
+        value = Gaussian(noise_std, DECIDED).release(ExactSum(ratio), random)
+        return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
 
     def _ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray, bound: float) -> np.ndarray:
         """``U_i(theta) - U_i(theta')`` over ``c_i M``, in [-1, 1]."""

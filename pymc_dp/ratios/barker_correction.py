@@ -87,6 +87,11 @@ def draw(random: _Uniform) -> float:
     return float(_SORTED[np.searchsorted(_CUMULATIVE, random.uniform(1)[0], side="right")])
 
 
+def accepts(log_ratio: float, noise_std: float, random: _Uniform) -> bool:
+    """Barker's test of a ratio with noise of variance 2: positive after the correction; False for NaN."""
+    return log_ratio + draw(random) > 0
+
+
 def cdf(x: Any) -> np.ndarray:
     """CDF of N(0, 2) + V: the probability that minibatch Barker accepts at log-ratio x."""
     return ndtr((np.asarray(x, dtype=float)[..., None] - _SORTED) / np.sqrt(NOISE_VARIANCE)) @ _MASS

@@ -1,0 +1,135 @@
+"""One iteration of Metropolis-Hastings on a log-ratio that may be noisy: propose, compare, decide."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+class State(NamedTuple):
+    """Where a chain is.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (d,)
+    kept : object
+        What a `Ratio` keeps of this point, such as each record's log-likelihood. Private.
+    log_prior : float
+        Data-free.
+    """
+
+    theta: np.ndarray
+    kept: Any
+    log_prior: float
+
+
+class LogRatio(NamedTuple):
+    """A proposal against the current point.
+
+    Attributes
+    ----------
+    value : float
+        Tempered log-likelihood ratio in nats, with its noise if it has any. Private unless paid for.
+    noise_std : float
+        Standard deviation of the noise, in the same nats. Public.
+    clip_bound : float
+        Where each record's untempered ratio was clipped, in nats. Public.
+    clipped : float
+        Number of clipped records (0 where nothing is made of it). Private.
+    kept : object
+        For `State`, if the proposal is accepted. Private.
+    log_prior : float
+        At the proposal. Data-free.
+    """
+
+    value: float
+    noise_std: float
+    clip_bound: float
+    clipped: float
+    kept: Any
+    log_prior: float
+
+
+class Move(NamedTuple):
+    """A proposal.
+
+    Attributes
+    ----------
+    new : ndarray, shape (d,)
+    clip_bound : float
+        Bound on each record's untempered log-likelihood ratio for this move and its reverse, in nats.
+    log_public : callable
+        From the `LogRatio` to the terms of the Metropolis-Hastings ratio that read no record: the difference
+        of log-priors, of kinetic energies, or nothing where the move leaves a public density invariant.
+    """
+
+    new: np.ndarray
+    clip_bound: float
+    log_public: Callable[[LogRatio], float]
+
+
+class Info(NamedTuple):
+    """What became of a proposal."""
+
+    accepted: bool
+    move: Move
+    ratio: LogRatio
+
+
+class Compare(Protocol):
+    """A source of log-likelihood ratios (`pymc_dp.ratios`)."""
+
+    def __call__(
+        self, theta: np.ndarray, new: np.ndarray, kept: Any, clip_bound: float, random: Any
+    ) -> LogRatio:
+        """`new` against `theta`, of which `kept` is known."""
+
+
+Propose = Callable[[np.random.Generator, State], Move]
+#: From a log-ratio, the standard deviation of its noise, and the privacy randomness, to a decision.
+Accept = Callable[[float, float, Any], bool]
+
+
+def metropolis(
+    state: State, propose: Propose, compare: Compare, accept: Accept, rng: np.random.Generator, random: Any
+) -> tuple[State, Info]:
+    """Make one iteration.
+
+    Parameters
+    ----------
+    state : State
+    propose : callable
+        ``propose(rng, state)`` gives a `Move`.
+    compare : callable
+        See `pymc_dp.ratios.protocol.Ratio`: the only one of these that reads records.
+    accept : callable
+        ``accept(log_ratio, noise_std, random)``.
+    rng : numpy.random.Generator
+        Of the proposals; public.
+    random : PrivacyRandom
+        Of batches, noise and decision; secret.
+
+    Returns
+    -------
+    State
+        The next one: of the proposal if it was accepted, otherwise the same.
+    Info
+
+    Notes
+    -----
+    **Privacy.** Outputs are the point and the decision; what else is in `Info` is for the caller's eyes.
+    """
+    move = propose(rng, state)
+    found = compare(state.theta, move.new, state.kept, move.clip_bound, random)
+    accepted = accept(found.value + move.log_public(found), found.noise_std, random)
+    return (State(move.new, found.kept, found.log_prior) if accepted else state), Info(accepted, move, found)
+
+
+def prior_change(state: State) -> Callable[[LogRatio], float]:
+    """`Move.log_public` of a symmetric proposal: the difference of log-priors."""
+    return lambda found: found.log_prior - state.log_prior
+
+
+def nothing(found: LogRatio) -> float:
+    """`Move.log_public` of a move that leaves the public density invariant."""
+    return 0.0

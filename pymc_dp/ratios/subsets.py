@@ -1,0 +1,143 @@
+"""The log-likelihood ratio on a batch drawn without replacement: for the penalty test, and for Barker's."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.clipping import shares
+from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.subsets import Subsets
+from pymc_dp.ratios import barker_correction
+
+_GRID = 2**20
+
+
+class CorrectedBatch:
+    """For the penalty test: corrected for the batch's own variance (Räisä 2021, section 4.1).
+
+    Parameters
+    ----------
+    records : RecordModel
+    tempering : float
+    batches : Subsets
+    noise_multiplier : float
+        Noise over the sensitivity of the corrected ratio.
+    """
+
+    approximation = "approximate: the error of a batch is taken for normal, of estimated variance"
+
+    def __init__(self, records: Any, tempering: float, batches: Subsets, noise_multiplier: float):
+        self.records, self.batches, self.noise_multiplier = records, batches, noise_multiplier
+        self._sizes = (batches.batch_size, batches.dataset_size, tempering)
+
+    def at(self, theta: np.ndarray) -> tuple[None, float]:
+        """Nothing, and the log-prior."""
+        return None, self.records.log_prior(theta)
+
+    def bound_of_noise(self, noise_std: float) -> float:
+        """Clip bound at which the noise has a given standard deviation."""
+        return bound_of_noise(noise_std, self.noise_multiplier, *self._sizes)
+
+    def __call__(
+        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
+    ) -> LogRatio:
+        """Two evaluations of a new batch."""
+        ratios = self.records.ratios(theta, new, self.batches.draw(random))
+        value = corrected_ratio(ratios, clip_bound, *self._sizes[1:])
+        noise = self.noise_multiplier * sensitivity(clip_bound, *self._sizes)
+        noisy = Gaussian(noise, DECIDED).release(ExactSum(value, clip_bound), random)
+        return LogRatio(noisy, clip_bound * noise, clip_bound, 0.0, None, self.records.log_prior(new))
+
+
+class BarkerBatch:
+    """For Barker's test: with noise that makes the batch's error about logistic (Heikkilä et al. 2019).
+
+    Parameters
+    ----------
+    records : RecordModel
+    tempering : float
+    batches : Subsets
+    """
+
+    approximation = (
+        "approximate: the error of a batch is taken for normal, and a correction makes noise of variance 2 "
+        f"logistic up to {barker_correction.LARGEST_ERROR:.2g} in its distribution function"
+    )
+
+    def __init__(self, records: Any, tempering: float, batches: Subsets):
+        self.records, self.tempering, self.batches = records, tempering, batches
+
+    def at(self, theta: np.ndarray) -> tuple[None, float]:
+        """Nothing, and the log-prior."""
+        return None, self.records.log_prior(theta)
+
+    def __call__(
+        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
+    ) -> LogRatio:
+        """Two evaluations of a new batch, and Gaussian noise: 2 minus the variance of the batch."""
+        ratios = self.records.ratios(theta, new, self.batches.draw(random))
+        value, variance = barker_correction.batch_ratio(ratios, self.records.n, self.tempering)
+        noise = Gaussian(math.sqrt(barker_correction.NOISE_VARIANCE - variance), DECIDED)
+        value = noise.release(ExactSum(value), random)
+        # The standard deviation of the noise itself tells the variance of the batch: this is the total.
+        total = math.sqrt(barker_correction.NOISE_VARIANCE)
+        return LogRatio(value, total, clip_bound, 0.0, None, self.records.log_prior(new))
+
+
+def corrected_ratio(ratios: np.ndarray, bound: float, n: int, tempering: float) -> float:
+    """Estimate the tempered log-likelihood ratio minus half its variance.
+
+    Parameters
+    ----------
+    ratios : ndarray, shape (b,)
+        Log-likelihood ratios of a batch; clipped here. b >= 2.
+    bound : float
+        B > 0, in nats.
+    n : int
+        Number of records.
+    tempering : float
+        T.
+
+    Returns
+    -------
+    float
+        ``lambda - sigma_b**2 / 2`` in units of `bound`, with ``lambda = (n T / b) sum r_j`` and ``sigma_b**2
+        = (n T)**2 / b (1 - b / n) S**2``, S**2 the sample variance: the unbiased estimate of the variance of
+        ``lambda`` (Räisä 2021, section 4.1, has neither the finite-population factor nor b - 1).
+
+    Notes
+    -----
+    **Privacy.** One record moves the result by at most `sensitivity`. Ratios are rounded to multiples of
+    ``bound * 2**-20`` and their sums are exact integers.
+    """
+    b = ratios.size
+    grid = np.round(shares(ratios, bound) * _GRID).astype(np.int64)
+    total = int(grid.sum())
+    squares = b * int((grid * grid).sum()) - total * total  # b * sum of squared deviations, exact
+    variance = bound * _variance_factor(b, n, tempering) * (squares / (b * _GRID**2))
+    return n * tempering / b * (total / _GRID) - 0.5 * variance
+
+
+def sensitivity(bound: float, b: int, n: int, tempering: float) -> float:
+    """Most that one record of the batch moves `corrected_ratio`, in units of `bound`.
+
+    ``2 n T / b + B f 2 (b - 1) / b`` with f the factor of the sum of squares in the variance. Attained: with
+    all other records at B, replacing -B by B. (Räisä 2021, Lemma 1, has 3 in place of the second 2.)
+    """
+    return 2 * n * tempering / b + 2 * bound * _variance_factor(b, n, tempering) * (b - 1) / b
+
+
+def bound_of_noise(noise_std: float, noise_multiplier: float, b: int, n: int, tempering: float) -> float:
+    """Bound B at which the noise of `corrected_ratio`, in nats, has a given standard deviation."""
+    linear = noise_multiplier * 2 * n * tempering / b
+    quadratic = noise_multiplier * 2 * _variance_factor(b, n, tempering) * (b - 1) / b
+    # The positive root of quadratic B^2 + linear B = noise_std, without cancellation.
+    return 2 * noise_std / (linear + math.sqrt(linear**2 + 4 * quadratic * noise_std))
+
+
+def _variance_factor(b: int, n: int, tempering: float) -> float:
+    """``sigma_b**2`` over the sum of squared deviations of the batch."""
+    return (n * tempering) ** 2 * (1 - b / n) / (b * (b - 1))

@@ -1,0 +1,196 @@
+"""Runs with `debug_seed`, draw for draw and stat for stat, as they were: moving code must not change them.
+
+`digests.json` has a digest of every sampler x relation x source of records. After a change that is meant to
+change draws, write it anew, and say so in the commit:
+
+    PYTENSOR_FLAGS=linker=py,optimizer=fast_compile python -m tests.test_digests
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+
+import pymc_dp as dp
+from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.remote import owner as owner_module
+from pymc_dp.remote.homes import Here
+from pymc_dp.remote.owner import DataOwner
+from tests.conftest import logistic_model, simple_data
+from tests.remote.parts import build, made_up, split
+
+FILE = Path(__file__).with_name("digests.json")
+TUNE, DRAWS = 5, 8
+BUDGET = {"epsilon": 20.0, "delta": 1e-6, "chains": 1, "debug_seed": 5}
+RELATIONS = ("substitute", "add_remove")
+PUBLISHED = {"test": "published", "allow_not_private": True, "published": {"largest_batch": 40}}
+UNITS = np.repeat(np.arange(30), 2)
+
+
+def model():
+    return logistic_model(n=60)
+
+
+def normal():
+    y = np.random.default_rng(3).normal(0.5, 1.2, size=60)
+    with pm.Model() as made:
+        pm.Normal("y", pm.Normal("m", 0, 2), pm.HalfNormal("s"), observed=y)
+    return made
+
+
+def owners(k):
+    parts = split(simple_data(n=61), k)
+    budgets = (20.0, 40.0, 30.0)
+    return [dp.Owner(f"o{j}", build, p, budgets[j], 1e-6, lipschitz=1.0) for j, p in enumerate(parts)]
+
+
+def shards():
+    return dp.Shards(build, split(simple_data(n=61), 3))
+
+
+L = {"lipschitz": 1.0}
+PENALTY = {
+    "one place": L,
+    "no privacy": {**L, "epsilon": np.inf},
+    "gaussian": {**L, "proposal": "gaussian", "tempering": 0.5},
+    "one at a time": {"lipschitz": np.array([0.7, 0.8]), "proposal": "one_at_a_time"},
+    "guided": {"lipschitz": {"beta": 1.0}, "proposal": "guided"},
+    "constant clip": {"clip_bound": 0.05, "step_size": 0.2},
+    "one length": {**L, "adapt_step_size": False},
+    "one length given": {**L, "adapt_step_size": False, "step_size": 0.3},
+    "noisy ratio": {**L, "release": "noisy_ratio"},
+    "persons": {**L, "privacy_unit": UNITS},
+}
+ANY = {
+    **{("DPPenaltyMH", name): kwargs for name, kwargs in PENALTY.items()},
+    ("DPPenaltyMH", "shards"): {**L, "data": shards},
+    ("DPPenaltyMH", "two owners"): {"owners": lambda: owners(2)},
+    ("DPPenaltyMH", "three owners, noisy ratio"): {"owners": lambda: owners(3), "release": "noisy_ratio"},
+    ("DPPenaltyMH", "statistics"): {"model": normal, "sufficient_statistics": "auto", "statistic_bound": 9.0},
+    ("DPBarker", "one place"): L,
+    ("DPBarker", "constant clip"): {"clip_bound": 0.05},
+    ("DPBarker", "no privacy"): {**L, "epsilon": np.inf, "step_size": 0.3},
+    ("DPBarker", "persons"): {**L, "privacy_unit": UNITS, "tempering": 0.5},
+    ("DPBarker", "shards"): {**L, "data": shards},
+    ("DPFastMH", "all records"): {**L, "public_n": 60},
+    ("DPFastMH", "all records, penalty"): {**L, "public_n": 60, "test": "penalty"},
+    ("DPFastMH", "batches"): {**L, "public_n": 60, "batch_size": 20.0},
+    ("DPFastMH", "batches, penalty"): {**L, "public_n": 60, "batch_size": 20.0, "test": "penalty"},
+    ("DPFastMH", "constant clip"): {"clip_bound": 0.05, "step_size": 0.3, "public_n": 60, "tempering": 0.5},
+    ("DPFastMH", "no privacy"): {**L, "public_n": 60, "batch_size": 20.0, "epsilon": np.inf},
+    ("DPFastMH", "shards"): {**L, "public_n": 60, "batch_size": 20.0, "data": shards},
+    ("DPFastMH", "published"): {**L, "public_n": 60, **PUBLISHED},
+    ("DPHMC", "one place"): L,
+    ("DPHMC", "tempered"): {**L, "tempering": 0.5, "n_leapfrog": 2},
+    ("DPHMC", "no privacy"): {**L, "epsilon": np.inf},
+    ("DPHMC", "persons"): {**L, "privacy_unit": UNITS},
+    ("DPSGHMC", "full batch"): {**L, "sampling_probability": 1.0},
+    ("DPSGHMC", "batches"): {**L, "sampling_probability": 0.3, "tempering": 0.5},
+    ("DPSGHMC", "langevin"): {**L, "sampling_probability": 0.3, "resample": "step"},
+    ("DPSGHMC", "no privacy"): {**L, "sampling_probability": 0.3, "epsilon": np.inf},
+}
+SURROGATE = {"control_variates": True, "epsilon": 1000.0}
+THIRD = dp.ControlVariates(third_derivative_bound=0.1)
+SUBSTITUTE = {
+    ("DPPenaltyMH", "batches"): {**L, "batch_size": 20, "tempering": 0.2},
+    ("DPPenaltyMH", "batches, shards"): {**L, "batch_size": 20, "tempering": 0.2, "data": shards},
+    ("DPBarker", "batches"): {**L, "batch_size": 30, "tempering": 0.2},
+    ("DPBarker", "batches, shards"): {**L, "batch_size": 30, "tempering": 0.2, "data": shards},
+    ("DPPenaltyMH", "surrogate"): SURROGATE,
+    ("DPPenaltyMH", "surrogate, third derivatives"): {**SURROGATE, "control_variates": THIRD},
+    ("DPPenaltyMH", "surrogate, persons"): {**SURROGATE, "epsilon": 3000.0, "privacy_unit": UNITS},
+    ("DPPenaltyMH", "surrogate, no privacy"): {**SURROGATE, "epsilon": np.inf},
+    ("DPBarker", "surrogate"): {**SURROGATE, "tempering": 0.5},
+    ("DPFastMH", "surrogate"): SURROGATE,
+    ("DPHMC", "surrogate"): SURROGATE,
+}
+CASES = {
+    f"{cls}, {source}, {relation}": (cls, {**kwargs, "neighboring_relation": relation})
+    for relation in RELATIONS
+    for (cls, source), kwargs in (ANY | (SUBSTITUTE if relation == "substitute" else {})).items()
+}
+
+
+def digest(case):
+    """Of the points, the stats and the noise stream of a short chain, as hexadecimal digits."""
+    cls, kwargs = CASES[case]
+    if kwargs["neighboring_relation"] == "substitute" and "published" not in case:
+        kwargs = {name: value for name, value in kwargs.items() if name != "public_n"}
+    kwargs = {name: value() if callable(value) else value for name, value in (BUDGET | kwargs).items()}
+    if "owners" in kwargs:
+        kwargs = {name: value for name, value in kwargs.items() if name not in ("epsilon", "delta")}
+    made = kwargs.pop("model", None) or (made_up() if {"data", "owners"} & set(kwargs) else model())
+    with made, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        step = getattr(dp, cls)(**kwargs)
+    step.setup_chain(np.random.default_rng(7), TUNE, DRAWS)
+    seen, point = hashlib.sha256(), made.initial_point(0)
+    for i in range(TUNE + DRAWS):
+        step.tune = i < TUNE
+        point, (stats,) = step.step(point)
+        seen.update(step.records.ravel(point).tobytes())
+        for name, value in sorted(stats.items()):
+            if isinstance(value, int | float | np.number | np.bool_):
+                seen.update(f"{name} {float(value).hex()}".encode())
+    seen.update(repr(step.debug_stream).encode())
+    return seen.hexdigest()[:16]
+
+
+def made_with():
+    """What digests depend on besides this package: libraries, and how this processor rounds."""
+    x = np.random.default_rng(0).normal(size=(40, 40))
+    functions = (np.exp(x), np.log1p(x * x), np.tanh(x), x @ x, np.linalg.inv(x @ x.T + np.eye(40)))
+    bits = hashlib.sha256(b"".join(np.ascontiguousarray(f).tobytes() for f in functions))
+    names = ("numpy", "scipy", "pymc", "pytensor", "dp-accounting", "randomgen")
+    return {"bits": bits.hexdigest()[:16]} | {n: importlib.metadata.version(n) for n in names}
+
+
+@pytest.fixture
+def _owners_here(monkeypatch):
+    prepare(monkeypatch)
+
+
+def prepare(patch):
+    """Owners in this process, with reproducible noise."""
+    patch.setattr(dp.Owner, "home", lambda owner, recipe, terms: Here(DataOwner(recipe, terms, owner.ledger)))
+    seeds = iter(range(100))
+    patch.setattr(owner_module, "PrivacyRandom", lambda: PrivacyRandom(debug_seed=next(seeds)))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_owners_here")
+@pytest.mark.parametrize("case", CASES)
+def test_draws_are_as_they_were(case):
+    stored = json.loads(FILE.read_text())
+    if stored["made with"] != made_with():
+        pytest.skip("the digests were made with other libraries, or on a processor that rounds otherwise")
+    assert digest(case) == stored["digests"][case]
+
+
+def test_every_case_has_a_digest_of_its_own():
+    stored = json.loads(FILE.read_text())["digests"]
+    assert set(stored) == set(CASES)
+    # Without noise both relations give the same run; DPHMC with a surrogate is DPPenaltyMH with one.
+    assert len(set(stored.values())) > 0.9 * len(stored)
+
+
+def main():
+    """Write the file."""
+    if pytensor.config.linker != "py":
+        raise SystemExit("run it with the PYTENSOR_FLAGS that the tests have: see the docstring")
+    found = {}
+    for case in CASES:
+        with pytest.MonkeyPatch.context() as patch:
+            prepare(patch)
+            found[case] = digest(case)
+    FILE.write_text(json.dumps({"made with": made_with(), "digests": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
