@@ -28,9 +28,12 @@ SWEEPS = [pt.cumsum, pt.cumprod, pt.sort, pt.argsort, pt.special.softmax, pt.spe
 class Grown:
     """A graph, its variables by age, and one way to grow for each kind of Op."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, add_remove: bool = False):
         self.rng = np.random.default_rng(seed)
-        self.persons = Persons(seed, static=bool(self.rng.random() < 0.7))
+        self.persons = Persons(seed, static=not add_remove and bool(self.rng.random() < 0.7))
+        if add_remove:  # tables as long as there happen to be records would fit no other number of them
+            public = self.persons.public
+            self.persons.public = {v: value for v, value in public.items() if N not in value.shape}
         self.oracle = Oracle(self.persons.values | self.persons.public)
         self.pool = [*self.persons.axes, *self.persons.public]
         self.typed = self.persons.sources
@@ -160,6 +163,10 @@ class Grown:
     def way_sweep(self):
         v = self.tensor()
         return self.one_of(SWEEPS)(v, axis=self.axis(v))
+
+    def way_cumulative(self):
+        v = self.tensor()
+        return pt.cumsum(v, axis=self.one_of([self.axis(v), 0, None]))
 
     def way_difference(self):
         v = self.tensor()
