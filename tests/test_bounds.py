@@ -57,7 +57,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("value", BAD, ids=repr)
+@pytest.mark.parametrize("value", BAD, ids=lambda value: type(value).__name__)
 def test_what_is_no_bound_is_refused(value):
     with pytest.raises(ValueError, match="a_bound must be positive and finite, between 1e-100 and 1e100"):
         check_bound("a_bound", value, several=True)

@@ -17,7 +17,7 @@ from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.graph import data_leaves, leaf_value
+from pymc_dp.records.graph import leaf_value
 
 
 class OpaqueModel:
@@ -192,12 +192,3 @@ def _nonzero_entries(matrix: Any) -> tuple[Variable, Variable]:
         pytensor.shared(columns, borrow=True, shape=static),
         pytensor.shared(values, borrow=True, shape=static),
     )
-
-
-def hide_new(outputs: Sequence[Variable], n: int, public: Collection[Variable]) -> dict[Variable, Variable]:
-    """Constants with an axis of records that a density brought along, and what to put in their place."""
-    return {
-        leaf: behind_shared(leaf)
-        for leaf in data_leaves(outputs)
-        if isinstance(leaf, Constant) and leaf not in public and n in np.shape(leaf_value(leaf))
-    }

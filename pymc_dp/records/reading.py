@@ -4,7 +4,6 @@ All of it is decided from the graph (`row_types`); no value of an array is looke
 types.
 """
 
-import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,38 +12,15 @@ import numpy as np
 import pymc as pm
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, graph, memory
-from pymc_dp.records.opaque import OpaqueModel, graphs_of, hide_new
+from pymc_dp.records import checks, graph
+from pymc_dp.records.arrays import PRIVATE, Array, Arrays
+from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
 # Among so few records, one parameter less than there are records is a coincidence.
 FEW = 50
-PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
-
-
-@dataclass(frozen=True)
-class Array:
-    """How an array of a model is read.
-
-    Attributes
-    ----------
-    label : str
-        Its name, or the variable that reads it and a number; what `public=` takes.
-    shape : tuple of int
-    dtype : str
-    kind : {"private rows", "taken as public", "public, as declared"}
-    axis : int or None
-        Axis of the records.
-    """
-
-    label: str
-    shape: tuple[int, ...]
-    dtype: str
-    kind: str
-    axis: int | None = None
 
 
 @dataclass(frozen=True)
@@ -205,88 +181,13 @@ class _Reader:
     ):
         checks.known_names(model, exclude)
         self.model, self.exclude = model, set(exclude)
-        self.public = [public] if isinstance(public, str) else list(public)
         self.refuse = refuse or _raise
         self.n_rows = number_of_rows(model)
         self.units = self.n_rows if units is None else units
-        self.leaves = _labelled(model)
-        self.declared = self._declared()
-        private = [v for v in self.leaves.values() if self._is_private(v)]
-        self.opaque = OpaqueModel(model, private)
+        self.data = Arrays(model, self.n_rows, self.units, public)
+        self.opaque = OpaqueModel(model, self.data.private())
         self.typing = Typing(self.n_rows, relation, trusted)
-        self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.declared)
-
-    # arrays
-
-    def _declared(self) -> set[Variable]:
-        """Leaves that `public=` names."""
-        free = {rv.name for rv in self.model.free_RVs}
-        declared: set[Variable] = set()
-        for given in self.public:
-            if isinstance(given, str):
-                found = [v for label, v in self.leaves.items() if label == given]
-                if not found and given not in free:
-                    raise ValueError(
-                        f"public= names {given!r}; the model's arrays are {sorted(self.leaves)} (dp.inspect)."
-                    )
-            else:
-                array = graph.leaf_value(given) if isinstance(given, Variable) else given
-                found = [v for v in self.leaves.values() if memory.same(graph.leaf_value(v), array)]
-                if not found:
-                    raise ValueError(
-                        "public= has an array that the model does not read: name it (dp.inspect)."
-                    )
-            declared.update(found)
-        return declared
-
-    def _is_private(self, leaf: Variable) -> bool:
-        return leaf not in self.declared and self.n_rows in np.shape(graph.leaf_value(leaf))
-
-    def _check_public_arrays(self, densities: Sequence[Variable]) -> None:
-        """Refuse arrays that may hold records, but not one entry a record."""
-        read = graph.read_as_values([*graphs_of(self.model), *densities])
-        rows = [graph.leaf_value(v) for v in self.leaves.values() if self._is_private(v)]
-        observed = {self.model.rvs_to_values[rv] for rv in self.model.observed_RVs}
-        for label, leaf in self.leaves.items():
-            value = graph.leaf_value(leaf)
-            if leaf in self.declared:
-                if leaf in observed:
-                    self.refuse(checks.refuse_public_observed(label))
-            elif not self._is_private(leaf) and leaf in read:
-                checks.public_array(label, np.shape(value), self.n_rows, self.units, self.refuse)
-                if any(memory.shared(value, row) for row in rows):
-                    self.refuse(checks.refuse_view(label))
-        labels = [label for label, v in self.leaves.items() if self._is_private(v)]
-        for (label, a), (other, b) in itertools.combinations(zip(labels, rows, strict=True), 2):
-            axes = [np.shape(v).index(self.n_rows) for v in (a, b)]
-            if memory.shifted(a, b, *axes):
-                self.refuse(checks.refuse_shifted(label, other))
-
-    def _assign_axes(self, outputs: Mapping[str, Variable]) -> dict[Variable, RowType]:
-        """Which axis of each array holds the records: those with which the likelihood types."""
-        sources = {
-            new: graph.axes_of_length(old, self.n_rows)
-            for new, old in self.opaque.original.items()
-            if self._is_private(old)
-        }
-        open_ = [leaf for leaf, axes in sources.items() if len(axes) > 1]
-        fixed: dict[Variable, RowType] = {leaf: Rows(axes[0]) for leaf, axes in sources.items()}
-        if not open_:
-            return fixed
-        choices = list(itertools.islice(itertools.product(*(sources[leaf] for leaf in open_)), 257))
-        right = []
-        for axes in choices[:256]:
-            types: dict[Variable, RowType] = fixed | {v: Rows(a) for v, a in zip(open_, axes, strict=True)}
-            typed = self.typing.again()(list(outputs.values()), types)
-            if all(typed[term] == Rows(0) for term in outputs.values()):
-                right.append(types)
-        if len(right) > 1 or len(choices) > 256:
-            labels = [self._label(self.opaque.original[leaf]) for leaf in open_]
-            self.refuse(checks.refuse_two_axes(labels, self.n_rows))
-        return right[0] if right else fixed
-
-    def _label(self, leaf: Variable) -> str:
-        return next((label for label, v in self.leaves.items() if v is leaf), "an array")
+        self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.data.declared)
 
     # the model
 
@@ -299,11 +200,11 @@ class _Reader:
             checks.observed_term(name, densities[name].type.ndim, self.n_rows)
         factors = self.opaque.on_values(list(self.opaque.potentials.values()))
         potentials = dict(zip(self.opaque.potentials, factors, strict=True))
-        densities, potentials = self._hide_new(densities, potentials)
-        self._check_public_arrays([*densities.values(), *potentials.values()])
+        densities, potentials = self.data.hide_new(self.opaque, densities, potentials)
+        self.data.check([*densities.values(), *potentials.values()], self.refuse)
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
-        sources = self._assign_axes(terms)
+        sources = self.data.axes(self.opaque, self.typing, list(terms.values()), self.refuse)
         self.typing([*terms.values(), *conditions], sources)
         for name, term in terms.items():
             self._likelihood(name, term)
@@ -320,24 +221,15 @@ class _Reader:
         self._start(sources)
         self._deterministics(sources)
         self._dims(sources)
-        self._arrays({self.opaque.original[leaf]: axis for leaf, axis in axes.items()})
-        found.watched = [v for v in self.leaves.values() if isinstance(v, SharedVariable)]
+        found.arrays = self.data.read(
+            [*found.terms, *found.log_priors],
+            {self.opaque.original[leaf]: axis for leaf, axis in axes.items()},
+        )
+        found.watched = [v for v in self.data.leaves.values() if isinstance(v, SharedVariable)]
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
         return found
-
-    def _hide_new(self, *groups: Mapping[str, Variable]) -> list[dict[str, Variable]]:
-        """Arrays that a density brings along (a closure's) are data like all others."""
-        graphs = [v for group in groups for v in group.values()]
-        known = {*self.opaque.original, *self.leaves.values()}
-        new = [v for v in graph.data_leaves(graphs) if v not in known and np.shape(graph.leaf_value(v))]
-        for k, leaf in enumerate(v for v in new if _has_data(v)):
-            self.leaves[leaf.name or f"density.array_{k + 1}"] = leaf
-        hidden = hide_new(graphs, self.n_rows, {*self.declared, *self.opaque.original})
-        self.opaque.original |= {shared: leaf for leaf, shared in hidden.items()}
-        replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
-        return [{name: next(replaced) for name in group} for group in groups]
 
     def _likelihood(self, name: str, term: Variable) -> None:
         t = self.typing.of(term)
@@ -371,7 +263,7 @@ class _Reader:
             )
             return
         typing = self.typing.again()
-        typing(start, {**sources, **self._others(start)})
+        typing(start, {**sources, **self.data.others(start)})
         private = {
             rv.name: t
             for rv, value in zip(self.model.free_RVs, start, strict=True)
@@ -386,7 +278,7 @@ class _Reader:
         for rv in self.model.free_RVs:
             value = self.model.rvs_to_values[rv]
             shape = np.shape(self.found.start[value.name])
-            if rv.name not in self.public and self._is_latent(value, shape, sources):
+            if rv.name not in self.data.public and self._is_latent(value, shape, sources):
                 self._add(rv.name, "refused", "an entry for each record")
                 self.refuse(checks.refuse_latent(rv.name, shape))
 
@@ -408,20 +300,12 @@ class _Reader:
             value, self.found.terms, {v for v, t in self.typing.types.items() if isinstance(t, Rows)}
         )
 
-    def _others(self, outputs: Sequence[Variable]) -> dict[Variable, RowType]:
-        """Arrays with an axis of records that a graph brings along."""
-        return {
-            leaf: Rows(graph.axes_of_length(leaf, self.n_rows)[0])
-            for leaf in graph.data_leaves(outputs)
-            if leaf not in self.declared and graph.axes_of_length(leaf, self.n_rows)
-        }
-
     def _deterministics(self, sources: Mapping[Variable, RowType]) -> None:
         found, names = self.found, [d.name for d in self.model.deterministics]
         graphs = self.opaque.with_observed([self.opaque.deterministics[name] for name in names])
         typing = self.typing.again()
         free: dict[Variable, RowType] = dict.fromkeys(self.opaque.free.values(), PUBLIC)
-        typing(graphs, {**sources, **self._others(graphs), **free})
+        typing(graphs, {**sources, **self.data.others(graphs), **free})
         found.released = [rv.name for rv in self.model.free_RVs]
         for name, output in zip(names, graphs, strict=True):
             t = typing.of(output)
@@ -457,17 +341,6 @@ class _Reader:
         withheld |= {name for name, length in lengths.items() if checks.constant_length(length) in sizes}
         self.found.withheld_dims = sorted(name for name in withheld if name is not None)
 
-    def _arrays(self, axes: Mapping[Variable, int]) -> None:
-        read = graph.read_as_values([*graphs_of(self.model), *self.found.terms, *self.found.log_priors])
-        for label, leaf in self.leaves.items():
-            if leaf not in axes and (leaf not in read or np.size(graph.leaf_value(leaf)) == 1):
-                continue  # a size, or a number
-            kind = DECLARED if leaf in self.declared else PRIVATE if self._is_private(leaf) else TAKEN
-            value = graph.leaf_value(leaf)
-            self.found.arrays.append(
-                Array(label, tuple(np.shape(value)), str(value.dtype), kind, axes.get(leaf))
-            )
-
     def _add(self, name: str, role: str, why: str) -> None:
         self.found.variables.append(VariableReading(name, role, why))
 
@@ -478,37 +351,6 @@ def _why(t: RowType) -> str:
     if isinstance(t, Rows):
         return "one value for each record"
     return "the number of records, which is private"
-
-
-def _has_data(leaf: Any) -> bool:
-    return bool(getattr(leaf.type, "ndim", 0))
-
-
-def _labelled(model: pm.Model) -> dict[str, Variable]:
-    """Data leaves with a dimension: their names, or the first variable that reads them and a number."""
-    labels: dict[str, Variable] = {}
-    seen: set[Variable] = set()
-    named = {rv: (model.rvs_to_values[rv], rv.name) for rv in model.observed_RVs}
-    for value, name in named.values():
-        if value.owner is None:
-            labels[name] = value
-            seen.add(value)
-    readers = [*model.basic_RVs, *model.deterministics, *model.potentials]
-    graphs = [*zip((r.name for r in readers), readers, strict=True)]
-    graphs += [(name, value) for value, name in named.values()]
-    graphs += [("model", v) for v in graphs_of(model)]
-    for name, output in graphs:
-        count = 0
-        for leaf in graph.data_leaves([output]):
-            if leaf in seen or not _has_data(leaf) or not np.shape(graph.leaf_value(leaf)):
-                continue
-            seen.add(leaf)
-            count += 1
-            label = leaf.name or f"{name}.array_{count}"
-            while label in labels:
-                label += "'"
-            labels[label] = leaf
-    return labels
 
 
 def _records_of(model: pm.Model, rv: Any) -> int | None:

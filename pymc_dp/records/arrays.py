@@ -1,0 +1,210 @@
+"""The arrays of a model: their labels, which of them hold records, and along which axis."""
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
+
+from pymc_dp.records import checks, graph, memory
+from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
+from pymc_dp.records.row_types import Rows, RowType, Typing
+
+PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
+# Ways to read arrays with two axes of records that are tried.
+_MOST_WAYS = 256
+
+
+@dataclass(frozen=True)
+class Array:
+    """How an array of a model is read.
+
+    Attributes
+    ----------
+    label : str
+        Its name, or the variable that reads it and a number; what `public=` takes.
+    shape : tuple of int
+    dtype : str
+    kind : {"private rows", "taken as public", "public, as declared"}
+    axis : int or None
+        Axis of the records.
+    """
+
+    label: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str
+    axis: int | None = None
+
+
+class Arrays:
+    """Data leaves of a model, by label.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    n_rows, units : int
+    public : collection of str or array
+        See `pymc_dp.records.reading.read`.
+
+    Attributes
+    ----------
+    leaves : dict of str to Variable
+    declared : set of Variable
+        What `public` names.
+
+    Raises
+    ------
+    ValueError
+        `public` has what the model does not have.
+    """
+
+    def __init__(self, model: pm.Model, n_rows: int, units: int, public: Collection[Any]):
+        self.model, self.n_rows, self.units = model, n_rows, units
+        self.public = [public] if isinstance(public, str) else list(public)
+        self.leaves = _labelled(model)
+        self.declared: set[Variable] = set()
+        # A density may bring arrays along, which have labels only then.
+        self._pending = [given for given in self.public if not self._declare(given)]
+
+    def _declare(self, given: Any) -> bool:
+        """Find what `public` means."""
+        if isinstance(given, str):
+            found = [v for label, v in self.leaves.items() if label == given]
+            known = bool(found) or given in {rv.name for rv in self.model.free_RVs}
+        else:
+            array = graph.leaf_value(given) if isinstance(given, Variable) else given
+            found = [v for v in self.leaves.values() if memory.same(graph.leaf_value(v), array)]
+            known = bool(found)
+        self.declared.update(found)
+        return known
+
+    def is_private(self, leaf: Variable) -> bool:
+        """Whether a leaf has an axis of records."""
+        return leaf not in self.declared and self.n_rows in np.shape(graph.leaf_value(leaf))
+
+    def private(self) -> list[Variable]:
+        """Leaves that hold records."""
+        return [v for v in self.leaves.values() if self.is_private(v)]
+
+    def others(self, outputs: Sequence[Variable]) -> dict[Variable, RowType]:
+        """Arrays with an axis of records that a graph brings along."""
+        return {
+            leaf: Rows(graph.axes_of_length(leaf, self.n_rows)[0])
+            for leaf in graph.data_leaves(outputs)
+            if self.is_private(leaf)
+        }
+
+    def hide_new(self, opaque: OpaqueModel, *groups: Mapping[str, Variable]) -> list[dict[str, Variable]]:
+        """Label arrays that densities brought along (a closure's), and put those of records out of sight."""
+        graphs = [v for group in groups for v in group.values()]
+        known = {*opaque.original, *self.leaves.values()}
+        new = [v for v in graph.data_leaves(graphs) if v not in known and _has_data(v)]
+        for k, leaf in enumerate(new):
+            self._label(leaf.name or f"density.array_{k + 1}", leaf)
+        for given in self._pending:
+            if not self._declare(given):
+                what = repr(given) if isinstance(given, str) else "an array"
+                raise ValueError(f"public= has {what}; the model reads {sorted(self.leaves)} (dp.inspect).")
+        hidden: dict[Variable, Any] = {
+            leaf: behind_shared(leaf) for leaf in new if isinstance(leaf, Constant) and self.is_private(leaf)
+        }
+        opaque.original |= {shared: leaf for leaf, shared in hidden.items()}
+        opaque.original |= {leaf: leaf for leaf in new if leaf not in hidden and self.is_private(leaf)}
+        replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
+        return [{name: next(replaced) for name in group} for group in groups]
+
+    def _label(self, label: str, leaf: Variable) -> None:
+        while label in self.leaves:
+            label += "'"
+        self.leaves[label] = leaf
+
+    def check(self, densities: Sequence[Variable], refuse: checks.Refuse) -> None:
+        """Refuse arrays that may hold records, but not one entry a record."""
+        read = graph.read_as_values([*graphs_of(self.model), *densities])
+        rows = {label: graph.leaf_value(v) for label, v in self.leaves.items() if self.is_private(v)}
+        observed = {self.model.rvs_to_values[rv] for rv in self.model.observed_RVs}
+        for label, leaf in self.leaves.items():
+            value = graph.leaf_value(leaf)
+            if leaf in self.declared and leaf in observed:
+                refuse(checks.refuse_public_observed(label))
+            if leaf in self.declared or self.is_private(leaf) or leaf not in read:
+                continue
+            checks.public_array(label, np.shape(value), self.n_rows, self.units, refuse)
+            if any(memory.shared(value, row) for row in rows.values()):
+                refuse(checks.refuse_view(label))
+        for (label, a), (other, b) in itertools.combinations(rows.items(), 2):
+            if memory.shifted(a, b, *(np.shape(v).index(self.n_rows) for v in (a, b))):
+                refuse(checks.refuse_shifted(label, other))
+
+    def axes(
+        self, opaque: OpaqueModel, typing: Typing, terms: Sequence[Variable], refuse: checks.Refuse
+    ) -> dict[Variable, RowType]:
+        """Which axis of each array holds the records: those with which the likelihood types."""
+        found = {
+            new: graph.axes_of_length(old, self.n_rows)
+            for new, old in opaque.original.items()
+            if self.is_private(old)
+        }
+        open_ = [leaf for leaf, axes in found.items() if len(axes) > 1]
+        fixed: dict[Variable, RowType] = {leaf: Rows(axes[0]) for leaf, axes in found.items()}
+        if not open_:
+            return fixed
+        ways = list(itertools.islice(itertools.product(*(found[leaf] for leaf in open_)), _MOST_WAYS + 1))
+        right = []
+        for axes in ways[:_MOST_WAYS]:
+            types: dict[Variable, RowType] = fixed | {v: Rows(a) for v, a in zip(open_, axes, strict=True)}
+            typed = typing.again()(terms, types)
+            if all(typed[term] == Rows(0) for term in terms):
+                right.append(types)
+        if len(right) > 1 or len(ways) > _MOST_WAYS:
+            originals = [opaque.original[leaf] for leaf in open_]
+            labels = [label for label, v in self.leaves.items() if v in originals]
+            refuse(checks.refuse_two_axes(labels, self.n_rows))
+        return right[0] if right else fixed
+
+    def read(self, outputs: Sequence[Variable], axes: Mapping[Variable, int]) -> list[Array]:
+        """All that is read as more than a size or a number."""
+        read = graph.read_as_values([*graphs_of(self.model), *outputs])
+        found = []
+        for label, leaf in self.leaves.items():
+            value = graph.leaf_value(leaf)
+            if leaf in axes or (leaf in read and np.size(value) != 1):
+                kind = DECLARED if leaf in self.declared else PRIVATE if self.is_private(leaf) else TAKEN
+                found.append(Array(label, tuple(np.shape(value)), str(value.dtype), kind, axes.get(leaf)))
+        return found
+
+
+def _has_data(leaf: Any) -> bool:
+    return bool(getattr(leaf.type, "ndim", 0)) and bool(np.shape(graph.leaf_value(leaf)))
+
+
+def _labelled(model: pm.Model) -> dict[str, Variable]:
+    """Data leaves with a dimension: their names, or the first variable that reads them and a number."""
+    labels: dict[str, Variable] = {}
+    seen: set[Variable] = set()
+    named = {rv: (model.rvs_to_values[rv], rv.name) for rv in model.observed_RVs}
+    for value, name in named.values():
+        if value.owner is None:
+            labels[name] = value
+            seen.add(value)
+    readers = [*model.basic_RVs, *model.deterministics, *model.potentials]
+    graphs = [*zip((r.name for r in readers), readers, strict=True)]
+    graphs += [(name, value) for value, name in named.values()]
+    graphs += [("model", v) for v in graphs_of(model)]
+    for name, output in graphs:
+        count = 0
+        for leaf in graph.data_leaves([output]):
+            if leaf in seen or not _has_data(leaf):
+                continue
+            seen.add(leaf)
+            count += 1
+            label = leaf.name or f"{name}.array_{count}"
+            while label in labels:
+                label += "'"
+            labels[label] = leaf
+    return labels
