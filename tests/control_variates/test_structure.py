@@ -356,7 +356,7 @@ def test_a_copy_has_no_entries():
         epsilon=1000.0, delta=1e-6, chains=1, control_variates=ControlVariates(structure="diagonal"),
         model=logistic(*data()),
     )  # fmt: skip
-    step.target.expand(surrogate("diagonal").expansion(step.records))
-    assert step.target._entries.get_value().any()
+    step.residuals.target.expand(surrogate("diagonal").expansion(step.records))
+    assert step.residuals.target._entries.get_value().any()
     copy = cloudpickle.loads(cloudpickle.dumps(step))
-    assert copy.target._entries.get_value().size == 0
+    assert copy.residuals.target._entries.get_value().size == 0
