@@ -15,6 +15,8 @@ from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
 from pymc_dp.records.row_types import Rows, RowType, Typing
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
+# Among so few records, an axis as long, or one parameter less than there are records, is a coincidence.
+FEW = 20
 # Ways to read arrays with two axes of records that are tried.
 _MOST_WAYS = 256
 
@@ -67,6 +69,7 @@ class Arrays:
         self.model, self.n_rows, self.units = model, n_rows, units
         self.public = [public] if isinstance(public, str) else list(public)
         self.leaves = _labelled(model)
+        self.inside = set(graph.inner_leaves(graphs_of(model)))
         self.declared: set[Variable] = set()
         # A density may bring arrays along, which have labels only then.
         self._pending = [given for given in self.public if not self._declare(given)]
@@ -87,9 +90,14 @@ class Arrays:
         """Whether a leaf has an axis of records."""
         return leaf not in self.declared and self.n_rows in np.shape(graph.leaf_value(leaf))
 
+    def is_hidden(self, leaf: Variable) -> bool:
+        """Whether a leaf is data inside of an Op: PyTensor may share it with other models, and fold it."""
+        real = leaf.type.dtype.startswith("float") and np.size(graph.leaf_value(leaf)) > 1
+        return leaf in self.inside and leaf not in self.declared and (real or self.is_private(leaf))
+
     def private(self) -> list[Variable]:
-        """Leaves that hold records."""
-        return [v for v in self.leaves.values() if self.is_private(v)]
+        """Leaves that hold records, and can be put out of sight."""
+        return [v for v in self.leaves.values() if self.is_private(v) and v not in self.inside]
 
     def others(self, outputs: Sequence[Variable]) -> dict[Variable, RowType]:
         """Arrays with an axis of records that a graph brings along."""
@@ -103,7 +111,9 @@ class Arrays:
         """Label arrays that densities brought along (a closure's), and put those of records out of sight."""
         graphs = [v for group in groups for v in group.values()]
         known = {*opaque.original, *self.leaves.values()}
-        new = [v for v in graph.data_leaves(graphs) if v not in known and _has_data(v)]
+        leaves = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
+        new = [v for v in leaves if v not in known and _has_data(v)]
+        self.inside.update(graph.inner_leaves(graphs))
         for k, leaf in enumerate(new):
             self._label(leaf.name or f"density.array_{k + 1}", leaf)
         for given in self._pending:
@@ -125,51 +135,84 @@ class Arrays:
 
     def check(self, densities: Sequence[Variable], refuse: checks.Refuse) -> None:
         """Refuse arrays that may hold records, but not one entry a record."""
-        read = graph.read_as_values([*graphs_of(self.model), *densities])
+        read = self._read(densities)
         rows = {label: graph.leaf_value(v) for label, v in self.leaves.items() if self.is_private(v)}
         observed = {self.model.rvs_to_values[rv] for rv in self.model.observed_RVs}
         for label, leaf in self.leaves.items():
             value = graph.leaf_value(leaf)
             if leaf in self.declared and leaf in observed:
                 refuse(refusals.refuse_public_observed(label))
+            if self.is_hidden(leaf):
+                refuse(refusals.refuse_inner(label))
             if leaf in self.declared or self.is_private(leaf) or leaf not in read:
                 continue
             checks.public_array(label, np.shape(value), self.n_rows, self.units, refuse)
             if any(memory.shared(value, row) for row in rows.values()):
                 refuse(refusals.refuse_view(label))
-        for (label, a), (other, b) in itertools.combinations(rows.items(), 2):
-            if memory.shifted(a, b, *(np.shape(v).index(self.n_rows) for v in (a, b))):
+        for rv, value in self.model.rvs_to_initial_values.items():
+            if any(memory.shared(value, row) for row in rows.values()):
+                refuse(refusals.refuse_start(repr(rv.name), "it is a part of an array of records"))
+
+    def _read(self, densities: Sequence[Variable]) -> set[Variable]:
+        """What is read as more than a size."""
+        return graph.read_as_values([*graphs_of(self.model), *densities]) | self.inside
+
+    def check_memory(
+        self, opaque: OpaqueModel, axes: Mapping[Variable, RowType], refuse: checks.Refuse
+    ) -> None:
+        """Refuse arrays in which one person's values stand in several rows."""
+        labels = {leaf: label for label, leaf in self.leaves.items()}
+        rows = [
+            (labels[leaf], graph.leaf_value(leaf), t.axis)
+            for new, t in axes.items()
+            if isinstance(t, Rows) and (leaf := opaque.original[new]) in labels
+        ]
+        for label, a, axis in rows:
+            if memory.overlapping(a, axis):
+                refuse(refusals.refuse_shifted(label, label))
+        for (label, a, axis), (other, b, axis_b) in itertools.combinations(rows, 2):
+            if memory.shifted(a, b, axis, axis_b):
                 refuse(refusals.refuse_shifted(label, other))
+
+    def one_axis(self, refuse: checks.Refuse) -> bool:
+        """Refuse tables with two axes of records, which may be about pairs of them, unless there are few."""
+        two = [v for v in self.private() if len(graph.axes_of_length(v, self.n_rows)) > 1]
+        if two and self.n_rows > FEW:
+            labels = [label for label, v in self.leaves.items() if v in two]
+            refuse(refusals.refuse_two_axes(labels, self.n_rows))
+            return False
+        return True
 
     def axes(
         self, opaque: OpaqueModel, typing: Typing, terms: Sequence[Variable], refuse: checks.Refuse
     ) -> dict[Variable, RowType]:
         """Which axis of each array holds the records: those with which the likelihood types."""
-        found = {
-            new: graph.axes_of_length(old, self.n_rows)
-            for new, old in opaque.original.items()
-            if self.is_private(old)
-        }
-        open_ = [leaf for leaf, axes in found.items() if len(axes) > 1]
-        fixed: dict[Variable, RowType] = {leaf: Rows(axes[0]) for leaf, axes in found.items()}
-        if not open_:
-            return fixed
-        ways = list(itertools.islice(itertools.product(*(found[leaf] for leaf in open_)), _MOST_WAYS + 1))
+        ways = self.ways(opaque)
+        if len(ways) == 1:
+            return ways[0]
         right = []
-        for axes in ways[:_MOST_WAYS]:
-            types: dict[Variable, RowType] = fixed | {v: Rows(a) for v, a in zip(open_, axes, strict=True)}
+        for types in ways:
             typed = typing.again()(terms, types)
             if all(typed[term] == Rows(0) for term in terms):
                 right.append(types)
-        if len(right) > 1 or len(ways) > _MOST_WAYS:
-            originals = [opaque.original[leaf] for leaf in open_]
-            labels = [label for label, v in self.leaves.items() if v in originals]
+        if len(right) > 1 or len(ways) == _MOST_WAYS:
+            open_ = [v for v in self.private() if len(graph.axes_of_length(v, self.n_rows)) > 1]
+            labels = [label for label, v in self.leaves.items() if v in open_]
             refuse(refusals.refuse_two_axes(labels, self.n_rows))
-        return right[0] if right else fixed
+        return right[0] if right else ways[0]
+
+    def ways(self, opaque: OpaqueModel) -> list[dict[Variable, RowType]]:
+        """All ways to read arrays, some of which may have two axes as long as there are records."""
+        private = {new: old for new, old in opaque.original.items() if self.is_private(old)}
+        axes = [graph.axes_of_length(old, self.n_rows) for old in private.values()]
+        return [
+            {leaf: Rows(axis) for leaf, axis in zip(private, way, strict=True)}
+            for way in itertools.islice(itertools.product(*axes), _MOST_WAYS)
+        ]
 
     def read(self, outputs: Sequence[Variable], axes: Mapping[Variable, int]) -> list[Array]:
         """All that is read as more than a size or a number."""
-        read = graph.read_as_values([*graphs_of(self.model), *outputs])
+        read = self._read(outputs)
         found = []
         for label, leaf in self.leaves.items():
             value = graph.leaf_value(leaf)
@@ -189,8 +232,8 @@ def _labelled(model: pm.Model) -> dict[str, Variable]:
     seen: set[Variable] = set()
     named = {rv: (model.rvs_to_values[rv], rv.name) for rv in model.observed_RVs}
     for value, name in named.values():
-        if value.owner is None:
-            labels[name] = value
+        if value.owner is None and value not in seen:
+            labels[value.name or name] = value
             seen.add(value)
     readers = [*model.basic_RVs, *model.deterministics, *model.potentials]
     graphs = [*zip((r.name for r in readers), readers, strict=True)]
@@ -198,7 +241,7 @@ def _labelled(model: pm.Model) -> dict[str, Variable]:
     graphs += [("model", v) for v in graphs_of(model)]
     for name, output in graphs:
         count = 0
-        for leaf in graph.data_leaves([output]):
+        for leaf in [*graph.data_leaves([output]), *graph.inner_leaves([output])]:
             if leaf in seen or not _has_data(leaf):
                 continue
             seen.add(leaf)

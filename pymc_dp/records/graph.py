@@ -4,7 +4,7 @@ Nothing in this file evaluates a graph or looks at a value, apart from numbers t
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytensor.tensor as pt
@@ -21,6 +21,8 @@ from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
+
+from pymc_dp.records.row_types.ops import inner_constants
 
 # Position of the first input of each Op that says a size rather than a value.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
@@ -74,6 +76,12 @@ def data_leaves(outputs: Iterable[Variable]) -> list[Variable]:
     return [v for v in dict.fromkeys(leaves) if isinstance(v, Constant | SharedVariable)]
 
 
+def inner_leaves(outputs: Iterable[Variable]) -> list[Variable]:
+    """Constants of the graphs inside of Ops."""
+    nodes = dict.fromkeys(v.owner for v in ancestors(list(outputs)) if v.owner is not None)
+    return list(dict.fromkeys(leaf for node in nodes for leaf in inner_constants(node.op)))
+
+
 def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
     """All variables that say more than how large something is."""
     values = set(outputs)
@@ -81,9 +89,17 @@ def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
         if values.isdisjoint(node.outputs):
             continue
         first_size = _SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
-        size = node.op.size_param(node) if hasattr(node.op, "size_param") else None
+        size = _size_of_draws(node)
         values.update(v for v in node.inputs[:first_size] if v is not size)
     return values
+
+
+def _size_of_draws(node: Any) -> Variable | None:
+    """The input of a random variable that says how many are drawn."""
+    try:
+        return node.op.size_param(node)
+    except (AttributeError, ValueError):  # not a random variable; or one that has none
+        return None
 
 
 def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variable]) -> bool:

@@ -19,10 +19,12 @@ def same(a: Any, b: Any) -> bool:
     """Whether two arrays are one: the same memory, read in the same way."""
     if a is b:
         return True
-    return all(
-        len(x) == len(y) == 1 and x[0].__array_interface__ == y[0].__array_interface__ and x[0].size > 0
-        for x, y in [(_parts(a), _parts(b))]
-    )
+    x, y = _parts(a), _parts(b)
+    return len(x) == len(y) == 1 and x[0].size > 0 and _read_as(x[0]) == _read_as(y[0])
+
+
+def _read_as(array: np.ndarray) -> Any:
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def shared(a: Any, b: Any) -> bool:
@@ -30,8 +32,16 @@ def shared(a: Any, b: Any) -> bool:
     return any(_overlap(x, y) for x in _parts(a) for y in _parts(b))
 
 
+def overlapping(a: Any, axis: int) -> bool:
+    """Whether records of an array are, in part, the same memory (windows, one record repeated)."""
+    if hasattr(a, "indptr"):
+        return False
+    a, half = np.moveaxis(a, axis, 0), a.shape[axis] // 2
+    return _overlap(a[:half], a[half:])
+
+
 def shifted(a: Any, b: Any, axis_a: int, axis_b: int) -> bool:
-    """Whether a record of one array is, in memory, another record of the other (``y[:-1]`` and ``y[1:]``).
+    """Whether records of two arrays are other rows of one table (``y[:-1]`` and ``y[1:]``).
 
     Parameters
     ----------
@@ -42,11 +52,30 @@ def shifted(a: Any, b: Any, axis_a: int, axis_b: int) -> bool:
     """
     if hasattr(a, "indptr") or hasattr(b, "indptr"):
         return a is not b and shared(a, b)
-    if not np.may_share_memory(a, b) or same(a, b):
-        return False
     a, b = np.moveaxis(a, axis_a, 0), np.moveaxis(b, axis_b, 0)
+    if same(a, b):
+        return False
     half = len(a) // 2
-    return _overlap(a[:half], b[half:]) or _overlap(a[half:], b[:half])
+    if _overlap(a[:half], b[half:]) or _overlap(a[half:], b[:half]):
+        return True
+    table = _table(a)
+    return table is _table(b) and table is not a and _first(a, table) != _first(b, table)
+
+
+def _table(array: np.ndarray) -> np.ndarray:
+    """What an array is a view of, in the end."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _first(array: np.ndarray, table: np.ndarray) -> tuple[int, int]:
+    """Row of the table that the first record is in, and the step between records."""
+    step = array.strides[0]
+    offset = _read_as(array)[0] - _read_as(table)[0]
+    larger = [abs(s) for s in table.strides if abs(s) > abs(step)]
+    within = offset % min(larger) if larger else offset
+    return within // max(abs(step), 1), step
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:

@@ -8,11 +8,12 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.initial_point import make_initial_point_expression
+from pymc.logprob.abstract import MeasurableOp
 from pymc.logprob.basic import transformed_conditional_logp
 from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import toposort
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 
@@ -48,7 +49,7 @@ class OpaqueModel:
         hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
         self.original = {new: leaf for leaf, new in hidden.items()}
         graphs = self._without_sparse_products(graphs_of(model), private)
-        clones = iter(clone_replace(graphs, hidden, rebuild_strict=False))
+        clones = iter(clone_replace(graphs, hidden))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
         self.potentials = {p.name: next(clones) for p in model.potentials}
@@ -70,6 +71,16 @@ class OpaqueModel:
     def free(self) -> dict[str, Variable]:
         """Clones of the free variables, by name."""
         return {rv.name: self.rvs[rv] for rv in self._model.free_RVs}
+
+    def given(self, rv: Variable) -> list[Variable]:
+        """What a random variable is made from, observed variables by their values, without random streams."""
+        inputs = [v for v in rv.owner.inputs if getattr(v.type, "ndim", None) is not None]
+        return self.with_observed([*inputs, self.values[rv]])
+
+    def random(self, outputs: Sequence[Variable]) -> list[Variable]:
+        """Random variables that graphs are made from."""
+        nodes = [v.owner for v in ancestors(list(outputs)) if v.owner is not None]
+        return [out for node in nodes if isinstance(node.op, MeasurableOp) for out in node.outputs]
 
     def log_densities(self) -> dict[str, Variable]:
         """Elementwise log-densities of all random variables, Jacobians included, by name.
@@ -110,7 +121,9 @@ class OpaqueModel:
     def with_observed(self, graphs: Sequence[Variable]) -> list[Variable]:
         """Put the observed values in the place of observed variables; free variables stay what they are."""
         values = {clone: self.values[clone] for clone in self.observed.values()}
-        return list(clone_replace(list(graphs), values, rebuild_strict=False))
+        read = set(ancestors(list(graphs)))
+        values = {clone: value for clone, value in values.items() if clone in read}
+        return list(clone_replace(list(graphs), values, rebuild_strict=False)) if values else list(graphs)
 
     def start(self) -> list[Variable]:
         """Initial values of the free variables, transformed: those given, or support points."""

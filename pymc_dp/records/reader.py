@@ -4,7 +4,7 @@ All of it is decided from the graph (`row_types`); no value of an array is looke
 types.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,10 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, graph, refusals
-from pymc_dp.records.arrays import Arrays
+from pymc_dp.records.arrays import FEW, Arrays
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading, VariableReading
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
-
-# Among so few records, one parameter less than there are records is a coincidence.
-FEW = 50
 
 
 def read(
@@ -106,8 +103,10 @@ class _Reader:
 
     def read(self) -> Reading:
         model, found = self.model, self.found
-        densities = self.opaque.log_densities()
         names = [rv.name for rv in model.observed_RVs]
+        if not self._given():  # before anything is derived: a rewrite may hide what made a value
+            return found
+        densities = self.opaque.log_densities()
         for name in names:
             checks.deterministic_likelihood(name, *graph.flatten([densities[name]]))
             checks.observed_term(name, densities[name].type.ndim, self.n_rows)
@@ -118,9 +117,8 @@ class _Reader:
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
         sources = self.data.axes(self.opaque, self.typing, list(terms.values()), self.refuse)
+        self.data.check_memory(self.opaque, sources, self.refuse)
         self.typing([*terms.values(), *conditions], sources)
-        for name, term in terms.items():
-            self._likelihood(name, term)
         found.terms = list(terms.values())
         axes = {leaf: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
         found.roots = {leaf: axes[leaf] for leaf in graph.data_leaves(found.terms) if leaf in axes}
@@ -128,6 +126,8 @@ class _Reader:
             self._prior(name, term, "The prior of", conditions)
         for name, term in potentials.items():
             self._prior(name, term, "Potential", conditions)
+        for name, term in terms.items():
+            self._likelihood(name, term)
         for condition in conditions:
             kept = self.typing.of(condition) is PUBLIC
             (found.conditions if kept else found.stripped).append(condition)
@@ -143,6 +143,39 @@ class _Reader:
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
         return found
+
+    def _given(self) -> bool:
+        """Type what random variables, Potentials and Deterministics are given, as the user wrote it.
+
+        Whether it is fit for a density to be derived from it.
+        """
+        for label, leaf in self.data.leaves.items():
+            if self.data.is_hidden(leaf):
+                self.refuse(refusals.refuse_inner(label))
+                return False
+        if not self.data.one_axis(self.refuse):
+            return False
+        fit = True
+        for rv, clone in self.opaque.rvs.items():
+            given = self.opaque.given(clone)
+            ways = [self._mixed(given, sources) for sources in self.data.ways(self.opaque)]
+            t = next((t for t in ways if t is PUBLIC), ways[0])
+            observed = rv in self.model.observed_RVs
+            if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
+                self._add(rv.name, "refused", _why(t))
+                error = refusals.refuse_coupled if observed else refusals.refuse_prior
+                self.refuse(error(rv.name, _why(t)))
+                fit = False
+        return fit
+
+    def _mixed(self, given: Sequence[Variable], sources: Mapping[Variable, RowType]) -> RowType:
+        """The first type that is not public, mixed ones first; random variables count as public here."""
+        typing = self.typing.again()
+        random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
+        typing(given, {**sources, **random})
+        types = [typing.of(v) for v in given]
+        mixed = next((t for t in types if isinstance(t, Mixed)), None)
+        return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
 
     def _likelihood(self, name: str, term: Variable) -> None:
         t = self.typing.of(term)
@@ -164,7 +197,7 @@ class _Reader:
             self._add(name, role, "reads no record")
         else:
             self._add(name, "refused", _why(t))
-            self.refuse(refusals.refuse_prior(kind, name, _why(t)))
+            self.refuse(refusals.refuse_prior(name, _why(t), kind))
 
     def _start(self, sources: Mapping[Variable, RowType]) -> None:
         """Initial values and support points are shown, and decide where a chain begins."""
@@ -203,8 +236,9 @@ class _Reader:
         One entry less counts as well, unless there are few: differences, or effects that add up to zero.
         """
         sizes = {self.n_rows, self.units}
-        if any(size - 1 in shape for size in sizes if size > FEW):
-            return True
+        for size in sizes:
+            if size > FEW and any(n == size - 1 or (n > size and n % size == 0) for n in shape):
+                return True
         for axis in (axis for axis, length in enumerate(shape) if length in sizes):
             typed = self.typing.again()(self.found.terms, {**sources, value: Rows(axis)})
             if all(typed[term] == Rows(0) for term in self.found.terms):

@@ -31,9 +31,20 @@ def refuse_shifted(label: str, other: str) -> ModelRefusedError:
     """Build the error for lagged data."""
     return ModelRefusedError(
         f"The arrays {label!r} and {other!r} are views of one array, in which a record of one is another "
-        "record of the other.",
+        "record of the other."
+        if label != other
+        else f"Records of the array {label!r} share memory with each other (windows, a repeated record).",
         "a person's values stand in two rows (a lag, a difference), so that one person moves two terms.",
         "use independent records, one row each; for several series, one row a series.",
+    )
+
+
+def refuse_inner(label: str) -> ModelRefusedError:
+    """Build the error for records inside of an Op."""
+    return ModelRefusedError(
+        f"The array {label!r} is inside of an operation (a CustomDist's dist=, an OpFromGraph, a scan).",
+        "there it cannot be followed, and what is derived from it may depend on its values.",
+        f"pass it as an argument, not from the surrounding code; if it holds no record: public=[{label!r}].",
     )
 
 
@@ -48,7 +59,7 @@ def refuse_two_axes(labels: Sequence[str], n_rows: int) -> ModelRefusedError:
     )
 
 
-def refuse_prior(kind: str, name: str, why: str) -> ModelRefusedError:
+def refuse_prior(name: str, why: str, kind: str = "The prior of") -> ModelRefusedError:
     """Build the error for a prior or Potential that reads records."""
     return ModelRefusedError(
         f"{kind} {name!r} reads private records ({why}).",

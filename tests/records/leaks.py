@@ -76,16 +76,15 @@ REASONS: dict[str, str] = {
     "mask": "factorise.*by a mask",
     "gather": "factorise.*(by position|order|`sum` over|`join` over)",
     "scatter": "factorise.*(at positions that depend|order|over the records|by a mask)",
-    "contraction": "factorise.*`dot` (over|of) (the )?records",
+    "contraction": "factorise.*`dot` (over|of) (the )?records|Which axis",
     "join": "factorise.*(`(join|split)` over the records|a part of the records)",
     "reshape": "factorise.*`reshape` over the records",
     "broadcast": "factorise.*(over the records|a part of the records|every one with every other)",
-    "linear algebra": "factorise.*(with records|over the records|every one with every other|no rule|order)",
+    "linear algebra": "factorise.*(stops for all records|with records|over the records|every one with every other|no rule|order)",
     "shape from values": "factorise.*(no rule|by a mask|over the records|a part of the records)",
     "condition": "factorise.*(over the records|a part of the records|condition|may raise)",
     "scan": "factorise.*(`\\w+` over the records|`scan`|a part of the records)",
-    "inner graph": "factorise.*(over the records|a part of the records|holds an array of its own)",
-    "inner graph or view": "holds an array|part of an array of records|private records|factorise",
+    "inner graph": "is inside of an operation",
     "sparse": "factorise.*(over the records|of the records|part of the records|records with records|no rule)",
     "unknown Op": "factorise.*whose code may hold data",
     "prior": "The (prior|initial value) of '\\w+' reads private records",
@@ -96,7 +95,7 @@ REASONS: dict[str, str] = {
     "transform": "The (prior|transform|initial value) of '\\w+' reads private records",
     "dims": "(prior of|[Dd]imension) '\\w+' reads private records",
     "observed": "'y' does not factorise.*(records|order)",
-    "one number": "'y' is a single number",
+    "one number": "'y' is a single number|records with records|Which axis",
     "latent": "Free variable '\\w+' has (an entry for each record|type int64)|The prior of",
     "latent gp": "The prior of|which axis|Which axis",
     "missing": "'y' has missing values",
@@ -236,7 +235,7 @@ def custom_prior_with_closure(x, y):
     normal(pm.CustomDist("m", 0.0, logp=logp), y)
 
 
-@leak("prior")
+@leak("inner graph")
 def custom_dist_prior_with_closure(x, y):
     def dist(mu, size):
         return pm.Normal.dist(mu + pt.mean(x), 1.0, size=size)
@@ -250,7 +249,7 @@ def prior_of_an_observed_variable(y, y2):
     pm.Normal("y2", pm.Normal("m", first.mean(), 1.0), 1.0, observed=y2)
 
 
-@leak("prior")
+@leak("inner graph")
 def prior_in_inner_graph(x, y):
     u = pt.scalar()
     mean = OpFromGraph([u], [u * pt.sum(pt.constant(x))])(pt.as_tensor(1.0, dtype="float64"))
@@ -430,14 +429,14 @@ def deterministic_any(treated, y):
     normal(m, y)
 
 
-@leak("deterministic")
+@leak("inner graph")
 def deterministic_in_inner_graph(x, y):
     m, u = pm.Normal("m"), pt.scalar()
     pm.Deterministic("level", OpFromGraph([u], [u + pt.constant(x)[0]])(m))
     normal(m, y)
 
 
-@leak("deterministic")
+@leak("inner graph")
 def deterministic_in_scan(x, y):
     m = pm.Normal("m")
     path = scan(
@@ -742,7 +741,7 @@ def custom_logp_of_value(y):
     pm.CustomDist("y", pm.Normal("m"), logp=logp, observed=y)
 
 
-@leak("reduction")
+@leak("inner graph")
 def custom_dist_with_closure(x, y):
     def dist(mu, size):
         return pm.Normal.dist(mu, 1, size=size) + pt.max(x)
@@ -1259,7 +1258,7 @@ def exponential_smoothing(x, y):
     normal(level, y)
 
 
-@leak("scan")
+@leak("inner graph")
 def scan_that_reads_the_last_record(x, y):
     mu = scan(
         lambda i, x, b: b * x[i - 1],
@@ -1281,7 +1280,7 @@ def scan_with_mean_inside(T, y):
     normal(path[-1] * pm.Normal("b"), y)
 
 
-@leak("scan")
+@leak("inner graph")
 def scan_that_couples_after_three_steps(x, y):
     """Each state is read in the next step by another; only the last one is a sum."""
     x = pt.constant(x)
@@ -1305,7 +1304,7 @@ def scan_state_is_shifted(x, y):
     normal(path[-1] * pm.Normal("b"), y)
 
 
-@leak("scan")
+@leak("inner graph")
 def scan_until_data(x, y):
     x = pt.constant(x)
     path = scan(
@@ -1839,7 +1838,7 @@ def closure_in_a_censored(x, y):
     pm.Censored("y", pm.CustomDist.dist(pm.Normal("m"), dist=dist), lower=-5, upper=5, observed=y)
 
 
-@leak("prior")
+@leak("inner graph")
 def closure_in_a_prior_that_starts_at_zero(x, y):
     """Neither the initial value nor the random graph shows it, only the density."""
 
@@ -1852,7 +1851,7 @@ def closure_in_a_prior_that_starts_at_zero(x, y):
     normal(pm.CustomDist("m", 0.0, dist=dist, support_point=support_point) * x, y)
 
 
-@leak("inner graph or view")
+@leak("inner graph")
 def part_of_records_in_inner_graph(x, y):
     """Five of the records, not copied, where nobody looks."""
     v = pt.scalar()
@@ -1861,7 +1860,7 @@ def part_of_records_in_inner_graph(x, y):
     normal(b * x, y)
 
 
-@leak("inner graph or view")
+@leak("inner graph")
 def part_of_records_in_inner_graph_of_rows(x, y):
     v = pt.scalar()
     level = OpFromGraph([v], [v * pt.constant(x[:5]).mean()])(pm.Normal("b"))

@@ -16,13 +16,13 @@ _BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "Dif
 
 
 def known(op: Any) -> bool:
-    """Whether the code of an Op is PyTensor's or PyMC's, and no black box."""
+    """Whether the code of an Op, and of those inside of it, is PyTensor's or PyMC's, and no black box."""
     parts = [op, *(getattr(op, name) for name in ("scalar_op", "core_op") if hasattr(op, name))]
     return all(
         type(part).__module__.startswith(_KNOWN_MODULES)
         and not any(c.__name__ in _BLACK_BOXES for c in type(part).__mro__)
         for part in parts
-    )
+    ) and all(known(node.op) for fgraph in inner_graphs(op) for node in fgraph.apply_nodes)
 
 
 def inner_graphs(op: Any) -> list[Any]:
@@ -46,9 +46,17 @@ def inner_constants(op: Any) -> list[Any]:
     return found
 
 
-def is_cast(op: Any) -> bool:
-    """Whether an Op changes the type of numbers only."""
-    return isinstance(op, Elemwise) and type(op.scalar_op).__name__ == "Cast"
+def keeps(node: Any, number: int) -> bool:
+    """Whether a node is a cast that changes no whole number up to `number`."""
+    if not (isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Cast"):
+        return False
+    return holds(node.outputs[0].type.dtype, number)
+
+
+def holds(dtype: str, number: int) -> bool:
+    """Whether a type of numbers has all whole numbers up to `number`."""
+    kind = np.dtype(dtype).kind
+    return dtype == "float64" or (kind in "iu" and np.iinfo(dtype).max >= number)
 
 
 def sizes_of(shape: Variable) -> list[Any] | None:

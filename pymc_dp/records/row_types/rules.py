@@ -197,6 +197,8 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
     op = node.op
     if inner_graphs(op.core_op):
         return no_rule(op) if any(t is not PUBLIC for t in types) else PUBLIC
+    if _may_raise(op.core_op) and any(isinstance(t, Rows) for t in types):
+        return Mixed(f"`{name_of(op)}`, which stops for all records if it cannot be computed for one")
     batch = op.batch_ndim(node)
     core = [isinstance(t, Rows) and t.axis >= batch for t in types]
     if not any(core):
@@ -207,10 +209,19 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
     return over_records(op)
 
 
+# Linear algebra that gives NaN where it cannot be computed, and nothing else.
+_QUIET = ("Cholesky", "Det", "SLogDet", "QR", "SolveTriangular", "CholeskySolve", "Expm")
+
+
+def _may_raise(op: Any) -> bool:
+    return ".linalg" in type(op).__module__ and type(op).__name__ not in _QUIET
+
+
 @rule(SolveBase)
 def _solve(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     # Each column of the right-hand side is solved by itself.
-    return Rows(1) if types[0] is PUBLIC and types[1] == Rows(1) else over_records(node.op)
+    columns = types[0] is PUBLIC and types[1] == Rows(1) and not _may_raise(node.op)
+    return Rows(1) if columns else over_records(node.op)
 
 
 def _contract(

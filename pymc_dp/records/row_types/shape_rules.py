@@ -1,5 +1,6 @@
 """When sizes, and changes of shape, leave one entry a record. See docs/proofs/rows."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,15 +58,20 @@ def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return no_rule(node.op)
     if not isinstance(types[0], Rows):
         return LENGTH if LENGTH in types else types[0]
-    axis, sizes = types[0].axis, sizes_of(node.inputs[1])
-    x, out = node.inputs[0], node.outputs[0]
-    for a in range(axis + 1):
-        if out.type.ndim <= a:
-            return over_records(node.op)
-        size = None if sizes is None else sizes[a]
-        if not (_static(out, a, x) or (size is not None and _is_size(typing, size, x, a))):
-            return over_records(node.op)
-    return types[0]
+    x, out, axis = node.inputs[0], node.outputs[0], types[0].axis
+    sizes = sizes_of(node.inputs[1]) or [None] * out.type.ndim
+    before, alike = _product(x.type.shape[:axis]), True
+    for a, size in enumerate(sizes):
+        # In row-major order, where as many numbers come before, record i is number i again.
+        same = (alike and a == axis) or (before is not None and before == _product(out.type.shape[:a]))
+        if same and (out.type.shape[a] == typing.n_rows or _is_size(typing, size, x, axis)):
+            return Rows(a)
+        alike = alike and a < x.type.ndim and (_static(out, a, x) or _is_size(typing, size, x, a))
+    return over_records(node.op)
+
+
+def _product(sizes: Sequence[int | None]) -> int | None:
+    return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
 @rule(JoinDims)
@@ -94,6 +100,8 @@ def _static(out: Variable, axis: int, x: Variable) -> bool:
 
 def _is_size(typing: Typing, size: Any, x: Variable, axis: int) -> bool:
     """Whether a number, or scalar, is the length of an axis of x by construction."""
+    if size is None:
+        return False
     if isinstance(size, int):
         return size == x.type.shape[axis]
     if isinstance(size, Constant):

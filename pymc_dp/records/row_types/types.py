@@ -8,19 +8,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.basic import ARange, ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 from pymc_dp.records.row_types.ops import (
+    holds,
     inner_constants,
     inner_graphs,
-    is_cast,
+    keeps,
     known,
     name_of,
     public_number,
@@ -189,7 +189,10 @@ class Typing:
                 and isinstance(shape.op, Shape)
                 and self._axis_of_records(shape.inputs[0], axis % shape.inputs[0].type.ndim)
             )
-        if isinstance(node.op, ScalarFromTensor | TensorFromScalar | DimShuffle) or is_cast(node.op):
+        if isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Mul":
+            rest = [v for v in node.inputs if public_number(v) != 1]
+            return variable.type.ndim == 0 and len(rest) == 1 and self.is_length(rest[0])
+        if isinstance(node.op, ScalarFromTensor | TensorFromScalar | DimShuffle) or keeps(node, self.n_rows):
             return self.is_length(node.inputs[0])
         return False
 
@@ -205,7 +208,7 @@ class Typing:
         if isinstance(node.op, ARange):
             start, stop, step = node.inputs
             whole = public_number(start) == 0 and public_number(step) == 1 and self.is_length(stop)
-            return 0 if whole else None
+            return 0 if whole and holds(node.op.dtype, self.n_rows) else None
         if isinstance(node.op, DimShuffle):
             axis = self.record_range(node.inputs[0])
             order = list(node.op.new_order)
@@ -215,11 +218,7 @@ class Typing:
             sizes = sizes_of(node.inputs[1]) or []
             long = [a for a, size in enumerate(sizes) if public_number(size) != 1]
             return long[0] if len(long) == 1 and self.record_range(node.inputs[0]) is not None else None
-        if is_cast(node.op) and np.dtype(variable.type.dtype).kind in "iu":
-            # A cast to few bits would wrap around.
-            wide = np.iinfo(variable.type.dtype).max >= self.n_rows
-            return self.record_range(node.inputs[0]) if wide else None
-        return None
+        return self.record_range(node.inputs[0]) if keeps(node, self.n_rows) else None
 
 
 def row_types(
