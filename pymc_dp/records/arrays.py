@@ -91,9 +91,8 @@ class Arrays:
         return leaf not in self.declared and self.n_rows in np.shape(graph.leaf_value(leaf))
 
     def is_hidden(self, leaf: Variable) -> bool:
-        """Whether a leaf is data inside of an Op: PyTensor may share it with other models, and fold it."""
-        real = leaf.type.dtype.startswith("float") and np.size(graph.leaf_value(leaf)) > 1
-        return leaf in self.inside and leaf not in self.declared and (real or self.is_private(leaf))
+        """Whether a leaf holds records inside of an Op, where it can be folded and not put out of sight."""
+        return leaf in self.inside and self.is_private(leaf)
 
     def private(self) -> list[Variable]:
         """Leaves that hold records, and can be put out of sight."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -152,7 +153,10 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     named = {d.owner.inputs[0]: name for name, d in deterministics.items() if d.owner is not None}
     names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
     places = _places(names, list(shapes.values()))
-    chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)), places)
+    try:
+        chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)), places)
+    except NullTypeGradError:  # an Op on the way has no derivative
+        return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
 
 

@@ -159,7 +159,7 @@ class _Reader:
         for rv, clone in self.opaque.rvs.items():
             given = self.opaque.given(clone)
             ways = [self._mixed(given, sources) for sources in self.data.ways(self.opaque)]
-            t = next((t for t in ways if t is PUBLIC), ways[0])
+            t = next((t for t in ways if not isinstance(t, Mixed)), ways[0])
             observed = rv in self.model.observed_RVs
             if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", _why(t))

@@ -158,7 +158,8 @@ class Persons:
     """Sources with records, their values, and their values when one record is another's."""
 
     def __init__(self, seed=0, static=True):
-        self.rng = rng = np.random.default_rng(seed)
+        self.seed, self.rng = seed, np.random.default_rng(seed)
+        rng = self.rng
 
         def tensor(shape, dtype="float64", records=None):
             known = tuple(s if static else None for s in shape)
@@ -204,7 +205,8 @@ class Persons:
         return {v: Rows(axis) for v, axis in self.axes.items()} | {v: PUBLIC for v in self.public}
 
     def changes(self):
-        """Yield records and what the sources are when that record is another's."""
+        """Yield records and what the sources are when that record is another's; the same at each call."""
+        self.rng = np.random.default_rng([self.seed, 1])
         for record in range(N):
             for special in (False, True):
                 values = {}
@@ -213,7 +215,7 @@ class Persons:
                     place = (slice(None),) * axis + (record,)
                     new = self.draw(value.dtype.kind, value[place].shape)
                     if special and value.dtype.kind == "f":
-                        new = np.full_like(value[place], self.rng.choice(SPECIAL))
+                        new = np.full_like(value[place], SPECIAL[record % len(SPECIAL)])
                     elif special:
                         new = ~value[place] if value.dtype.kind == "b" else (value[place] + 1) % K
                     value[place] = new

@@ -131,7 +131,7 @@ def different_lengths():
 REFUSED = {
     autoregression: "'y'.*single number",
     random_walk: "'y'.*single number",
-    gaussian_process: "'y'.*single number",
+    gaussian_process: "'y' does not factorise.*records with records",
     missing_value: "'y'.*missing",
     masked_value: "'y'.*missing",
     per_record_latent: "'z'.*each record",

@@ -169,11 +169,6 @@ CASES: dict[str, tuple[Callable, int | None, Callable]] = {
         1,
         lambda: pt.linalg.solve_triangular(A + X[:3], b, lower=True),
     ),
-    "solve for each record": (
-        lambda: pt.linalg.solve(A + X[:, :, None] * 0, X[:, :, None]),
-        0,
-        lambda: pt.linalg.solve(square + X[:, :1], x),
-    ),
     "cholesky": (
         lambda: pt.linalg.cholesky(A @ A.T),
         None,

@@ -197,9 +197,10 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
     op = node.op
     if inner_graphs(op.core_op):
         return no_rule(op) if any(t is not PUBLIC for t in types) else PUBLIC
-    if _may_raise(op.core_op) and any(isinstance(t, Rows) for t in types):
-        return Mixed(f"`{name_of(op)}`, which stops for all records if it cannot be computed for one")
     batch = op.batch_ndim(node)
+    matrices = types[:1] if isinstance(op.core_op, SolveBase) else types
+    if _may_raise(op.core_op) and any(isinstance(t, Rows) for t in matrices):
+        return Mixed(f"`{name_of(op)}`, which stops for all records if it cannot be computed for one")
     core = [isinstance(t, Rows) and t.axis >= batch for t in types]
     if not any(core):
         return aligned(types, node, [])
@@ -220,8 +221,7 @@ def _may_raise(op: Any) -> bool:
 @rule(SolveBase)
 def _solve(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     # Each column of the right-hand side is solved by itself.
-    columns = types[0] is PUBLIC and types[1] == Rows(1) and not _may_raise(node.op)
-    return Rows(1) if columns else over_records(node.op)
+    return Rows(1) if types[0] is PUBLIC and types[1] == Rows(1) else over_records(node.op)
 
 
 def _contract(
