@@ -3,7 +3,15 @@
 from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.audit import audit
 from pymc_dp.control_variates import ControlVariates, Surrogate
-from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, TooFewRecordsError
+from pymc_dp.errors import (
+    BudgetError,
+    ClippedRecordsError,
+    ClippedRecordsWarning,
+    ContradictionError,
+    ModelRefusedError,
+    PrivacyError,
+    TooFewRecordsError,
+)
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.composition import compare_accountants
@@ -27,6 +35,9 @@ __all__ = [
     "DPHMC",
     "DPSGHMC",
     "BudgetError",
+    "ClippedRecordsError",
+    "ClippedRecordsWarning",
+    "ContradictionError",
     "ControlVariates",
     "DPBarker",
     "DPFastMH",

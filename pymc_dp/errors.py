@@ -32,3 +32,15 @@ class BudgetError(PrivacyError):
 
 class TooFewRecordsError(PrivacyError):
     """The budget is too small for so few records; said from released quantities alone."""
+
+
+class ClippedRecordsError(PrivacyError):
+    """Too little is known of what clips cut for a result to be of use; said from released quantities."""
+
+
+class ContradictionError(PrivacyError):
+    """Released numbers contradict each other: the result would not be the posterior."""
+
+
+class ClippedRecordsWarning(UserWarning):
+    """A good deal of what clips cut is unknown; said from released quantities alone."""

@@ -11,6 +11,7 @@ from xarray import Dataset, DataTree
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy import facts
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
+from pymc_dp.steps.surrogate import CUT
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
 # dropped.
@@ -124,7 +125,8 @@ def release(idata: DataTree) -> DataTree:
 
 def released_stats(known: dict[str, Any]) -> frozenset[str]:
     """Names of the sampler stats that a run paid for."""
-    return RELEASED_STATS | ({NOISY_RATIO} if known["plan"]["release"] == "noisy_ratio" else set())
+    paid = {NOISY_RATIO} if known["plan"]["release"] == "noisy_ratio" else set()
+    return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
 
 
 def facts_of(idata: DataTree) -> dict[str, Any]:

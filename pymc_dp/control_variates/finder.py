@@ -1,7 +1,7 @@
 """From a public start to a private centre, and the surrogate there (docs/control_variates)."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import RECENTRED, ControlVariates
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, Surrogate
 from pymc_dp.control_variates.tails import Cut, Tail, put_back, spread
+from pymc_dp.control_variates.verdict import judge_gradients
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.randomness import PrivacyRandom
 
-# Records that a tail direction looks at: so many standard deviations of its noise, within these shares.
-_STANDS_OUT, _TAIL = 10.0, (0.003, 0.05)
+# Records that a tail direction looks at: so many times the length of its noise, within these shares.
+_STANDS_OUT, _TAIL = 4.0, (0.003, 0.05)
 # Share of the excess of gradients taken to point in one direction, before that is measured; of Hessians'.
 _ALIGNED = 0.5
 # Cells of an octave of histograms: in early rounds, where the centre moves and of Hessians, of tails.
@@ -108,6 +109,8 @@ class Finder:
         ------
         TooFewRecordsError
             Noise dominates; what to change is in the message.
+        ContradictionError
+            The last two gradients differ by more than their noise.
         """
         s = self.settings
         self.prior = Prior(self.records, start)
@@ -123,8 +126,8 @@ class Finder:
             for done in range(RECENTRED, 2 * RECENTRED):
                 at = self._recentred(at, done)
         last, cut = self._last(at)
-        gradient, noise, first_share = combined(polished, last, self.structure.mask)
-        last_share = np.eye(len(noise)) - first_share
+        gradient, noise, share, self.disagreement = combined(polished, last, self.structure.mask)
+        last_share = np.eye(len(noise)) - share
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
         surrogate = Surrogate(
@@ -149,6 +152,7 @@ class Finder:
         found = surrogate.problem(curvature, slope, jacobian, self.records.n, self.epsilon)
         if found is not None:
             raise TooFewRecordsError(found)
+        judge_gradients(self.disagreement, at.phi.size)
         return surrogate
 
     def _early_round(self, at: Point) -> Point:
@@ -258,7 +262,7 @@ class Finder:
     def _recentred(self, at: Point, done: int) -> Point:
         """Move the centre of the clip towards the records furthest from it: Badoiu and Clarkson's step."""
         (histogram,) = self.releases.norms(at.phi, at.metric, at.centre, (_MIDDLE,))
-        noise = self._multiplier(self.settings.tail_direction)
+        noise = self._multiplier(self.settings.tail_direction) * float(np.sqrt(at.phi.size))
         top, number = (
             self._top(histogram),
             float(np.clip(_STANDS_OUT * noise, *(share * self.records.n for share in _TAIL))),
@@ -267,7 +271,9 @@ class Finder:
         beyond = histogram.edge(cell)
         direction = self.releases.direction(at.phi, at.metric, at.centre, beyond)
         found = max(float(histogram.counts[cell : top + 1].sum()), number)
-        direction = direction / max(found, float(np.linalg.norm(direction)))
+        # Less, where it is hardly longer than its noise (James and Stein).
+        length = float(np.linalg.norm(direction))
+        direction = direction * max(0.0, 1 - (noise / max(length, 1e-300)) ** 2) / max(found, length)
         self._align = float(np.linalg.norm(direction))
         move = np.linalg.solve(at.metric, beyond * direction / (done + 2))
         return replace(at, centre=at.centre + move)
@@ -332,15 +338,37 @@ class Finder:
         return self.tempering * of_likelihood + self.records.log_prior_gradient(sums.at.theta)
 
 
-def combined(first: Sums, last: Sums, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradient at the last point from both, by generalised least squares; its covariance; the first's share.
+class Combined(NamedTuple):
+    """Two gradients as one.
+
+    Attributes
+    ----------
+    gradient : ndarray, shape (p,)
+        At the last point.
+    noise : ndarray, shape (p, p)
+        Covariance of its noise.
+    share : ndarray, shape (p, p)
+        Share of the first gradient in it.
+    disagreement : float
+        Squared distance of the two in units of its covariance: chi squared with p degrees of freedom, if the
+        noise is all that parts them.
+    """
+
+    gradient: np.ndarray
+    noise: np.ndarray
+    share: np.ndarray
+    disagreement: float
+
+
+def combined(first: Sums, last: Sums, mask: np.ndarray) -> Combined:
+    """Gradient at the last point from both, by generalised least squares.
 
     `mask`, shape (p, p), says which entries of the Hessians were released.
     """
     inverse, last_inverse = np.linalg.inv(first.at.metric), np.linalg.inv(last.at.metric)
     noise = last_inverse @ (last.gradient_std**2 * np.eye(len(mask)) + last.left) @ last_inverse.T
     if not np.any(noise):
-        return last.gradient, noise, np.zeros_like(noise)
+        return Combined(last.gradient, noise, np.zeros_like(noise), 0.0)
     delta = last.at.phi - first.at.phi
     moved = first.gradient + 0.5 * (first.hessian + last.hessian) @ delta
     other = inverse @ (first.gradient_std**2 * np.eye(len(mask)) + first.left) @ inverse.T
@@ -349,5 +377,7 @@ def combined(first: Sums, last: Sums, mask: np.ndarray) -> tuple[np.ndarray, np.
         z = root.T @ delta
         scatter = np.diag(mask @ (z * z)) + mask * np.outer(z, z)
         other = other + 0.125 * found.hessian_noise**2 * root @ scatter @ root.T
-    gain = noise @ np.linalg.inv(other + noise)
-    return last.gradient + gain @ (moved - last.gradient), symmetric(noise - gain @ noise), gain
+    apart = moved - last.gradient
+    disagreement = float(apart @ np.linalg.solve(other + noise, apart))
+    share = noise @ np.linalg.inv(other + noise)
+    return Combined(last.gradient + share @ apart, symmetric(noise - share @ noise), share, disagreement)

@@ -90,9 +90,9 @@ class ControlVariates:
     hessian_histogram: float = 0.003
     recentre: bool = True
     tail_histogram: float = 0.003
-    tail_direction: float = 0.01
-    last_histogram: float = 0.05
-    cut: float = 0.05
+    tail_direction: float = 0.007
+    last_histogram: float = 0.03
+    cut: float = 0.03
     hessian_least: float = 0.03
     hessian_weight: float = 0.5
     significance: float = 5.5

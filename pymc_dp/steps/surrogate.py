@@ -1,7 +1,7 @@
 """Steps with private control variates: propose on prior and surrogate, test what the surrogate leaves."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dp_accounting import dp_event
@@ -12,6 +12,7 @@ from pymc_dp.control_variates.moves import PublicTransitions
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, what_was_cut
 from pymc_dp.privacy import facts, gaussian
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.plan import Call, PrivacyPlan
@@ -26,6 +27,8 @@ from pymc_dp.steps.surrogate_tests import (
     ResidualTest,
 )
 
+# Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
+CUT = "clip_uncertainty"
 # Transitions on the public density from the centre to a chain's start.
 _WARM_UP = 30
 
@@ -56,6 +59,15 @@ class SurrogateStep(DPStep):
         A parameter is out of range.
     TooFewRecordsError
         In sampling: the noise of the surrogate dominates. Said from released quantities alone.
+    ClippedRecordsError
+        In sampling: what clips cut may move a parameter by more than a posterior standard deviation.
+    ContradictionError
+        In sampling: released numbers contradict each other.
+
+    Warns
+    -----
+    ClippedRecordsWarning
+        What clips cut may move a parameter by more than .3 posterior standard deviations.
 
     Notes
     -----
@@ -67,6 +79,10 @@ class SurrogateStep(DPStep):
     name = "dp_surrogate"
     default_tune_steps = 0
     moves: Moves
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
+        **DPStep.stats_dtypes_shapes,
+        CUT: (np.float64, []),
+    }
 
     def __init__(
         self,
@@ -119,6 +135,7 @@ class SurrogateStep(DPStep):
             self.approximation += ", widened for that of the gradient"
         self.target = Residuals(self.records, structure_of(settings.structure, self.records.coordinates))
         self.surrogate: Surrogate | None = None
+        self.cut: Cut | None = None
         self._expanded = False
 
     def _price(self, call: Call) -> PrivacyPlan:
@@ -129,7 +146,7 @@ class SurrogateStep(DPStep):
         return self.test.price(call, EventSet(releases, relation), self.clip_fraction)
 
     def _start(self) -> None:
-        self.surrogate, self._expanded = None, False
+        self.surrogate, self.cut, self._expanded = None, None, False
 
     def _arrive(self, theta: np.ndarray) -> np.ndarray:
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2 if np.isfinite(self.epsilon) else np.inf
@@ -143,6 +160,8 @@ class SurrogateStep(DPStep):
             return finder(theta).to_json()
 
         self.surrogate = Surrogate.from_json(self._call.slots.once(release))
+        self.cut = what_was_cut(self.surrogate, self.records, self._names())
+        judge_cut(self.cut)
         self._expand(self.surrogate)
         self._facts = facts.encode(self.facts())
         point = self.surrogate.point
@@ -168,7 +187,11 @@ class SurrogateStep(DPStep):
         self._clipped += decision.clipped
         if decision.accepted:
             self._theta, self._rows = new, decision.kept
+        if self._chain.at_end:
+            made = self.accepted + decision.accepted, self.iteration + 1
+            judge_acceptance(*made, self.test.expected_acceptance)
         return decision.accepted, {
+            CUT: math.nan if self.cut is None else self.cut.worst,
             "noise_std": decision.noise_std,
             "clip_bound": decision.clip_bound,
             "batch_size": decision.batch_size,
@@ -183,7 +206,19 @@ class SurrogateStep(DPStep):
     def facts(self) -> dict[str, Any]:
         """What a report needs to know, with the released surrogate."""
         released = getattr(self, "surrogate", None)
-        return super().facts() | {"surrogate": None if released is None else released.to_json()}
+        cut = getattr(self, "cut", None)
+        return super().facts() | {
+            "surrogate": None if released is None else released.to_json(),
+            "cut": None if cut is None else cut._asdict(),
+        }
+
+    def _names(self) -> list[str]:
+        """Of the parameters, as `arviz.summary` writes them."""
+        names = []
+        for value in self.records.value_vars:
+            name, shape = self.model.values_to_rvs[value].name, self.records.shapes[value.name]
+            names += [f"{name}[{', '.join(map(str, k))}]" if k else name for k in np.ndindex(*shape)]
+        return names
 
     def _clip_name(self) -> str:
         bound = self.test.bound(self.plan)

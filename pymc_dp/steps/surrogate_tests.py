@@ -39,6 +39,8 @@ class ResidualTest(Protocol):
     """Decides on residual log-likelihood ratios, and says what that costs."""
 
     on_all: bool
+    # Share of moves that are accepted where the surrogate is the likelihood.
+    expected_acceptance: float
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """Plan of a call."""
@@ -73,6 +75,8 @@ class PenaltyOnResiduals:
 
     def __init__(self, tempering: float, noise_std: float, third: float | None = None):
         self.tempering, self.noise_std, self.third = tempering, noise_std, third
+        # Of the penalty test: 2 Phi(-s / 2). Noise that goes by distance is smaller near the mode.
+        self.expected_acceptance = math.erfc(noise_std / math.sqrt(8)) if third is None else 0.5
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """The clip bound at which noise of this scale is enough; or the noise, in clip bounds."""
@@ -122,6 +126,7 @@ class BarkerOnResiduals:
     """
 
     on_all = True
+    expected_acceptance = 0.5
 
     def __init__(self, tempering: float):
         self.tempering = tempering
@@ -169,6 +174,7 @@ class FastBarkerOnResiduals:
     """
 
     on_all = False
+    expected_acceptance = 0.5
 
     def __init__(self, tempering: float, n: int):
         self.tempering, self.n = tempering, n

@@ -130,7 +130,7 @@ def test_two_gradients_are_averaged_with_the_noise_of_these_entries():
     # Hardly any noise of the first gradient: what is left is that of the Hessians.
     first, last = sums(np.zeros(3), 1e-6, 0.3), sums(delta, 1.0, 0.3)
     own_noise = inverse @ inverse.T
-    _, covariance, share = combined(first, last, structure.mask)
+    _, covariance, share, _ = combined(first, last, structure.mask)
     np.testing.assert_allclose(covariance, (np.eye(3) - share) @ own_noise)
     noises = [
         0.5 * (inverse @ structure.unpacked(0.3 * e) @ inverse.T) @ delta
