@@ -102,7 +102,11 @@ def mixture(x, y):
     low, high = pm.Normal("low", -1.5, 0.2), pm.Normal("high", 1.5, 0.2)
     sigma = pm.LogNormal("sigma", -0.2, 0.2, shape=2)
     pm.NormalMixture(
-        "y", w=pm.math.stack([share, 1 - share]), mu=pm.math.stack([low, high]), sigma=sigma, observed=y
+        "y",
+        w=pm.math.stack([share, 1 - share]),
+        mu=pm.math.stack([low, high]) + x[:, None],  # x is 0
+        sigma=sigma,
+        observed=y,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 # Times the centre of the clip is moved before each of the last two gradients.
-RECENTRED = 2
+RECENTRED = 1
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ControlVariates:
     polish_histogram, hessian_histogram : float
         Histograms of norms of gradients in such a round, and of Hessians there and at the last point.
     recentre : bool
-        Whether the centre of the gradients' clip is moved, twice before each of the last two gradients.
+        Whether the centre of the gradients' clip is moved, before each of the last two gradients.
     tail_histogram, tail_direction : float
         For each time.
     last_histogram : float
@@ -91,7 +91,7 @@ class ControlVariates:
     recentre: bool = True
     tail_histogram: float = 0.003
     tail_direction: float = 0.007
-    last_histogram: float = 0.03
+    last_histogram: float = 0.04
     cut: float = 0.03
     hessian_least: float = 0.03
     hessian_weight: float = 0.5

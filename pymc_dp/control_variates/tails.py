@@ -8,8 +8,8 @@ from pymc_dp.control_variates.histograms import Histogram
 
 # Octaves of the histogram below its top that are taken as they are, and above it that are modelled.
 _BELOW, _ABOVE = 3, 4
-# Powers with which numbers may fall beyond the top: from tails without a variance to an edge.
-_POWERS = np.array([1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 18])
+# Powers with which numbers may fall beyond the top: above 2, since gradients have a variance, up to an edge.
+_POWERS = np.array([2.5, 3, 4, 5, 6, 8, 12, 18])
 # Levels of the first cell beyond the top, besides 0, and the lowest in standard deviations of the noise.
 _LEVELS, _LOWEST = 24, 0.05
 # The top is raised while the next cell, or the next two together, stand so many deviations out.
@@ -38,7 +38,7 @@ class Tail:
 
     Notes
     -----
-    Beyond the top, numbers are one of 250 power laws ``level * r^-power``, weighted by their likelihood given
+    Beyond the top, numbers are one of 200 power laws ``level * r^-power``, weighted by their likelihood given
     the noisy counts there, whose noise is known: a tail that is lost in noise has as much weight as the noise
     leaves it. What lies beyond the top is taken to point in one direction, since nothing is known about it.
 

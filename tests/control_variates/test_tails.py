@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from pymc_dp.control_variates.histograms import Histogram
+from pymc_dp.control_variates.releases import Releases
+from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.tails import Tail, put_back
+from pymc_dp.privacy.randomness import PrivacyRandom
+from tests.control_variates.fixed import CENTRE, METRIC, POINT, some_records
 
 N, CELLS, SIGNIFICANCE = 50_000, 3, 5.5
 # Noise of a cell, and of a sum clipped at 1 per coordinate, at epsilon = 1 and 4 with default shares.
@@ -125,3 +129,51 @@ def test_without_noise_nothing_is_guessed():
     cut = put_back(np.array([1.0, 2.0]), 0.0, tail, 0.01, 0.001, np.ones((2, 2), dtype=bool))
     np.testing.assert_array_equal(cut.put_back, [1.0, 2.0])
     assert not np.any(cut.left)
+
+
+# the layer and the centre
+
+
+def test_the_layer_and_the_clipped_sum_are_a_sum_clipped_further_out():
+    made = Releases(some_records(), ControlVariates(), np.inf, PrivacyRandom(0))
+    made._left = [("gradient", 0.1), ("cut", 0.1), ("gradient", 0.1)]
+    bound, depth = 0.7, 0.4
+    inner = bound * made.gradient(POINT, METRIC, CENTRE, bound)[0]
+    layer = depth * made.cut(POINT, METRIC, CENTRE, bound, depth)[0]
+    outer = (bound + depth) * made.gradient(POINT, METRIC, CENTRE, bound + depth)[0]
+    np.testing.assert_allclose(inner + layer, outer, atol=1e-5)
+    assert np.abs(layer).max() > 0.1
+
+
+def test_a_measured_layer_costs_nothing():
+    """Noise of a clipped sum and of the layer, against that of one sum with both budgets."""
+    budgets = ControlVariates()
+    share, other = budgets.last_pair, budgets.cut
+
+    def std(kind, share):
+        made = Releases(some_records(), budgets, 1.0, PrivacyRandom(0))
+        made._left = [(kind, share)]
+        return made._noise(kind, 2.0)
+
+    bound, depth = 0.3, 0.3 * other / share
+    together = np.hypot(bound * std("gradient", share), depth * std("cut", other))
+    assert together == pytest.approx((bound + depth) * std("gradient", share + other), rel=1e-12)
+
+
+def test_a_centre_between_the_tails_has_no_bias():
+    """However much the clip cuts; with the mean for a centre it has one."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(4000, 2)) + np.array([1.0, 0.0]) * (rng.exponential(2.0, size=(4000, 1)) - 2)
+
+    def cut(centre, bound=2.0):
+        moved = vectors - centre
+        norms = np.linalg.norm(moved, axis=1)
+        return (moved * np.maximum(1 - bound / norms, 0)[:, None]).sum(axis=0)
+
+    centre = np.zeros(2)
+    for _ in range(500):
+        centre = centre + cut(centre) / 4000
+    clipped = vectors - centre
+    clipped *= np.minimum(1, 2.0 / np.linalg.norm(clipped, axis=1))[:, None]
+    np.testing.assert_allclose(clipped.sum(axis=0) + 4000 * centre, vectors.sum(axis=0), atol=1e-6)
+    assert np.linalg.norm(cut(np.zeros(2))) > 100
