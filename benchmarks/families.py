@@ -24,6 +24,7 @@ import pymc_dp as dp
 from pymc_dp.control_variates import ControlVariates
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.verdict import judge_cut, what_was_cut
 from pymc_dp.privacy.gaussian import mu
 from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
@@ -235,6 +236,7 @@ class Family:
         squared = float(mu(epsilon, DELTA)) ** 2
         finder = Finder(records, ControlVariates(), squared, PrivacyRandom(seed), 1.0, epsilon)
         surrogate = finder(records._start)
+        judge_cut(what_was_cut(surrogate, records, self.names))
         slope, curvature = surrogate.public()
         theta = surrogate.point.copy()
         for _ in range(50):
@@ -271,7 +273,7 @@ def cell(family, epsilon, args):
                 refused += 1
                 print(f"  {seed} {type(error).__name__}: {str(error)[:150]}", flush=True)
                 continue
-        warned += any("clip" in str(w.message) for w in caught)
+        warned += any(issubclass(w.category, dp.ClippedRecordsWarning) for w in caught)
         z.append((mean - truth) / own)
         covered.append((low < truth) & (truth < high))
         ratios.append(own / sd)

@@ -19,7 +19,7 @@ from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import RECENTRED, ControlVariates
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, Surrogate
 from pymc_dp.control_variates.tails import Cut, Tail, put_back, spread
-from pymc_dp.control_variates.verdict import judge_gradients
+from pymc_dp.control_variates.verdict import judge_gradients, records_needed
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.randomness import PrivacyRandom
 
@@ -236,10 +236,10 @@ class Finder:
     def _top(self, histogram: Histogram) -> int:
         top = histogram.top(self.settings.significance)
         if top is None:
-            enough = 10 * self.settings.significance * histogram.std
+            enough = max(records_needed(self.settings, self.mu_squared)[1], 1.5 * self.records.n)
             raise TooFewRecordsError(
                 "Too few records for this budget: no cell of a histogram of all records stands out of its "
-                f"noise. {enough:,.0f} records would do, or a larger epsilon."
+                f"noise. About {enough:,.0f} records would do, or a larger epsilon."
             )
         return top
 

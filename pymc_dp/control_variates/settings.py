@@ -92,7 +92,7 @@ class ControlVariates:
     tail_histogram: float = 0.003
     tail_direction: float = 0.007
     last_histogram: float = 0.04
-    cut: float = 0.03
+    cut: float = 0.08
     hessian_least: float = 0.03
     hessian_weight: float = 0.5
     significance: float = 5.5

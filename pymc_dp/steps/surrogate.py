@@ -12,7 +12,7 @@ from pymc_dp.control_variates.moves import PublicTransitions
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, what_was_cut
+from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, what_was_cut
 from pymc_dp.privacy import facts, gaussian
 from pymc_dp.privacy.events import EventSet
 from pymc_dp.privacy.plan import Call, PrivacyPlan
@@ -58,7 +58,8 @@ class SurrogateStep(DPStep):
     ValueError
         A parameter is out of range.
     TooFewRecordsError
-        In sampling: the noise of the surrogate dominates. Said from released quantities alone.
+        In `cost`: no call with so few records can succeed. In sampling: the noise of the surrogate dominates.
+        Said from public and released numbers alone.
     ClippedRecordsError
         In sampling: what clips cut may move a parameter by more than a posterior standard deviation.
     ContradictionError
@@ -142,6 +143,7 @@ class SurrogateStep(DPStep):
         relation = call.neighboring_relation
         if not np.isfinite(call.epsilon):
             return self.test.price(call, EventSet([], relation), self.clip_fraction)
+        judge_price(self.settings, call.epsilon, call.delta, self.records.n)
         releases = surrogate_events(self.settings, call.epsilon, call.delta)
         return self.test.price(call, EventSet(releases, relation), self.clip_fraction)
 

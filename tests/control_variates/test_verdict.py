@@ -1,6 +1,7 @@
 """What is said of what clips cut, what is refused, and that it is refused for a reason."""
 
 import json
+import re
 import warnings
 
 import arviz as az
@@ -15,9 +16,17 @@ from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_gradients
+from pymc_dp.control_variates.verdict import (
+    Cut,
+    judge_acceptance,
+    judge_cut,
+    judge_gradients,
+    judge_price,
+    records_needed,
+)
 from pymc_dp.privacy import gaussian
 from pymc_dp.privacy.randomness import PrivacyRandom
+from tests.control_variates.fixed import LogisticRecords
 from tests.control_variates.hard_models import make
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -123,6 +132,50 @@ def test_gradients_of_nothing_are_refused():
     records.first_and_second = wrong
     with pytest.raises(dp.PrivacyError):
         Finder(records, ControlVariates(), 1e4, PrivacyRandom(0), 1.0, 100.0)(records.start)
+
+
+# calls that cannot succeed
+
+SETTINGS = ControlVariates()
+
+
+def goes_through(n, epsilon, seed):
+    records, squared = LogisticRecords(n=n, d=4, seed=seed), float(gaussian.mu(epsilon, 1e-6)) ** 2
+    try:
+        Finder(records, SETTINGS, squared, PrivacyRandom(seed), 1.0, epsilon)(np.zeros(4))
+    except dp.TooFewRecordsError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_the_number_that_would_do_does(epsilon):
+    """Within a factor of 1.5; and what the price refuses fails."""
+    least, enough = records_needed(SETTINGS, float(gaussian.mu(epsilon, 1e-6)) ** 2)
+    assert sum(goes_through(int(1.5 * enough), epsilon, seed) for seed in range(8)) >= 6
+    assert sum(goes_through(int(enough / 2.25), epsilon, seed) for seed in range(8)) <= 2
+    assert not any(goes_through(int(least), epsilon, seed) for seed in range(8))
+
+
+def test_advice_does_not_contradict_itself():
+    """With the epsilon that would do, the number that would do is the number there is; and the other way."""
+    for epsilon, n in ((0.5, 900), (1.0, 1000), (4.0, 300)):
+        with pytest.raises(dp.TooFewRecordsError, match="would do") as refused:
+            judge_price(SETTINGS, epsilon, 1e-6, n)
+        enough, better = re.findall(r"About ([\d,]+) records, or epsilon = ([\d.e+]+),", str(refused.value))[
+            0
+        ]
+        judge_price(SETTINGS, float(better), 1e-6, n)
+        judge_price(SETTINGS, epsilon, 1e-6, int(enough.replace(",", "")))
+        squared = float(gaussian.mu(float(better), 1e-6)) ** 2
+        assert records_needed(SETTINGS, squared)[1] == pytest.approx(n, rel=0.02)
+
+
+def test_a_futile_call_is_refused_before_it_is_paid(logistic):
+    step = dp.DPPenaltyMH(epsilon=0.5, delta=1e-6, chains=1, control_variates=True, model=logistic)
+    with pytest.raises(dp.TooFewRecordsError, match="records, or epsilon"):
+        step.cost(draws=10)
 
 
 # where it is said
