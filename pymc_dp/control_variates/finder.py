@@ -149,6 +149,7 @@ class Finder:
         )
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
+        surrogate = surrogate.with_hessian_noise(curvature, slope, jacobian)
         found = surrogate.problem(curvature, slope, jacobian, self.records.n, self.epsilon)
         if found is not None:
             raise TooFewRecordsError(found)

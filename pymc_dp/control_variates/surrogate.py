@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -171,6 +171,31 @@ class Surrogate:
         scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         left = np.sqrt(np.maximum(np.diag(moved @ self.cut_left @ moved.T), 0.0))
         return moved @ self.put_back / scale, left / scale
+
+    def with_hessian_noise(
+        self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray
+    ) -> "Surrogate":
+        """The same, with the Hessian's noise at its mode as a part of the gradient's.
+
+        At a distance delta the slope of the surrogate has the error ``E delta`` for the noise E of the
+        Hessian, of covariance ``s^2 / 2 (|z|^2 I + z z')`` in the metric, ``z = A^-T delta``.
+
+        Parameters
+        ----------
+        prior_curvature : ndarray, shape (d, d)
+        prior_slope : ndarray, shape (d,)
+        jacobian : ndarray, shape (p, d)
+        """
+        if not np.any(self.gradient_noise):
+            return self
+        information, _ = self._whitened()
+        values, vectors = np.linalg.eigh(prior_curvature)
+        seen = np.linalg.solve(self.metric.T, jacobian)
+        precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
+        z = seen @ _inverse(precision) @ (self.tempering * jacobian.T @ self.gradient + prior_slope)
+        mask, inverse = self.structure.mask, np.linalg.inv(self.metric)
+        scatter = 0.5 * self.hessian_noise**2 * (np.diag(mask @ (z * z)) + mask * np.outer(z, z))
+        return replace(self, gradient_noise=self.gradient_noise + inverse @ scatter @ inverse.T)
 
     def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
         """Information of the tempered likelihood, and covariance of the gradient's noise, in the metric."""
