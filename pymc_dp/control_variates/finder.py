@@ -29,6 +29,8 @@ _STANDS_OUT, _TAIL = 4.0, (0.003, 0.05)
 _ALIGNED = 0.5
 # Cells of an octave of histograms: in early rounds, where the centre moves and of Hessians, of tails.
 _COARSE, _MIDDLE, _FINE = 2, 4, 3
+# Weight of the last Hessian's noise against its bias, which the residuals mend.
+_MENDED = 3.0
 # Noise of the Hessian that its share aims at, where that is the smaller problem, over what is refused.
 _HESSIAN_AIM = 0.8
 # Curvature of a step near the mode, in units of the Fisher matrix, at least.
@@ -196,7 +198,7 @@ class Finder:
         bound, hessian_bound = self._limited(
             at,
             tails[0].best_bound(self._multiplier(left), size, layer),
-            tails[1].best_bound(self._multiplier(s.hessian_least), size),
+            tails[1].best_bound(_MENDED * self._multiplier(s.hessian_least), size),
         )
         cut = self._cut(at, tails[0], bound, layer * bound)
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
