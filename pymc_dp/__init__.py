@@ -5,6 +5,9 @@ from pymc_dp.audit import audit
 from pymc_dp.control_variates import ControlVariates, Surrogate
 from pymc_dp.errors import (
     BudgetError,
+    ClippedRecordsError,
+    ClippedRecordsWarning,
+    ContradictionError,
     ModelRefusedError,
     NotPrivateWarning,
     PrivacyError,
@@ -35,6 +38,9 @@ __all__ = [
     "DPHMC",
     "DPSGHMC",
     "BudgetError",
+    "ClippedRecordsError",
+    "ClippedRecordsWarning",
+    "ContradictionError",
     "ControlVariates",
     "DPBarker",
     "DPFastMH",

@@ -60,3 +60,15 @@ class NotPrivateWarning(UserWarning):
 
 class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds and says little: epsilon above 20, or delta of 1 / n and more."""
+
+
+class ClippedRecordsError(PrivacyError):
+    """Too little is known of what clips cut for a result to be of use; said from released quantities."""
+
+
+class ContradictionError(PrivacyError):
+    """Released numbers contradict each other: the result would not be the posterior."""
+
+
+class ClippedRecordsWarning(UserWarning):
+    """A good deal of what clips cut is unknown; said from released quantities alone."""

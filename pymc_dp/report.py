@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from xarray import DataTree
+from xarray import Dataset, DataTree
 
 from pymc_dp.privacy.composition import compare_accountants
 from pymc_dp.privacy.facts import DRAW, STAT
@@ -21,6 +21,8 @@ from pymc_dp.sampling import released_stats
 SURROGATE = "the surrogate (noisy gradient and Hessian, where they were taken, clip bounds); "
 
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+# Parameters that the row on clips names.
+_WORST = 8
 RELATIONS = {
     "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
     "add_remove": "add/remove: data sets of which one has one {unit} more",
@@ -119,6 +121,8 @@ class PrivacyReport:
                     ", ".join(f"{x:.3g}" for x in self.clip_fractions) + " (noisy, one a chain)",
                 )
             )
+        if facts.get("cut"):
+            rows.append(("Cut by clips", _of_cut(facts["cut"])))
         if facts["is_private"]:
             accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
             noisy = plan.release == "decisions" and plan.noise_multiplier > 0
@@ -157,6 +161,19 @@ class PrivacyReport:
                 ),
             )
         return rows
+
+    @property
+    def cut(self) -> Dataset:
+        """What clips took from each parameter, in posterior standard deviations.
+
+        Empty without control variates. Variables `put_back` (by how much the posterior was moved back) and
+        `left` (standard deviation of what may still be missing) along `parameter`, named as in
+        `arviz.summary`:
+        ``az.summary(idata).join(report.cut.to_dataframe())``.
+        """
+        known = self.facts.get("cut") or {"parameters": [], "put_back": [], "left": []}
+        variables = {name: ("parameter", np.array(known[name], dtype=float)) for name in ("put_back", "left")}
+        return Dataset(variables, coords={"parameter": known["parameters"]})
 
     def __str__(self) -> str:
         lines = ["Privacy report", "=============="]
@@ -252,6 +269,18 @@ def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if facts.get("trusted_ops"):
         rows.append(("Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"))
     return rows
+
+
+def _of_cut(cut: dict[str, Any]) -> str:
+    order = np.argsort(cut["left"])[::-1]
+    each = [
+        f"{cut['parameters'][k]} {cut['put_back'][k]:+.2g} +- {cut['left'][k]:.2g}" for k in order[:_WORST]
+    ]
+    more = f", {len(order) - _WORST} more" if len(order) > _WORST else ""
+    return (
+        "put back, and what may still be missing (part of the widening), in posterior standard deviations: "
+        f"{', '.join(each)}{more}. A few records, each far beyond all others, cannot be seen"
+    )
 
 
 def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:

@@ -14,6 +14,7 @@ from pymc_dp.privacy import facts
 from pymc_dp.privacy.values import check_counts
 from pymc_dp.results import GROUPS, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
+from pymc_dp.steps.residuals import CUT
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
 # dropped.
@@ -132,7 +133,8 @@ def release(idata: DataTree) -> DataTree:
 
 def released_stats(known: dict[str, Any]) -> frozenset[str]:
     """Names of the sampler stats that a run paid for."""
-    return RELEASED_STATS | ({NOISY_RATIO} if known["plan"]["release"] == "noisy_ratio" else set())
+    paid = {NOISY_RATIO} if known["plan"]["release"] == "noisy_ratio" else set()
+    return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
 
 
 def _named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
@@ -154,7 +156,7 @@ def _named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
 
 def _allowed(dataset: Dataset, names: frozenset[str]) -> Dataset:
     """The sampler stats of these names, as numbers of each chain and draw."""
-    types = DPStep.stats_dtypes_shapes | {NOISY_RATIO: (np.float64, [])}
+    types = DPStep.stats_dtypes_shapes | {CUT: (np.float64, [])} | {NOISY_RATIO: (np.float64, [])}
     arrays = {}
     for name in sorted(names.intersection(map(str, dataset.data_vars))):
         if set(dataset[name].dims) != {"chain", "draw"}:

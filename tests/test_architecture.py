@@ -52,14 +52,15 @@ ALLOWED = {
 
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
-    "control_variates/finder.py": 280,
+    "control_variates/finder.py": 330,
     "models.py": 500,
     "privacy/accountants.py": 300,
     "privacy/decisions.py": 310,
     "privacy/events.py": 310,
     "privacy/ledger.py": 520,
     "privacy/loss_distribution.py": 280,
-    "report.py": 270,
+    "records/reader.py": 260,
+    "report.py": 290,
     "steps/base.py": 350,
 }
 

@@ -1,7 +1,7 @@
 """From a public start to a private centre, and the surrogate there (docs/control_variates)."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,15 +16,21 @@ from pymc_dp.control_variates.curvature import (
 )
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.releases import Releases
-from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.settings import RECENTRED, ControlVariates
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, Surrogate
+from pymc_dp.control_variates.tails import Cut, Tail, put_back, spread
+from pymc_dp.control_variates.verdict import judge_gradients, records_needed
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.randomness import PrivacyRandom
 
-# Share of the records that a tail direction looks at.
-_TAIL = 0.05
-# Cells of an octave of histograms: in early rounds, near the mode and of Hessians, at the last point.
-_COARSE, _MIDDLE, _FINE = 2, 4, 8
+# Records that a tail direction looks at: so many times the length of its noise, within these shares.
+_STANDS_OUT, _TAIL = 4.0, (0.003, 0.05)
+# Share of the excess of gradients taken to point in one direction, before that is measured; of Hessians'.
+_ALIGNED = 0.5
+# Cells of an octave of histograms: in early rounds, where the centre moves and of Hessians, of tails.
+_COARSE, _MIDDLE, _FINE = 2, 4, 3
+# Weight of the last Hessian's noise against its bias, which the residuals mend.
+_MENDED = 3.0
 # Noise of the Hessian that its share aims at, where that is the smaller problem, over what is refused.
 _HESSIAN_AIM = 0.8
 # Curvature of a step near the mode, in units of the Fisher matrix, at least.
@@ -48,7 +54,8 @@ class Point:
 class Sums:
     """Released derivatives at a point, in likelihood coordinates.
 
-    `gradient_std` is in units of ``A g``, `hessian_noise` of a diagonal entry of ``A H A'``.
+    `gradient_std` is in units of ``A g``, `hessian_noise` of a diagonal entry of ``A H A'``. `left` is the
+    covariance of what clips may have cut from the gradient, in units of ``A g``.
     """
 
     at: Point
@@ -58,6 +65,7 @@ class Sums:
     hessian_noise: float
     gradient_bound: float
     hessian_bound: float
+    left: np.ndarray
 
 
 class Finder:
@@ -94,6 +102,7 @@ class Finder:
         self.lipschitz, self.mu_squared = lipschitz, mu_squared
         self.releases = Releases(records, settings, mu_squared, random)
         self.structure = self.releases.structure
+        self._align = _ALIGNED
 
     def __call__(self, start: np.ndarray) -> Surrogate:
         """Make every release of the schedule.
@@ -102,6 +111,8 @@ class Finder:
         ------
         TooFewRecordsError
             Noise dominates; what to change is in the message.
+        ContradictionError
+            The last two gradients differ by more than their noise.
         """
         s = self.settings
         self.prior = Prior(self.records, start)
@@ -110,12 +121,15 @@ class Finder:
             at = self._early_round(at)
         for k in range(len(s.polish)):
             if s.recentre and k == len(s.polish) - 1:
-                at = self._recentred(at, 0)
-            polished, at = self._polish_round(at)
+                for done in range(RECENTRED):
+                    at = self._recentred(at, done)
+            polished, at = self._polish_round(at, r=s.polish[k])
         if s.recentre:
-            at = self._recentred(at, 1)
-        last = self._last(at)
-        gradient, noise = combined(polished, last, self.structure.mask)
+            for done in range(RECENTRED, 2 * RECENTRED):
+                at = self._recentred(at, done)
+        last, cut = self._last(at)
+        gradient, noise, share, self.disagreement = combined(polished, last, self.structure.mask)
+        last_share = np.eye(len(noise)) - share
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
         surrogate = Surrogate(
@@ -132,12 +146,16 @@ class Finder:
             tempering=self.tempering,
             noise_aware=s.noise_aware,
             blocks=None if self.structure.full else self.structure.labels,
+            put_back=cut.put_back if np.any(noise) else None,
+            cut_left=last_share @ cut.left @ last_share.T,
         )
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
+        surrogate = surrogate.with_hessian_noise(curvature, slope, jacobian)
         found = surrogate.problem(curvature, slope, jacobian, self.records.n, self.epsilon)
         if found is not None:
             raise TooFewRecordsError(found)
+        judge_gradients(self.disagreement, at.phi.size)
         return surrogate
 
     def _early_round(self, at: Point) -> Point:
@@ -158,41 +176,73 @@ class Finder:
         chosen = int(np.flatnonzero(scores >= scores.max() - 3 * noise)[0])
         return self._next(at, candidates[chosen], fisher)
 
-    def _polish_round(self, at: Point) -> tuple[Sums, Point]:
-        sums, fisher = self._derivatives(at, _MIDDLE)
+    def _polish_round(self, at: Point, r: float) -> tuple[Sums, Point]:
+        """Newton's step, with clip bounds that balance the noise of this round and what they may cut."""
+        s = self.settings
+        tails = self._tails(*self._norms(at, _FINE))
+        noises = [self._multiplier(r * share) for share in (s.polish_gradient, s.polish_hessian)]
+        bounds = self._limited(
+            at, *[t.best_bound(x, at.phi.size) for t, x in zip(tails, noises, strict=True)]
+        )
+        left = spread(tails[0], bounds[0], at.phi.size) ** 2 * np.eye(at.phi.size)
+        sums = self._sums(at, *bounds, None if self._exact else left)
+        fisher = self._fisher(at, bounds[0])
         precision = self._precision(self._curvatures(sums, fisher, _POLISH_LEAST)[1], at.theta)
         return sums, self._next(at, at.theta + np.linalg.solve(precision, self._slope(sums)), fisher)
 
-    def _last(self, at: Point) -> Sums:
-        """The two sums that a surrogate is made of; their bounds balance noise and bias."""
-        s, left = self.settings, self.settings.last_pair
-        first, second = self._norms(at, _FINE, _MIDDLE)
-        shares = ((first, left), (second, s.hessian_least))
-        bounds = [
-            h.best_bound(self._top(h), 2 / np.sqrt(self.mu_squared * share), at.phi.size, s.align)
-            for h, share in shares
-        ]
-        bound, hessian_bound = self._limited(at, *bounds)
+    def _last(self, at: Point) -> tuple[Sums, Cut]:
+        """The two sums that a surrogate is made of, and what the clip of the gradients took."""
+        s, left, size = self.settings, self.settings.last_pair, at.phi.size
+        tails = self._tails(*self._norms(at, _FINE, _MIDDLE))
+        layer = s.cut / left
+        bound, hessian_bound = self._limited(
+            at,
+            tails[0].best_bound(self._multiplier(left), size, layer),
+            tails[1].best_bound(_MENDED * self._multiplier(s.hessian_least), size),
+        )
+        cut = self._cut(at, tails[0], bound, layer * bound)
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
         weight = s.hessian_weight * hessian_bound / bound
         # More for the Hessian where its noise would be refused otherwise.
         level = 2 * self.tempering * hessian_bound * self.structure.noise_norm
         needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * left)
         self.releases.split(float(np.clip(max(weight / (1 + weight), needed), s.hessian_least, 0.5)))
-        return self._sums(at, bound, hessian_bound)
+        sums = self._sums(at, bound, hessian_bound, cut.left)
+        inverse = np.linalg.inv(at.metric)
+        back = inverse @ cut.put_back
+        return replace(
+            sums, gradient=sums.gradient + back, gradient_std=float(np.hypot(sums.gradient_std, cut.noise))
+        ), Cut(back, inverse @ cut.left @ inverse.T, cut.noise)
+
+    def _cut(self, at: Point, tail: Tail, bound: float, depth: float) -> Cut:
+        """Measure the first layer of what the bound cuts."""
+        layer, std = self.releases.cut(at.phi, at.metric, at.centre, bound, depth)
+        return put_back(depth * layer, depth * std, tail, bound, depth, self.structure.mask)
 
     # bounds
 
     def _norms(self, at: Point, cells: int, hessian_cells: int | None = None) -> list[Histogram]:
         return self.releases.norms(at.phi, at.metric, at.centre, (cells, hessian_cells or cells))
 
+    def _tails(self, gradients: Histogram, hessians: Histogram) -> tuple[Tail, Tail]:
+        align = max(self.settings.align, min(self._align, 1.0))
+        return Tail(gradients, self._top(gradients), align), Tail(hessians, self._top(hessians), _ALIGNED)
+
+    def _multiplier(self, share: float) -> float:
+        """Noise of a sum of clipped vectors, of this share of the budget, in clip bounds."""
+        return 2 / float(np.sqrt(self.mu_squared * share))
+
+    @property
+    def _exact(self) -> bool:
+        return bool(np.isinf(self.mu_squared))
+
     def _top(self, histogram: Histogram) -> int:
         top = histogram.top(self.settings.significance)
         if top is None:
-            enough = 10 * self.settings.significance * histogram.std
+            enough = max(records_needed(self.settings, self.mu_squared)[1], 1.5 * self.records.n)
             raise TooFewRecordsError(
                 "Too few records for this budget: no cell of a histogram of all records stands out of its "
-                f"noise. {enough:,.0f} records would do, or a larger epsilon."
+                f"noise. About {enough:,.0f} records would do, or a larger epsilon."
             )
         return top
 
@@ -215,12 +265,19 @@ class Finder:
     def _recentred(self, at: Point, done: int) -> Point:
         """Move the centre of the clip towards the records furthest from it: Badoiu and Clarkson's step."""
         (histogram,) = self.releases.norms(at.phi, at.metric, at.centre, (_MIDDLE,))
-        top, number = self._top(histogram), _TAIL * self.records.n
+        noise = self._multiplier(self.settings.tail_direction) * float(np.sqrt(at.phi.size))
+        top, number = (
+            self._top(histogram),
+            float(np.clip(_STANDS_OUT * noise, *(share * self.records.n for share in _TAIL))),
+        )
         cell = histogram.upper(top, number)
         beyond = histogram.edge(cell)
         direction = self.releases.direction(at.phi, at.metric, at.centre, beyond)
         found = max(float(histogram.counts[cell : top + 1].sum()), number)
-        direction = direction / max(found, float(np.linalg.norm(direction)))
+        # Less, where it is hardly longer than its noise (James and Stein).
+        length = float(np.linalg.norm(direction))
+        direction = direction * max(0.0, 1 - (noise / max(length, 1e-300)) ** 2) / max(found, length)
+        self._align = float(np.linalg.norm(direction))
         move = np.linalg.solve(at.metric, beyond * direction / (done + 2))
         return replace(at, centre=at.centre + move)
 
@@ -231,14 +288,16 @@ class Finder:
         bounds = self._limited(at, *[self._outer(h) for h in self._norms(at, cells)])
         return self._sums(at, *bounds), self._fisher(at, bounds[0])
 
-    def _sums(self, at: Point, bound: float, hessian_bound: float) -> Sums:
+    def _sums(self, at: Point, bound: float, hessian_bound: float, left: np.ndarray | None = None) -> Sums:
         """Hessian and gradient."""
         inverse = np.linalg.inv(at.metric)
         value, hessian_std = self.releases.hessian(at.phi, at.metric, hessian_bound)
         hessian = inverse @ (hessian_bound * value) @ inverse.T
         value, std = self.releases.gradient(at.phi, at.metric, at.centre, bound)
         gradient = inverse @ (bound * value) + self.records.n * at.centre
-        return Sums(at, gradient, bound * std, hessian, hessian_bound * hessian_std, bound, hessian_bound)
+        left = np.zeros_like(at.metric) if left is None else left
+        noises = bound * std, hessian_bound * hessian_std
+        return Sums(at, gradient, noises[0], hessian, noises[1], bound, hessian_bound, left)
 
     def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
         value, std = self.releases.fisher(at.phi, at.metric, bound)
@@ -282,22 +341,46 @@ class Finder:
         return self.tempering * of_likelihood + self.records.log_prior_gradient(sums.at.theta)
 
 
-def combined(first: Sums, last: Sums, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient at the last point from both, by generalised least squares, and the covariance of its noise.
+class Combined(NamedTuple):
+    """Two gradients as one.
+
+    Attributes
+    ----------
+    gradient : ndarray, shape (p,)
+        At the last point.
+    noise : ndarray, shape (p, p)
+        Covariance of its noise.
+    share : ndarray, shape (p, p)
+        Share of the first gradient in it.
+    disagreement : float
+        Squared distance of the two in units of its covariance: chi squared with p degrees of freedom, if the
+        noise is all that parts them.
+    """
+
+    gradient: np.ndarray
+    noise: np.ndarray
+    share: np.ndarray
+    disagreement: float
+
+
+def combined(first: Sums, last: Sums, mask: np.ndarray) -> Combined:
+    """Gradient at the last point from both, by generalised least squares.
 
     `mask`, shape (p, p), says which entries of the Hessians were released.
     """
     inverse, last_inverse = np.linalg.inv(first.at.metric), np.linalg.inv(last.at.metric)
-    noise = last.gradient_std**2 * last_inverse @ last_inverse.T
+    noise = last_inverse @ (last.gradient_std**2 * np.eye(len(mask)) + last.left) @ last_inverse.T
     if not np.any(noise):
-        return last.gradient, noise
+        return Combined(last.gradient, noise, np.zeros_like(noise), 0.0)
     delta = last.at.phi - first.at.phi
     moved = first.gradient + 0.5 * (first.hessian + last.hessian) @ delta
-    other = first.gradient_std**2 * inverse @ inverse.T
+    other = inverse @ (first.gradient_std**2 * np.eye(len(mask)) + first.left) @ inverse.T
     for found, root in ((first, inverse), (last, last_inverse)):
         # Noise of half the Hessian times delta, of symmetric noise isotropic in the metric.
         z = root.T @ delta
-        spread = np.diag(mask @ (z * z)) + mask * np.outer(z, z)
-        other = other + 0.125 * found.hessian_noise**2 * root @ spread @ root.T
-    gain = noise @ np.linalg.inv(other + noise)
-    return last.gradient + gain @ (moved - last.gradient), symmetric(noise - gain @ noise)
+        scatter = np.diag(mask @ (z * z)) + mask * np.outer(z, z)
+        other = other + 0.125 * found.hessian_noise**2 * root @ scatter @ root.T
+    apart = moved - last.gradient
+    disagreement = float(apart @ np.linalg.solve(other + noise, apart))
+    share = noise @ np.linalg.inv(other + noise)
+    return Combined(last.gradient + share @ apart, symmetric(noise - share @ noise), share, disagreement)

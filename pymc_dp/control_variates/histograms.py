@@ -1,4 +1,4 @@
-"""Noisy histograms of norms, and the clip bounds that are read off them."""
+"""Noisy histograms of norms."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ class Histogram:
             (np.clip(cell, -most, most) + most).astype(int), minlength=self.counts.size
         )
 
-    def edge(self, cell: int) -> float:
+    def edge(self, cell: float) -> float:
         """Lower edge of a cell."""
         return float(self._edges(cell))
 
@@ -64,34 +64,6 @@ class Histogram:
         enough = np.flatnonzero(np.cumsum(self.counts[top::-1]) >= number)
         return top - (int(enough[0]) if enough.size else 0)
 
-    def best_bound(self, top: int, noise: float, d: int, align: float) -> float:
-        """Clip bound of least squared noise plus squared bias, up to half an octave above the cell `top`.
-
-        Parameters
-        ----------
-        top : int
-        noise : float
-            Standard deviation per coordinate of the clipped sum's noise, for a bound of 1.
-        d : int
-            Coordinates.
-        align : float
-            Share of the norm beyond the bound that is assumed to point in one direction.
-
-        Notes
-        -----
-        Counts above `top` are lost in noise, and are extrapolated geometrically from how they fall there.
-        """
-        counts, std = self.counts, max(self.std, 0.25)
-        below = max(counts[top - 1], counts[top]) if top else counts[top]
-        above = counts[min(top + 1, counts.size - 1)]
-        fall = np.clip(0.5 * np.log(max(above, std) / max(below, std)), np.log(1e-3), -0.2)
-        cells = np.arange(top + 1, top + 1 + 4 * self.cells)
-        seen = np.maximum(counts[np.minimum(cells, counts.size - 1)], 0) + 2 * std
-        expected = np.minimum(max(counts[top], std) * np.exp(fall * (cells - top)), seen)
-        middles = self._edges(cells + 0.5)
-        bounds = [self.edge(top + 1 + j) for j in range(1 + self.cells // 2)]
-        loss = [
-            d * (noise * b) ** 2 + (align * float(expected @ np.maximum(middles - b, 0.0))) ** 2
-            for b in bounds
-        ]
-        return bounds[int(np.argmin(loss))]
+    def edges(self, first: int, last: int) -> np.ndarray:
+        """Edges of the cells from `first` to `last`: one more than there are cells."""
+        return self._edges(np.arange(first, last + 2))

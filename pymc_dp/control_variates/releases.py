@@ -155,6 +155,24 @@ class Releases:
             total += _integers(vectors[far] / norms[far][:, None], 1.0)
         return self._noisy(total / GRID, std)
 
+    def cut(
+        self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float, depth: float
+    ) -> tuple[np.ndarray, float]:
+        """Sum of what lies of ``A (g_i - m)`` between `bound` and ``bound + depth``, in units of `depth`.
+
+        And its noise's standard deviation there. A record adds a vector along ``A (g_i - m)``, of length 0 if
+        its norm is below `bound` and of at most 1.
+        """
+        std = self._noise("cut", 2.0)
+        total = np.zeros(self.p, dtype=np.int64)
+        for part in self._derivatives(phi):
+            vectors = whitened(part.gradient, metric, centre)
+            norms = _norms(vectors)
+            far = norms > bound
+            length = np.minimum((norms[far] - bound) / depth, 1.0)
+            total += _integers(vectors[far] * (length / norms[far])[:, None], 1.0)
+        return self._noisy(total / GRID, std), std
+
     def line(
         self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float
     ) -> tuple[np.ndarray, float]:

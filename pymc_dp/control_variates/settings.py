@@ -5,6 +5,9 @@ from typing import Any
 
 from pymc_dp.bounds import check_bound
 
+# Times the centre of the clip is moved before each of the last two gradients.
+RECENTRED = 1
+
 
 @dataclass(frozen=True)
 class ControlVariates:
@@ -32,11 +35,13 @@ class ControlVariates:
     polish_histogram, hessian_histogram : float
         Histograms of norms of gradients in such a round, and of Hessians there and at the last point.
     recentre : bool
-        Whether the centre of the gradients' clip is moved, before the last two gradients.
+        Whether the centre of the gradients' clip is moved, before each of the last two gradients.
     tail_histogram, tail_direction : float
         For each time.
     last_histogram : float
         Histogram that sets the last gradient's clip bound.
+    cut : float
+        Measurement of what the last gradient's clip cuts.
     hessian_least, hessian_weight : float
         What is left is shared between the last Hessian and gradient as `hessian_weight` times the Hessian's
         clip bound to the gradient's, and the Hessian has at least `hessian_least` of it, and at most half.
@@ -44,8 +49,8 @@ class ControlVariates:
         A histogram's cell counts from so many standard deviations of its noise on. A call looks at some 2,000
         cells above the records; noise passes 5.5 in one of 20,000 calls, which may then be refused.
     align : float
-        Share of the norm beyond a clip bound that is taken to point in one direction, where a bound is chosen
-        between noise and bias.
+        Share of the norm beyond a clip bound that is taken to point in one direction, at least, where a bound
+        is chosen between noise and bias, and for the records that a histogram shows.
     hessian_bound : float, optional
         Upper bound of the Frobenius norm of each record's (privacy unit's) Hessian in unconstrained space,
         when there is one: ``R^2 / 4`` for logits ``x'beta`` with ``|x| <= R``. Clip bounds are not chosen
@@ -87,11 +92,12 @@ class ControlVariates:
     recentre: bool = True
     tail_histogram: float = 0.003
     tail_direction: float = 0.007
-    last_histogram: float = 0.01
+    last_histogram: float = 0.04
+    cut: float = 0.08
     hessian_least: float = 0.03
     hessian_weight: float = 0.5
     significance: float = 5.5
-    align: float = 0.25
+    align: float = 0.3
     hessian_bound: float | None = None
     structure: str | tuple[tuple[str, ...], ...] = "full"
     third_derivative_bound: float | None = None
@@ -147,7 +153,8 @@ class ControlVariates:
             ("gradient", self.polish_gradient),
             ("fisher", self.polish_fisher),
         ]
-        tail = [("histogram", self.tail_histogram), ("direction", self.tail_direction)] * self.recentre
+        moves = RECENTRED * self.recentre
+        tail = [("histogram", self.tail_histogram), ("direction", self.tail_direction)] * moves
         releases = [(kind, r * share) for r in self.early for kind, share in early]
         for k, r in enumerate(self.polish):
             last = k == len(self.polish) - 1
@@ -157,6 +164,7 @@ class ControlVariates:
             *tail,
             ("histogram", self.last_histogram),
             ("histogram", self.hessian_histogram),
+            ("cut", self.cut),
         ]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,11 @@ class Surrogate:
         Whether the target is widened for the noise.
     blocks : ndarray of int, shape (p,), or None
         Hessians have no entries between coordinates of different labels. None: they are whole.
+    put_back : ndarray, shape (p,), or None
+        Part of `gradient`: what was measured of what clips cut, and what that implies. Gradients then count
+        whole in a record's surrogate. None: nothing was, and they count as clipped.
+    cut_left : ndarray, shape (p, p), or None
+        Part of `gradient_noise`: covariance of what clips may have cut besides.
     """
 
     point: np.ndarray
@@ -65,6 +70,8 @@ class Surrogate:
     tempering: float
     noise_aware: bool = True
     blocks: np.ndarray | None = None
+    put_back: np.ndarray | None = None
+    cut_left: np.ndarray | None = None
 
     @property
     def structure(self) -> Structure:
@@ -80,7 +87,7 @@ class Surrogate:
     def from_json(cls, text: str) -> "Surrogate":
         """Read what `to_json` wrote."""
         values = json.loads(text)
-        kept: dict[str, Any] = {f.name: values[f.name] for f in fields(cls)}
+        kept: dict[str, Any] = {f.name: values[f.name] for f in fields(cls) if f.name in values}
         arrays = {k: np.array(v, dtype=float) for k, v in kept.items() if isinstance(v, list)}
         return cls(**(kept | arrays))
 
@@ -138,6 +145,58 @@ class Surrogate:
             )
         return None
 
+    def cut(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What clips cut, in posterior standard deviations of each parameter: put back, and left.
+
+        Parameters
+        ----------
+        prior_curvature : ndarray, shape (d, d)
+        jacobian : ndarray, shape (p, d)
+
+        Returns
+        -------
+        put_back, left : ndarray, shape (d,)
+            By how much the posterior was moved back, and the standard deviation of what is still missing. The
+            posterior is that of the exact likelihood, before it is widened.
+        """
+        d = len(prior_curvature)
+        if self.put_back is None or self.cut_left is None:
+            return np.zeros(d), np.zeros(d)
+        information, _ = self._whitened()
+        values, vectors = np.linalg.eigh(prior_curvature)
+        seen = np.linalg.solve(self.metric.T, jacobian)
+        precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
+        covariance = _inverse(precision)
+        moved = self.tempering * covariance @ jacobian.T
+        scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+        left = np.sqrt(np.maximum(np.diag(moved @ self.cut_left @ moved.T), 0.0))
+        return moved @ self.put_back / scale, left / scale
+
+    def with_hessian_noise(
+        self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray
+    ) -> "Surrogate":
+        """The same, with the Hessian's noise at its mode as a part of the gradient's.
+
+        At a distance delta the slope of the surrogate has the error ``E delta`` for the noise E of the
+        Hessian, of covariance ``s^2 / 2 (|z|^2 I + z z')`` in the metric, ``z = A^-T delta``.
+
+        Parameters
+        ----------
+        prior_curvature : ndarray, shape (d, d)
+        prior_slope : ndarray, shape (d,)
+        jacobian : ndarray, shape (p, d)
+        """
+        if not np.any(self.gradient_noise):
+            return self
+        information, _ = self._whitened()
+        values, vectors = np.linalg.eigh(prior_curvature)
+        seen = np.linalg.solve(self.metric.T, jacobian)
+        precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
+        z = seen @ _inverse(precision) @ (self.tempering * jacobian.T @ self.gradient + prior_slope)
+        mask, inverse = self.structure.mask, np.linalg.inv(self.metric)
+        scatter = 0.5 * self.hessian_noise**2 * (np.diag(mask @ (z * z)) + mask * np.outer(z, z))
+        return replace(self, gradient_noise=self.gradient_noise + inverse @ scatter @ inverse.T)
+
     def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
         """Information of the tempered likelihood, and covariance of the gradient's noise, in the metric."""
         values, vectors = np.linalg.eigh(-self.tempering * (self.metric @ self.hessian @ self.metric.T))
@@ -190,7 +249,10 @@ class Surrogate:
         for part in derivatives(records, self.phi, structure):
             gradients = whitened(part.gradient, self.metric, self.centre)
             hessians = squared(part.hessian, self.metric, structure)
-            gradient_factors[part.units] = _known(gradients) * factors(gradients, self.gradient_bound)
+            whole = self.put_back is not None
+            gradient_factors[part.units] = _known(gradients) * (
+                1.0 if whole else factors(gradients, self.gradient_bound)
+            )
             hessian_factors[part.units] = _known(hessians) * factors(hessians, self.hessian_bound)
             if entries is not None:
                 entries[part.units] = part.hessian

@@ -11,7 +11,7 @@ from pymc_dp.privacy.plan import Call, PrivacyPlan
 from pymc_dp.proposals.walk import RandomWalk
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.residuals import OnResiduals
+from pymc_dp.steps.residuals import CUT, OnResiduals
 
 
 class MetropolisStep(DPStep):
@@ -28,6 +28,9 @@ class MetropolisStep(DPStep):
         """Take control variates; the last thing that a constructor does."""
         self.residuals, self.moves = residuals, residuals.moves
         self.default_tune_steps = 0
+        # PyMC has put both on the instance.
+        self.stats_dtypes_shapes = self.stats_dtypes_shapes | {CUT: (np.float64, [])}  # type: ignore[misc]
+        self.stats_dtypes: Any = [stats | {CUT: np.float64} for stats in self.stats_dtypes]
         self.clip_fraction = self.clip_fraction and residuals.test.on_all
         self.mechanism, self.approximation = residuals.mechanism, residuals.approximation
 
@@ -82,6 +85,8 @@ class MetropolisStep(DPStep):
             chain.current(), propose, chain.ratio, chain.accept, self.rng, chain.random
         )
         chain.clipped += info.ratio.clipped
+        if self.residuals is not None:
+            self.residuals.decided(chain, info.accepted)
         return info.accepted, self._stats(chain, info)
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
@@ -90,8 +95,10 @@ class MetropolisStep(DPStep):
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know; the surrogate is in it once it is released."""
-        own = {} if self.residuals is None else self.residuals.facts(self.surrogate)
-        return super().facts() | own
+        if self.residuals is None:
+            return super().facts()
+        released = None if self._chain is None else self._chain.memory
+        return super().facts() | self.residuals.facts(released)
 
     def _clip_name(self) -> str:
         return str(self.clip) if self.residuals is None else self.residuals.clip_name(self.plan)

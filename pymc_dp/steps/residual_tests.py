@@ -1,5 +1,6 @@
 """Accept tests on what a surrogate leaves: penalty or Barker on all records, Barker on a TunaMH batch."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -39,6 +40,8 @@ class ResidualTest(Protocol):
     name: str
     on_all: bool
     accept: Accept
+    # Share of moves that are accepted where the surrogate is the likelihood.
+    expected_acceptance: float
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """Plan of a call."""
@@ -71,6 +74,8 @@ class PenaltyOnResiduals(ResidualTest):
 
     def __init__(self, tempering: float, noise_std: float, third: float | None = None):
         self.tempering, self.noise_std, self.third = tempering, noise_std, third
+        # Of the penalty test: 2 Phi(-s / 2). Noise that goes by distance is smaller near the mode.
+        self.expected_acceptance = math.erfc(noise_std / math.sqrt(8)) if third is None else 0.5
 
     def price(self, call: Call, once: EventSet, clip_fraction: bool) -> PrivacyPlan:
         """The clip bound at which noise of this scale is enough; or the noise, in clip bounds."""
@@ -114,6 +119,7 @@ class BarkerOnResiduals(ResidualTest):
     """
 
     name, on_all, accept = "barker", True, staticmethod(accept_barker)
+    expected_acceptance = 0.5
 
     def __init__(self, tempering: float):
         self.tempering = tempering
@@ -139,6 +145,7 @@ class FastBarkerOnResiduals(ResidualTest):
     """
 
     name, on_all, accept = "fast", False, staticmethod(accept_barker)
+    expected_acceptance = 0.5
 
     def __init__(self, tempering: float, n: int):
         self.tempering, self.n = tempering, n

@@ -14,6 +14,7 @@ from pymc_dp.control_variates.moves import PublicTransitions
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, what_was_cut
 from pymc_dp.kernels.metropolis import Move, State, nothing
 from pymc_dp.privacy import facts, gaussian
 from pymc_dp.privacy.events import EventSet
@@ -27,6 +28,8 @@ from pymc_dp.steps.residual_tests import ClipBound, ResidualTest
 if TYPE_CHECKING:
     from pymc_dp.steps.metropolis import MetropolisStep
 
+# Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
+CUT = "clip_uncertainty"
 # Transitions on the public density from the centre to a chain's start.
 _WARM_UP = 30
 
@@ -37,6 +40,7 @@ class Released(NamedTuple):
     surrogate: Surrogate
     transitions: PublicTransitions
     clip_bound: ClipBound
+    cut: Cut | None
 
 
 class OnResiduals:
@@ -92,7 +96,15 @@ class OnResiduals:
         self._expanded = False
 
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
-        """The surrogate once, and the chains' decisions."""
+        """The surrogate once, and the chains' decisions.
+
+        Raises
+        ------
+        TooFewRecordsError
+            No call with so few records can succeed.
+        """
+        if math.isfinite(call.epsilon):
+            judge_price(self.settings, call.epsilon, call.delta, self.records.n)
         releases = surrogate_events(self.settings, call.epsilon, call.delta)
         return self.test.price(call, EventSet(releases, call.neighboring_relation), clip_fraction)
 
@@ -118,7 +130,10 @@ class OnResiduals:
 
         surrogate = Surrogate.from_json(step._call.slots.once(release))
         transitions = PublicTransitions(self.target, self._root(surrogate))
-        chain.memory = Released(surrogate, transitions, self.test.clip_bound(self.target, chain.plan))
+        cut = what_was_cut(surrogate, self.records, names_of(step))
+        judge_cut(cut)
+        chain.stats = {**chain.stats, CUT: math.nan if cut is None else cut.worst}
+        chain.memory = Released(surrogate, transitions, self.test.clip_bound(self.target, chain.plan), cut)
         self.expand(chain)
         chain.facts = facts.encode(step.facts())
         if not self.records.coordinates.identity:
@@ -150,9 +165,18 @@ class OnResiduals:
         new = chain.memory.transitions(rng, state.theta)
         return Move(new, chain.memory.clip_bound(state.theta, new), nothing)
 
-    def facts(self, surrogate: Surrogate | None) -> dict[str, Any]:
-        """The released surrogate, for the report."""
-        return {"surrogate": None if surrogate is None else surrogate.to_json()}
+    def decided(self, chain: Chain, accepted: bool) -> None:
+        """At a chain's end, see whether it accepted about as often as its surrogate has it."""
+        if chain.budget.at_end:
+            made = chain.accepted + accepted, chain.iteration + 1
+            judge_acceptance(*made, self.test.expected_acceptance)
+
+    def facts(self, released: "Released | None") -> dict[str, Any]:
+        """The released surrogate, and what is known of what clips cut, for the report."""
+        if released is None:
+            return {"surrogate": None, "cut": None}
+        cut = released.cut
+        return {"surrogate": released.surrogate.to_json(), "cut": None if cut is None else cut._asdict()}
 
     def clip_name(self, plan: PrivacyPlan) -> str:
         """Where ratios are clipped, for the report."""
@@ -166,6 +190,15 @@ def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) ->
         return []
     squared = float(gaussian.mu(epsilon, delta)) ** 2
     return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
+
+
+def names_of(step: "MetropolisStep") -> list[str]:
+    """Of the parameters, as `arviz.summary` writes them."""
+    names = []
+    for value in step.records.value_vars:
+        name, shape = step.model.values_to_rvs[value].name, step.records.shapes[value.name]
+        names += [f"{name}[{', '.join(map(str, k))}]" if k else name for k in np.ndindex(*shape)]
+    return names
 
 
 def settings_of(control_variates: Any, kwargs: Mapping[str, Any], **own: Any) -> ControlVariates | None:

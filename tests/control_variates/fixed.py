@@ -69,6 +69,7 @@ def every_release(phi, metric, centre, bound, hessian_bound, beyond, line):
         "fisher": lambda r: packed(r.fisher(phi, metric, bound)[0]),
         "histogram": lambda r: r.norms(phi, metric, centre, (4,))[0].counts,
         "direction": lambda r: r.direction(phi, metric, centre, beyond),
+        "cut": lambda r: r.cut(phi, metric, centre, bound, 0.4 * bound)[0],
         "line": lambda r: r.line(*line, 0.8)[0],
     }
 
@@ -82,6 +83,7 @@ SENSITIVITY = {
     "fisher": np.sqrt(2.0),
     "histogram": np.sqrt(2.0),
     "direction": 2.0,
+    "cut": 2.0,
     "line": 2.0 * np.sqrt(3.0),
 }
 

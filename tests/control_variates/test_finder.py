@@ -120,15 +120,6 @@ def test_the_top_of_a_histogram():
     assert spread.top(5.0) is not None and spread.edge(spread.top(5.0) + 1) >= 2.0 ** (7 / 4 + 0.1)
 
 
-def test_a_clip_bound_between_noise_and_bias():
-    norms = np.abs(np.random.default_rng(0).standard_t(3, size=20_000))
-    histogram = filled(norms, cells=8, std=5.0)
-    top = histogram.top(5.0)
-    bounds = [histogram.best_bound(top, noise, 3, 0.25) for noise in (1e-3, 1e3)]
-    assert bounds[0] > bounds[1] == histogram.edge(top + 1)  # little noise: further out
-    assert bounds[0] <= bounds[1] * 2**0.5001
-
-
 # curvatures
 
 

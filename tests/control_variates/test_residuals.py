@@ -1,5 +1,6 @@
 """Residuals and surrogate add up to the log-likelihood; moves on the public density leave it invariant."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -112,6 +113,25 @@ def test_widening_never_makes_the_target_improper():
         assert np.linalg.eigvalsh(curvature).max() <= 1e-9
     flat = surrogate(hessian=np.diag([-9.0, 0.0]), metric=np.diag([0.3, 0.4]), gradient_noise=np.eye(2))
     assert abs(flat.public()[0][1]) < 1e-6
+
+
+@pytest.mark.parametrize("labels", [None, np.array([0, 1])])
+def test_the_hessians_noise_is_in_the_target_where_it_is_used(labels):
+    """Against simulated noise of the Hessian: the error of the slope at the surrogate's mode."""
+    r, prior, slope = np.random.default_rng(0), np.diag([0.5, 0.2]), np.array([0.1, 0.3])
+    metric = METRIC if labels is None else np.diag([0.3, 0.4])
+    one = surrogate(blocks=labels, metric=metric, gradient_noise=1e-12 * np.eye(2), hessian_noise=0.7)
+    kept = one.structure.mask * one.hessian
+    one = dataclasses.replace(one, hessian=kept)
+    wider = one.with_hessian_noise(prior, slope, np.eye(2))
+    mode = np.linalg.solve(prior - 0.7 * kept, 0.7 * one.gradient + slope)
+    inverse = np.linalg.inv(metric)
+    draws = r.normal(size=(40_000, one.structure.rows.size))
+    errors = [inverse @ (0.7 * one.structure.unpacked(e)) @ inverse.T @ mode for e in draws]
+    expected = np.cov(np.transpose(errors))
+    np.testing.assert_allclose(wider.gradient_noise, expected, atol=0.03 * np.abs(expected).max())
+    exact = surrogate(gradient_noise=np.zeros((2, 2)))
+    assert exact.with_hessian_noise(prior, slope, np.eye(2)) is exact
 
 
 class LogGamma:

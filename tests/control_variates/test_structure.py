@@ -123,18 +123,21 @@ def test_two_gradients_are_averaged_with_the_noise_of_these_entries():
 
     def sums(phi, gradient_std, hessian_noise):
         at = Place(7 * phi + 1, phi, metric, np.zeros(3))  # parameters are not the coordinates
-        return Sums(at, np.zeros(3), gradient_std, np.zeros((3, 3)), hessian_noise, 1.0, 1.0)
+        return Sums(
+            at, np.zeros(3), gradient_std, np.zeros((3, 3)), hessian_noise, 1.0, 1.0, np.zeros((3, 3))
+        )
 
     # Hardly any noise of the first gradient: what is left is that of the Hessians.
     first, last = sums(np.zeros(3), 1e-6, 0.3), sums(delta, 1.0, 0.3)
-    _, covariance = combined(first, last, structure.mask)
+    own_noise = inverse @ inverse.T
+    _, covariance, share, _ = combined(first, last, structure.mask)
+    np.testing.assert_allclose(covariance, (np.eye(3) - share) @ own_noise)
     noises = [
         0.5 * (inverse @ structure.unpacked(0.3 * e) @ inverse.T) @ delta
         for e in r.normal(size=(40_000, structure.rows.size))
     ]
     other = 2 * np.cov(np.transpose(noises))
-    own = inverse @ inverse.T
-    expected = np.linalg.inv(np.linalg.inv(other) + np.linalg.inv(own))
+    expected = np.linalg.inv(np.linalg.inv(other) + np.linalg.inv(own_noise))
     np.testing.assert_allclose(covariance, expected, atol=0.03 * np.abs(expected).max())
 
 

@@ -461,6 +461,7 @@ def test_random_graphs():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_many_random_graphs():
     found, count = tried(range(QUICK, QUICK + MANY))
     report(count)
@@ -502,6 +503,7 @@ def test_random_graphs_without_a_record():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_many_random_graphs_without_a_record():
     assert not without_a_record(range(QUICK, QUICK + MANY // 4))[0]
 

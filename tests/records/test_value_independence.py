@@ -108,7 +108,9 @@ def test_accepted(name):
 
 
 QUICK = [(name, number % 2) for number, name in enumerate(ZOO)]
-REST = [pytest.param(name, 1 - k, marks=pytest.mark.slow) for name, k in QUICK]
+# What is left out of a run of all tests as well: pytest -m exhaustive.
+EXHAUSTIVE = [pytest.mark.slow, pytest.mark.exhaustive]
+REST = [pytest.param(name, 1 - k, marks=EXHAUSTIVE) for name, k in QUICK]
 
 
 @pytest.mark.parametrize(("name", "k"), [*QUICK, *REST])
@@ -128,6 +130,7 @@ def test_other_values_read_the_same(name, k):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "array"), PAIRS)
 def test_every_replacement_reads_the_same(name, array):
     entry = ZOO[name]

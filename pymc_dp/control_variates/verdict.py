@@ -1,0 +1,194 @@
+"""What clips cut of each parameter, and which results are not returned: functions of released numbers."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from pymc_dp.control_variates.curvature import prior_curvature
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.errors import (
+    ClippedRecordsError,
+    ClippedRecordsWarning,
+    ContradictionError,
+    TooFewRecordsError,
+)
+from pymc_dp.privacy import gaussian
+
+# What may be missing of a parameter's location, in posterior standard deviations: said, and refused.
+NOTABLE, LARGEST = 0.3, 1.0
+# Two gradients contradict each other beyond this quantile of the distance that their noise explains, and this
+# many times that distance: the quadratic between the two points is an approximation.
+_ALARM, _ROOM = 1e-9, 4.0
+# Parameters that a message names.
+_NAMED = 5
+# Records of a histogram that is seen, in those of a cell that is: norms are spread over some octaves. Half of
+# the calls go through at 0.7 to 1.1 times as many (measured with 3 to 12 parameters, epsilon 1 to 4).
+_SPREAD = 5.0
+
+
+class Cut(NamedTuple):
+    """What clips cut, in standard deviations of the posterior before it is widened.
+
+    Attributes
+    ----------
+    parameters : list of str
+        As `arviz.summary` calls them; of a transformed one, the scale is that of its transform.
+    put_back : list of float
+        By how much what was measured moved the posterior back.
+    left : list of float
+        Standard deviation of what may still be missing. It is part of the widening.
+    """
+
+    parameters: list[str]
+    put_back: list[float]
+    left: list[float]
+
+    @property
+    def worst(self) -> float:
+        """Largest of `left`."""
+        return max(self.left, default=0.0)
+
+    def above(self, limit: float) -> str:
+        """Parameters of which more than `limit` may be missing, the worst first."""
+        order = [k for k in np.argsort(self.left)[::-1] if self.left[k] > limit]
+        named = ", ".join(f"{self.parameters[k]} ({self.left[k]:.2g} sd)" for k in order[:_NAMED])
+        return named + (f" and {len(order) - _NAMED} more" if len(order) > _NAMED else "")
+
+
+def what_was_cut(surrogate: Surrogate, records: Any, names: Sequence[str]) -> Cut:
+    """By parameter, at the surrogate's point.
+
+    Parameters
+    ----------
+    surrogate : Surrogate
+    records : RecordModel
+        For prior and coordinates, which are public.
+    names : sequence of str
+        Of the d parameters.
+    """
+    jacobian = np.nan_to_num(records.coordinates.jacobian(surrogate.point))
+    back, left = surrogate.cut(prior_curvature(records, surrogate.point), jacobian)
+    return Cut(list(names), [round(float(x), 4) for x in back], [round(float(x), 4) for x in left])
+
+
+def judge_cut(cut: Cut) -> None:
+    """Refuse a result of which too much may be missing, and warn of one of which a good deal may be.
+
+    Raises
+    ------
+    ClippedRecordsError
+
+    Warns
+    -----
+    ClippedRecordsWarning
+    """
+    remedy = (
+        "Their records' gradients have long tails. More records or a larger epsilon help, and so do a "
+        "likelihood with bounded gradients (a link, a cap on the values by a public rule) and lipschitz=."
+    )
+    if cut.worst > LARGEST:
+        raise ClippedRecordsError(
+            "What clips cut cannot be told well enough, in posterior standard deviations: "
+            f"{cut.above(LARGEST)}. {remedy}"
+        )
+    if cut.worst > NOTABLE:
+        warnings.warn(
+            "Clips cut records that tell about these parameters; their posterior was moved back and widened, "
+            f"but may be off by (one standard deviation): {cut.above(NOTABLE)}. {remedy}",
+            ClippedRecordsWarning,
+            stacklevel=2,
+        )
+
+
+def judge_gradients(disagreement: float, size: int) -> None:
+    """Refuse two released gradients that contradict each other.
+
+    Parameters
+    ----------
+    disagreement : float
+        Squared distance in units of its covariance: chi squared, if there is nothing but noise.
+    size : int
+        Degrees of freedom.
+
+    Raises
+    ------
+    ContradictionError
+    """
+    limit = _ROOM * float(stats.chi2.isf(_ALARM, size))
+    if not disagreement <= limit:
+        raise ContradictionError(
+            f"The gradients released at the last two points contradict each other: {disagreement:.3g} for a "
+            f"chi-squared number of {size} degrees of freedom, at most {limit:.3g} is accepted. The "
+            "likelihood may have no single mode, or be far from quadratic between the two; start nearer "
+            "(initval=), use fewer parameters, or take a larger epsilon."
+        )
+
+
+def judge_acceptance(accepted: int, decisions: int, expected: float) -> None:
+    """Refuse a chain that accepted far fewer moves than its noise explains.
+
+    Parameters
+    ----------
+    accepted, decisions : int
+    expected : float
+        Share that would be accepted if the surrogate were the likelihood.
+
+    Raises
+    ------
+    ContradictionError
+        In fewer than one of 10^9 chains that accept a tenth of what is expected, or more.
+    """
+    if float(stats.binom.cdf(accepted, decisions, expected / 10)) < _ALARM:
+        raise ContradictionError(
+            f"The chain accepted {accepted} of {decisions} moves where a surrogate that fits has "
+            f"{expected:.0%} accepted: it is not near the likelihood, and the draws are not of the "
+            "posterior. Take fewer parameters, a larger epsilon, or structure='full'."
+        )
+
+
+def records_needed(settings: ControlVariates, mu_squared: float) -> tuple[float, float]:
+    """Records below which no call can succeed, and a number that would do; from public numbers.
+
+    A search starts with histograms of a small share of the budget. No cell of them can stand out where all
+    records together do not. Both go like 1 / mu.
+    """
+    least = min(share for kind, share in settings.schedule() if kind == "histogram")
+    cell = settings.significance * float(np.sqrt(2 / (least * mu_squared)))
+    return cell, _SPREAD * cell
+
+
+def would_do(settings: ControlVariates, epsilon: float, delta: float, n: int) -> str:
+    """Advice: how many records at this epsilon, and which epsilon for these records."""
+    squared = float(gaussian.mu(epsilon, delta)) ** 2
+    enough = records_needed(settings, squared)[1]
+    low, high = epsilon, epsilon
+    while records_needed(settings, float(gaussian.mu(high, delta)) ** 2)[1] > n and high < 1e4:
+        low, high = high, 2 * high
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        too_few = records_needed(settings, float(gaussian.mu(middle, delta)) ** 2)[1] > n
+        low, high = (middle, high) if too_few else (low, middle)
+    return f"About {enough:,.0f} records, or epsilon = {high:.3g}, would do."
+
+
+def judge_price(settings: ControlVariates, epsilon: float, delta: float, n: int) -> None:
+    """Refuse a call that cannot succeed, before it is paid for.
+
+    Raises
+    ------
+    TooFewRecordsError
+
+    Notes
+    -----
+    **Privacy.** n, epsilon and delta are public.
+    """
+    least, _ = records_needed(settings, float(gaussian.mu(epsilon, delta)) ** 2)
+    if n < least:
+        raise TooFewRecordsError(
+            f"Too few records for this budget: {n:,}, and no cell of a histogram with fewer than {least:,.0f}"
+            f" stands out of its noise. {would_do(settings, epsilon, delta, n)}"
+        )

@@ -1,0 +1,227 @@
+"""What is said of what clips cut, what is refused, and that it is refused for a reason."""
+
+import json
+import re
+import warnings
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_dp as dp
+from pymc_dp.control_variates import verdict
+from pymc_dp.control_variates.curvature import prior_curvature
+from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.control_variates.verdict import (
+    Cut,
+    judge_acceptance,
+    judge_cut,
+    judge_gradients,
+    judge_price,
+    records_needed,
+)
+from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.randomness import PrivacyRandom
+from tests.control_variates.fixed import LogisticRecords
+from tests.control_variates.hard_models import make
+
+QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+N, EPSILON = 50_000, 1.0
+
+
+def found(seed):
+    """A linear model's surrogate, its mode's error by parameter in posterior sd, and what was cut."""
+    records, truth = make("linear", N, seed)
+    squared = float(gaussian.mu(EPSILON, 1e-6)) ** 2
+    surrogate = Finder(records, ControlVariates(), squared, PrivacyRandom(seed), 1.0, EPSILON)(records.start)
+    mode, sd = records.laplace(truth)
+    prior, jacobian = prior_curvature(records, surrogate.point), np.eye(records.d)
+    slope, curvature = surrogate.public()
+    gradient = slope + records.log_prior_gradient(surrogate.point)
+    own = surrogate.point + np.linalg.solve(prior - curvature, gradient)
+    widened = np.sqrt(np.diag(np.linalg.inv(prior - curvature))) / sd
+    return (own - mode) / sd, widened, surrogate.cut(prior, jacobian)
+
+
+@pytest.mark.slow
+def test_scales_are_where_the_widened_target_says():
+    """Linear models, epsilon 1: log sigma was -4 sd off, with records of a noisy tail taken as absent."""
+    errors, widened, cuts = zip(*[found(seed) for seed in range(8)], strict=True)
+    # Of the private posterior's mean about the exact one, the excess variance is what it was widened by.
+    expected = np.sqrt(np.square(widened) - 1)
+    z = np.array(errors) / expected
+    assert stats.chi2.sf(np.sum(z**2), z.size) > 1e-6
+    assert abs(np.mean(z[:, -1])) < 4.9 / np.sqrt(8)  # log sigma: 1e-6
+    assert np.max(widened) < 1.6
+    left = np.array([c[1] for c in cuts])
+    assert 0.02 < left.min() and left.max() < 1
+
+
+@pytest.mark.slow
+def test_a_tail_taken_as_absent_would_be_noticed(monkeypatch):
+    """Control: bounds at the last visible cell, nothing put back."""
+    from pymc_dp.control_variates import finder
+    from pymc_dp.control_variates.tails import Cut as Put
+
+    def visible(self, noise, size, layer=0.0):
+        return self._histogram.edge(self._top + 1) / 1.5
+
+    monkeypatch.setattr(finder.Tail, "best_bound", visible)
+    monkeypatch.setattr(
+        finder, "put_back", lambda layer, *rest: Put(0 * layer, np.zeros((layer.size, layer.size)), 0.0)
+    )
+    monkeypatch.setattr(finder, "judge_gradients", lambda disagreement, size: None)
+    errors, widened, _ = zip(*[found(seed) for seed in range(8)], strict=True)
+    z = np.array(errors) / np.sqrt(np.square(widened) - 1 + 1e-3)
+    assert stats.chi2.sf(np.sum(z**2), z.size) < 1e-6
+
+
+# refusals
+
+
+def cut(*left):
+    return Cut([f"b[{k}]" for k in range(len(left))], [0.0] * len(left), list(left))
+
+
+def test_what_is_said_and_what_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge_cut(cut(0.1, 0.29))
+        judge_cut(cut())
+    with pytest.warns(dp.ClippedRecordsWarning, match=r"deviation\): b\[2\] \(0\.9 sd\), b\[1\]") as caught:
+        judge_cut(cut(0.1, 0.4, 0.9))
+    assert "b[0]" not in str(caught[0].message)
+    with pytest.raises(dp.ClippedRecordsError, match=r"b\[1\] \(1\.2 sd\)"):
+        judge_cut(cut(0.4, 1.2))
+    with pytest.raises(dp.ClippedRecordsError, match="and 3 more"):
+        judge_cut(cut(*[2.0] * 8))
+    with pytest.raises(dp.PrivacyError):
+        judge_cut(cut(*[2.0] * 8))
+
+
+def test_gradients_that_contradict_each_other():
+    judge_gradients(5.0, 6)
+    judge_gradients(4 * stats.chi2.isf(1e-9, 6) - 1, 6)
+    for bad in (4 * stats.chi2.isf(1e-9, 6) + 1, np.nan, np.inf):
+        with pytest.raises(dp.ContradictionError, match="contradict"):
+            judge_gradients(bad, 6)
+
+
+def test_an_acceptance_that_no_noise_explains():
+    judge_acceptance(300, 500, 0.617)
+    judge_acceptance(0, 10, 0.617)  # ten moves say nothing
+    judge_acceptance(31, 500, 0.617)  # a tenth
+    for accepted in (0, 2):
+        with pytest.raises(dp.ContradictionError, match=f"accepted {accepted} of 500"):
+            judge_acceptance(accepted, 500, 0.617)
+
+
+def test_gradients_of_nothing_are_refused():
+    """Gradients that are not those of a log-likelihood near a quadratic: released numbers say so."""
+    records, _ = make("linear", 4000, 0)
+    exact = records.first_and_second
+
+    def wrong(phi, some):
+        gradient, hessian = exact(phi, some)
+        return gradient + 0.5 * np.sign(np.sin(1e4 * phi.sum())), hessian
+
+    records.first_and_second = wrong
+    with pytest.raises(dp.PrivacyError):
+        Finder(records, ControlVariates(), 1e4, PrivacyRandom(0), 1.0, 100.0)(records.start)
+
+
+# calls that cannot succeed
+
+SETTINGS = ControlVariates()
+
+
+def goes_through(n, epsilon, seed):
+    records, squared = LogisticRecords(n=n, d=4, seed=seed), float(gaussian.mu(epsilon, 1e-6)) ** 2
+    try:
+        Finder(records, SETTINGS, squared, PrivacyRandom(seed), 1.0, epsilon)(np.zeros(4))
+    except dp.TooFewRecordsError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_the_number_that_would_do_does(epsilon):
+    """Within a factor of 1.5; and what the price refuses fails."""
+    least, enough = records_needed(SETTINGS, float(gaussian.mu(epsilon, 1e-6)) ** 2)
+    assert sum(goes_through(int(1.5 * enough), epsilon, seed) for seed in range(8)) >= 6
+    assert sum(goes_through(int(enough / 2.25), epsilon, seed) for seed in range(8)) <= 2
+    assert not any(goes_through(int(least), epsilon, seed) for seed in range(8))
+
+
+def test_advice_does_not_contradict_itself():
+    """With the epsilon that would do, the number that would do is the number there is; and the other way."""
+    for epsilon, n in ((0.5, 900), (1.0, 1000), (4.0, 300)):
+        with pytest.raises(dp.TooFewRecordsError, match="would do") as refused:
+            judge_price(SETTINGS, epsilon, 1e-6, n)
+        enough, better = re.findall(r"About ([\d,]+) records, or epsilon = ([\d.e+]+),", str(refused.value))[
+            0
+        ]
+        judge_price(SETTINGS, float(better), 1e-6, n)
+        judge_price(SETTINGS, epsilon, 1e-6, int(enough.replace(",", "")))
+        squared = float(gaussian.mu(float(better), 1e-6)) ** 2
+        assert records_needed(SETTINGS, squared)[1] == pytest.approx(n, rel=0.02)
+
+
+def test_a_futile_call_is_refused_before_it_is_paid(logistic):
+    step = dp.DPPenaltyMH(epsilon=0.5, delta=1e-6, chains=1, control_variates=True, model=logistic)
+    with pytest.raises(dp.TooFewRecordsError, match="records, or epsilon"):
+        step.cost(draws=10)
+
+
+# where it is said
+
+
+def sampled(epsilon, **changes):
+    r = np.random.default_rng(0)
+    x = r.normal(size=(3000, 2))
+    with pm.Model():
+        beta, sigma = pm.Normal("beta", 0, 2, shape=2), pm.HalfNormal("sigma", 2)
+        pm.Normal("y", x @ beta, sigma, observed=x @ [1.0, -1.0] + r.normal(size=3000))
+        step = dp.DPPenaltyMH(epsilon=epsilon, delta=1e-6, chains=1, control_variates=True, **changes)
+        return dp.sample(step, draws=20, random_seed=1, cores=1, **QUIET)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.ClippedRecordsWarning")
+def test_it_is_in_the_result():
+    idata = sampled(40.0)
+    report = dp.privacy_report(idata)
+    assert list(report.cut["parameter"].values) == ["beta[0]", "beta[1]", "sigma"]
+    assert "Cut by clips" in str(report) and "sigma" in str(report)
+    json.dumps(report.to_dict())
+    left = report.cut["left"].to_numpy()
+    assert np.all(left > 0) and np.all(left < 1)
+    stat = idata.sample_stats["clip_uncertainty"].to_numpy()
+    np.testing.assert_array_equal(stat, left.max())
+    joined = az.summary(idata).join(report.cut.to_dataframe())
+    assert np.all(np.isfinite(joined["left"]))
+    assert dp.surrogate_of(idata).put_back is not None
+
+
+@pytest.mark.slow
+def test_it_is_said_and_refused_in_sampling(monkeypatch):
+    monkeypatch.setattr(verdict, "NOTABLE", 1e-6)
+    with pytest.warns(dp.ClippedRecordsWarning):
+        sampled(40.0)
+    monkeypatch.setattr(verdict, "LARGEST", 1e-6)
+    with pytest.raises(dp.ClippedRecordsError):
+        sampled(40.0)
+
+
+def test_a_surrogate_of_an_earlier_version_is_read():
+    values = {key: [0.0] for key in ("point", "phi", "centre", "gradient")}
+    values |= {key: [[1.0]] for key in ("metric", "gradient_noise", "hessian")}
+    values |= dict.fromkeys(["gradient_bound", "hessian_bound", "hessian_noise", "tempering"], 1.0)
+    old = Surrogate.from_json(json.dumps(values | {"noise_aware": True, "blocks": None}))
+    assert old.put_back is None
+    np.testing.assert_array_equal(old.cut(np.eye(1), np.eye(1)), np.zeros((2, 1)))
