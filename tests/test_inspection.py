@@ -1,0 +1,99 @@
+"""dp.inspect: how a model is read, and that steps read it in the same way."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.sparse
+import pytensor.tensor as pt
+import pytest
+import scipy.sparse
+
+import pymc_dp as dp
+from pymc_dp.records.model import RecordModel
+
+N = 60
+RNG = np.random.default_rng(0)
+X, Y, GROUP, INCOME = RNG.normal(size=(N, 3)), RNG.normal(size=N), RNG.integers(0, 7, N), RNG.normal(size=7)
+
+
+def hierarchy():
+    with pm.Model(coords={"person": np.arange(N) + 1000, "group": list("abcdefg")}) as model:
+        group = pm.Data("group_of", GROUP, dims="person")
+        level = pm.Normal("level", pm.Data("income", INCOME, dims="group"), 1, dims="group")
+        mu = pm.Deterministic("mu", level[group] + X @ pm.Normal("b", shape=3))
+        pm.Normal("y", mu, 1, observed=Y, dims="person")
+    return model
+
+
+def test_arrays_variables_and_refusals():
+    found = dp.inspect(hierarchy())
+    assert {a.label: (a.shape, a.kind, a.axis) for a in found.arrays} == {
+        "y": ((N,), "private rows", 0),
+        "income": ((7,), "taken as public", None),
+        "group_of": ((N,), "private rows", 0),
+        "y.array_1": ((N, 3), "private rows", 0),
+    }
+    roles = {v.name: v.role for v in found.variables}
+    assert roles == {"level": "sampled", "b": "sampled", "mu": "refused", "y": "likelihood"}
+    assert not found.accepted and len(found.refusals) == 1 and "Deterministic 'mu'" in str(found)
+    assert found.withheld_dims == ["person"]
+    fine = dp.inspect(hierarchy(), exclude_deterministics=["mu"])
+    assert fine.accepted and "mu" in str(fine) and "withheld" in str(fine)
+    assert not any(f"{value:.4f}" in str(found) for value in np.concatenate([Y, X.ravel(), INCOME]))
+
+
+def test_a_step_reports_what_was_taken_as_public():
+    step = dp.DPPenaltyMH(
+        epsilon=1,
+        delta=1e-6,
+        lipschitz=1,
+        chains=1,
+        model=hierarchy(),
+        exclude_deterministics=["mu"],
+    )
+    step.plan = step.cost(draws=10, tune=0)
+    assert step.facts()["public_arrays"] == [["income", [7], "taken as public"]]
+
+
+def test_public_names_an_array_of_as_many_entries():
+    with pm.Model() as model:
+        trend = pm.Data("calendar", np.arange(float(N)))
+        pm.Deterministic("season", pt.sin(pm.Normal("w") * trend))
+        pm.Normal("y", pm.Normal("m"), 1, observed=Y)
+    assert not dp.inspect(model).accepted
+    found = dp.inspect(model, public=["calendar"])
+    assert found.accepted and ("calendar", "public, as declared") in [(a.label, a.kind) for a in found.arrays]
+    with pytest.raises(ValueError, match="calender"):
+        dp.inspect(model, public=["calender"])
+    assert "observed values" in str(dp.inspect(model, public=["y"]))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_sparse_designs(shared):
+    """By the non-zero entries of each row: the same rows, gradients and batches as the dense matrix."""
+    S = scipy.sparse.random(N, 9, density=0.2, format="csr", random_state=1)
+    records = []
+    for dense in (False, True):
+        with pm.Model() as model:
+            b = pm.Normal("b", shape=9)
+            design = S.toarray() if dense else pytensor.shared(S, name="S") if shared else S
+            mu = design @ b if dense else pytensor.sparse.dot(design, b)
+            pm.Normal("y", mu, 1, observed=Y)
+        records.append(RecordModel(model))
+    theta, some = np.random.default_rng(2).normal(size=9), np.array([4, 7, 4])
+    np.testing.assert_allclose(*(r.full_batch.rows(theta) for r in records))
+    np.testing.assert_allclose(*(r.minibatch(theta, some) for r in records))
+    np.testing.assert_allclose(*(r.gradients(theta, 50.0).total for r in records), atol=1e-4)
+
+
+def test_the_number_of_records_is_private_where_they_are_added_or_removed():
+    def declare(value):
+        with pm.Model() as model:
+            data = pm.Data("data", Y)
+            m = pm.Normal("m") * (data.shape[0] if value else 1.0) + pt.zeros(data.shape[0])
+            pm.Normal("y", m, 1, observed=data)
+        return model
+
+    assert dp.inspect(declare(False), neighboring_relation="add_remove").accepted
+    assert not dp.inspect(declare(True), neighboring_relation="add_remove").accepted
+    assert dp.inspect(declare(True)).accepted
