@@ -145,7 +145,8 @@ class Arrays:
                 refuse(refusals.refuse_inner(label))
             if leaf in self.declared or self.is_private(leaf) or leaf not in read:
                 continue
-            checks.public_array(label, np.shape(value), self.n_rows, self.units, refuse)
+            sizes = {int(np.prod(np.shape(row))) for row in rows.values()}
+            checks.public_array(label, np.shape(value), self.n_rows, self.units, sizes, refuse)
             if any(memory.shared(value, row) for row in rows.values()):
                 refuse(refusals.refuse_view(label))
         for rv, value in self.model.rvs_to_initial_values.items():

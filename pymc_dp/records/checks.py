@@ -129,9 +129,8 @@ def length_from_shapes(name: str, value: Any) -> int:
         list[Any], rewrite_graph([value.shape[0]], include=("ShapeOpt", "canonicalize"), clone=True)
     )
     nodes = [v.owner for v in ancestors([length]) if v.owner is not None]
-    through = {i for node in nodes if isinstance(node.op, Shape | Shape_i) for i in node.inputs}
-    direct = {i for node in nodes if not isinstance(node.op, Shape | Shape_i) for i in node.inputs}
-    if any(getattr(v.type, "ndim", 0) and v in direct - through for v in data_leaves([length])):
+    by_value = {i for node in nodes if not isinstance(node.op, Shape | Shape_i) for i in node.inputs}
+    if any(getattr(v.type, "ndim", 0) and v in by_value for v in data_leaves([length])):
         raise ModelRefusedError(
             f"The number of records of observed variable {name!r} is computed from their values.",
             "how many records are selected inside the graph depends on what is in them.",
@@ -159,8 +158,13 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
             )
 
 
-def public_array(label: str, shape: Sequence[int], n_rows: int, units: int, refuse: Refuse) -> None:
-    """Refuse an array without an axis of records whose shape says that it may hold them all the same."""
+def public_array(
+    label: str, shape: Sequence[int], n_rows: int, units: int, private: Collection[int], refuse: Refuse
+) -> None:
+    """Refuse an array without an axis of records whose shape says that it may hold them all the same.
+
+    `private` has the sizes of arrays of records.
+    """
     size = int(np.prod(shape, dtype=np.int64))
     if units != n_rows and units in shape:
         refuse(
@@ -181,11 +185,11 @@ def public_array(label: str, shape: Sequence[int], n_rows: int, units: int, refu
                 f"select the rows outside the model; if it holds no record, say so: public=[{label!r}].",
             )
         )
-    elif size and size % n_rows == 0:
+    elif size == n_rows or size in private:
         refuse(
             ModelRefusedError(
-                f"The model reads {label!r} with {size} entries, a multiple of the {n_rows} records, in "
-                f"shape {tuple(shape)}.",
+                f"The model reads {label!r} with {size} entries, as many as an array of the {n_rows} "
+                f"records, in shape {tuple(shape)}.",
                 "it may be the records in another shape.",
                 f"give arrays of records one axis of length {n_rows}; if it holds no record, say so: "
                 f"public=[{label!r}].",

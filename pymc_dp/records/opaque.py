@@ -154,7 +154,9 @@ class OpaqueModel:
                     self.original |= dict.fromkeys(entries[matrix], matrix)
                 columns, values = entries[matrix]
                 rows = values if factor.type.ndim == 1 else values[:, :, None]
-                memo[node.outputs[0]] = (rows * factor[columns]).sum(axis=1)
+                # No product with padding, whose length depends on all rows: 0 times infinity is NaN.
+                entry = pt.switch(pt.eq(rows, 0), 0.0, rows * factor[columns])
+                memo[node.outputs[0]] = entry.sum(axis=1)
             elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
                 rebuilt = node.clone_with_new_inputs(inputs, strict=False).outputs
                 memo.update(zip(node.outputs, rebuilt, strict=True))

@@ -11,11 +11,12 @@ import numpy as np
 import pymc as pm
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, graph, refusals
 from pymc_dp.records.arrays import FEW, Arrays
-from pymc_dp.records.opaque import OpaqueModel
+from pymc_dp.records.opaque import OpaqueModel, graphs_of
 from pymc_dp.records.reading import Reading, VariableReading
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
@@ -71,7 +72,9 @@ def number_of_rows(model: pm.Model) -> int:
         They do not share it, or the model has no observed or no free variables that can be read.
     """
     checks.supported(model)
-    return checks.same_records({rv.name: _records_of(model, rv) for rv in model.observed_RVs})
+    n_rows = checks.same_records({rv.name: _records_of(model, rv) for rv in model.observed_RVs})
+    checks.observed_term(model.observed_RVs[0].name, 1, n_rows)
+    return n_rows
 
 
 def _raise(error: ModelRefusedError) -> None:
@@ -138,7 +141,11 @@ class _Reader:
             [*found.terms, *found.log_priors],
             {self.opaque.original[leaf]: axis for leaf, axis in axes.items()},
         )
-        found.watched = [v for v in self.data.leaves.values() if isinstance(v, SharedVariable)]
+        found.watched = [
+            v
+            for v in graph.data_leaves(graphs_of(model))
+            if isinstance(v, SharedVariable) and hasattr(v.type, "ndim")  # numbers too: they may be sizes
+        ]
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
@@ -236,6 +243,8 @@ class _Reader:
         One entry less counts as well, unless there are few: differences, or effects that add up to zero.
         """
         sizes = {self.n_rows, self.units}
+        if value not in set(ancestors(self.found.terms)):
+            return False
         for size in sizes:
             if size > FEW and any(n == size - 1 or (n > size and n % size == 0) for n in shape):
                 return True
@@ -243,7 +252,8 @@ class _Reader:
             typed = self.typing.again()(self.found.terms, {**sources, value: Rows(axis)})
             if all(typed[term] == Rows(0) for term in self.found.terms):
                 return True
-        return bool(sizes & set(shape)) and graph.looked_up(
+        counted = {size for size in sizes if size > FEW or size != self.n_rows}
+        return bool(counted & set(shape)) and graph.looked_up(
             value, self.found.terms, {v for v, t in self.typing.types.items() if isinstance(t, Rows)}
         )
 

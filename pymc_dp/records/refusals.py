@@ -110,6 +110,16 @@ def refuse_latent(name: str, shape: Sequence[int]) -> ModelRefusedError:
     )
 
 
+def refuse_position() -> ModelRefusedError:
+    """Build the error for rows that depend on the place of a record, or on how many there are."""
+    return ModelRefusedError(
+        "The log-likelihood of a record depends on its place among the others, or on their number.",
+        "rows are computed for some records at a time, in any order (what depends on the place: a vector "
+        "such as pt.arange(n), an array repeated to length n, or n itself as a factor).",
+        "give what belongs to a record as an array of data with one entry a record, and write n as a number.",
+    )
+
+
 def refuse_coupled(name: str, why: str) -> ModelRefusedError:
     """Build the error for a likelihood that does not factorise."""
     return ModelRefusedError(

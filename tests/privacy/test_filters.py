@@ -123,7 +123,7 @@ def test_the_order_is_the_best_for_gaussians_and_costs_what_the_docs_say():
 EVENT = st.one_of(
     st.floats(0.3, 300).map(GaussianDpEvent),
     st.sampled_from([5.0, 20.0, 100.0]).map(PenaltyDecisionDpEvent),
-    st.floats(0, 1).map(BoundedRangeDecisionDpEvent),
+    st.one_of(st.just(0.0), st.floats(1e-9, 1)).map(BoundedRangeDecisionDpEvent),
     st.just(PoissonMixtureDpEvent(0.01, 0.05, 2.0)),
 )
 

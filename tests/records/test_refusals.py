@@ -187,13 +187,13 @@ def test_excluded_deterministic_is_accepted_and_not_released():
 
 def test_as_many_groups_as_records_must_be_named():
     """Whether each group is a record is in the values of an index, at which nobody looks."""
-    y = RNG.normal(size=8)
+    y, group = RNG.normal(size=30), np.repeat(np.arange(15), 2)
     with pm.Model() as model:
-        z = pm.Normal("z", shape=8)
-        pm.Normal("y", z[np.array([0, 0, 1, 1, 2, 2, 3, 3])] + z.sum(), 1, observed=y)
+        z = pm.Normal("z", shape=30)
+        pm.Normal("y", z[group] + z.sum(), 1, observed=y)
     with pytest.raises(ModelRefusedError, match=r"'z'.*each record(?s:.*)public=\['z'\]"):
         RecordModel(model)
-    assert RecordModel(model, public=["z"]).n == 8
+    assert RecordModel(model, public=["z"]).n == 30
 
 
 IDS = np.repeat(np.arange(10), 4)

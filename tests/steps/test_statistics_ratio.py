@@ -1,6 +1,5 @@
 """DPPenaltyMH on sufficient statistics: families, sensitivity, noise, refusals."""
 
-import copy
 import math
 
 import numpy as np
@@ -223,7 +222,7 @@ def test_records_are_read_once_and_copies_hold_nothing(monkeypatch):
     monkeypatch.setattr(type(step.records), "ratios", None)
     run(step, 200)
     assert len(reads) == 1
-    assert step._chain.ratio._sum is not None and copy.copy(step)._chain is None
+    assert step._chain.ratio._sum is not None and step.__getstate__()["_chain"] is None
     event = PenaltyDecisionDpEvent(step.plan.noise_multiplier)
     assert step.plan.iteration[0].counts == {event: 1}
     assert step.plan.epsilon_at(1e-6) <= 2.0

@@ -75,7 +75,7 @@ def _axes_used(indices: Sequence[Any]) -> int:
 
 @rule(Subtensor)
 def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    if not public_arguments(types[1:]):
+    if not public_arguments(types[1:]) or (isinstance(types[0], Rows) and LENGTH in types[1:]):
         return no_rule(node.op)
     if not isinstance(types[0], Rows):
         return LENGTH if LENGTH in types else types[0]
@@ -115,13 +115,13 @@ def _indexed(
         for axis, index in _by_axis(indices)
         if not isinstance(index, slice) and (r := typing.record_range(index)) is not None
     }
+    unknown = [t for t in input_types if t is LENGTH]
     if isinstance(x_type, Rows):
         if x_type.axis in places.kept:
-            return Rows(places.kept[x_type.axis]) if not private else over_records(node.op)
+            return over_records(node.op) if private or unknown else Rows(places.kept[x_type.axis])
         if x_type.axis not in ranges:
             return Mixed("records looked up by position with `[...]`")
         lifted.add(ranges[x_type.axis])
-    unknown = [t for v, t in zip(inputs, input_types, strict=True) if t is LENGTH]
     if lifted:
         counted = [a for a in ranges.values() if a in lifted]
         if len(lifted) > 1 or len(unknown) > len(counted):

@@ -12,7 +12,14 @@ from pytensor.tensor.elemwise import Elemwise
 # An Op from elsewhere may do anything, and its Python code may hold data.
 _KNOWN_MODULES = ("pytensor.", "pymc.")
 # These run Python functions of the user's, read files, or print.
-_BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
+_BLACK_BOXES = (
+    "FromFunctionOp",
+    "LoadFromDisk",
+    "Print",
+    "PdbBreakpoint",
+    "DifferentialEquation",
+    "JAXOp",
+)
 
 
 def known(op: Any) -> bool:

@@ -109,7 +109,7 @@ def _dimshuffle(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowTyp
 def _sweep(typing: Typing, node: Apply, types: Sequence[RowType], swept: Any, drops: bool) -> RowType:
     """Something over one or more axes, entry by entry along the others."""
     first, *rest = types
-    if not public_arguments(rest):
+    if not public_arguments(rest) or (isinstance(first, Rows) and LENGTH in rest):
         return no_rule(node.op)
     if not isinstance(first, Rows):
         return LENGTH if LENGTH in types else first
@@ -166,7 +166,7 @@ def _join(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
 
 @rule(Split)
 def _split(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    if not public_arguments(types[1:]):
+    if any(t is not PUBLIC for t in types[1:]):
         return no_rule(node.op)
     first = types[0]
     return over_records(node.op) if first == Rows(node.op.axis) else first

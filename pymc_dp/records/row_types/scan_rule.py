@@ -14,7 +14,7 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
     """Type the step, and iterate the types of its states until they stay."""
     op, count = node.op, len(node.outputs)
     private = any(isinstance(t, Rows) for t in types)
-    if not public_arguments(types[:1]) or LENGTH in types[1:] or (private and op.info.n_mit_mot):
+    if LENGTH in types or not public_arguments(types[:1]) or (private and op.info.n_mit_mot):
         return [no_rule(op)] * count
     maps = op.get_oinp_iinp_iout_oout_mappings()
     # These have no axis of steps.

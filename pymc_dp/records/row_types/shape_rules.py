@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.tensor.basic import Alloc, AllocEmpty
+from pytensor.tensor.basic import Alloc
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
@@ -36,13 +36,12 @@ def _number_of_records(typing: Typing, of: RowType) -> RowType:
     return LENGTH
 
 
-@rule(Alloc, AllocEmpty)
+@rule(Alloc)
 def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    values = 0 if isinstance(node.op, AllocEmpty) else 1
-    if not public_arguments(types[values:]):
+    first, *sizes = types
+    if not public_arguments(sizes):
         return no_rule(node.op)
-    sized = [axis for axis, t in enumerate(types[values:]) if t is LENGTH]
-    first = types[0] if values else PUBLIC
+    sized = [axis for axis, t in enumerate(sizes) if t is LENGTH]
     if isinstance(first, Rows):
         axis = first.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim
         # What is as long as there are records along another axis has every record with every other.
@@ -60,6 +59,11 @@ def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return LENGTH if LENGTH in types else types[0]
     x, out, axis = node.inputs[0], node.outputs[0], types[0].axis
     sizes = sizes_of(node.inputs[1]) or [None] * out.type.ndim
+    if types[1] is LENGTH and not all(
+        isinstance(size, Variable) and (typing.of(size) is PUBLIC or _is_size(typing, size, x, axis))
+        for size in sizes
+    ):
+        return no_rule(node.op)
     before, alike = _product(x.type.shape[:axis]), True
     for a, size in enumerate(sizes):
         # In row-major order, where as many numbers come before, record i is number i again.
@@ -85,7 +89,7 @@ def _join_dims(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
 @rule(SplitDims)
 def _split_dims(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     t, op = types[0], node.op
-    if not public_arguments(types[1:]):
+    if any(size is not PUBLIC for size in types[1:]):
         return no_rule(op)
     if not isinstance(t, Rows) or op.axis > t.axis:
         return t

@@ -6,15 +6,16 @@ looked at. The files of rules have one rule an Op; docs/proofs/rows proves them.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
-from pytensor.tensor.basic import ARange, ScalarFromTensor, TensorFromScalar
+from pytensor.scan.op import Scan
+from pytensor.tensor.basic import AllocEmpty, ARange, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
 from pymc_dp.records.row_types.ops import (
     holds,
@@ -55,12 +56,19 @@ class Mixed:
     ----------
     why : str
         What the first node that mixed records does, in the user's words.
-    kind : {"mixes", "unknown", "inner data"}
-        Records are mixed; an Op without a rule; an inner graph or a function that holds data of its own.
+    kind : {"mixes", "unknown", "inner data", "empty"}
+        Records are mixed; an Op without a rule; an inner graph or a function that holds data of its own;
+        memory that was not written, in which anything may be left.
+    written : RowType or None
+        Of empty memory: the type of what was written into a part of it.
+    parts : frozenset of str
+        Of empty memory: which of the parts "0" and "1:" of its last axis were written.
     """
 
     why: str
     kind: str = "mixes"
+    written: "RowType | None" = None
+    parts: frozenset[str] = frozenset()
 
 
 RowType = Public | Length | Rows | Mixed
@@ -128,15 +136,24 @@ class Typing:
         if any(self._may_be_records(v) for v in inner_constants(op)):
             why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
             return [Mixed(why, "inner data")] * len(node.outputs)
+        if isinstance(op, AllocEmpty):
+            return [Mixed("memory that was not written (`pt.empty`), in which records may be left", "empty")]
         found = self._rule(op)
         if found is None:
             return [self._without_rule(node, inputs)] * len(node.outputs)
         if all(t is PUBLIC for t in inputs) and not inner_graphs(op):
             return [PUBLIC] * len(node.outputs)
+        buffers = buffers_of(node)
+        empty = next((t for k, t in enumerate(inputs) if k in buffers and is_empty(t)), None)
+        inputs = [t.written or PUBLIC if k in buffers and is_empty(t) else t for k, t in enumerate(inputs)]
         mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
         if mixed is not None:
             return [mixed] * len(node.outputs)
         result = found(self, node, inputs)
+        if isinstance(empty, Mixed) and isinstance(op, IncSubtensor) and not isinstance(result, Mixed | list):
+            parts = empty.parts | written_part(node)
+            whole = parts == {"0", "1:"}
+            return [result if whole else Mixed(empty.why, "empty", result, parts)]
         return result if isinstance(result, list) else [result] * len(node.outputs)
 
     def is_trusted(self, op: Any) -> str | None:
@@ -219,6 +236,38 @@ class Typing:
             long = [a for a, size in enumerate(sizes) if public_number(size) != 1]
             return long[0] if len(long) == 1 and self.record_range(node.inputs[0]) is not None else None
         return self.record_range(node.inputs[0]) if keeps(node, self.n_rows) else None
+
+
+def is_empty(t: RowType) -> TypeGuard[Mixed]:
+    """Whether this is memory that was not written, or in part."""
+    return isinstance(t, Mixed) and t.kind == "empty"
+
+
+def buffers_of(node: Apply) -> set[int]:
+    """Inputs that an Op writes to: a scan all that was not written before, indexing a part."""
+    op: Any = node.op
+    if isinstance(op, IncSubtensor):
+        return {0}
+    if isinstance(op, Scan):
+        states = [*op.outer_mitmot(node.inputs), *op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
+        return {k for k, v in enumerate(node.inputs) if v in states}
+    return set()
+
+
+def written_part(node: Apply) -> set[str]:
+    """Which of the parts "0" and "1:" of the last axis ``x[...].set(y)`` writes, whole along the others."""
+    indices = indices_from_subtensor(node.inputs[2:], node.op.idx_list)
+    if not node.op.set_instead_of_inc or len(indices) != node.inputs[0].type.ndim:
+        return set()
+    if any(index != slice(None) for index in indices[:-1] if isinstance(index, slice)) or any(
+        not isinstance(index, slice) for index in indices[:-1]
+    ):
+        return set()
+    last = indices[-1]
+    if isinstance(last, slice):
+        rest = public_number(last.start) == 1 and last.stop is None and last.step is None
+        return {"1:"} if rest else set()
+    return {"0"} if public_number(last) == 0 else set()
 
 
 def row_types(

@@ -1,0 +1,110 @@
+"""What somebody found who tried to break the record layer; each was accepted once."""
+
+import numpy as np
+import pymc as pm
+import pytensor.sparse
+import pytensor.tensor as pt
+import pytest
+import scipy.sparse
+from pytensor.tensor.extra_ops import Repeat
+
+import pymc_dp as dp
+from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.records.model import RecordModel
+
+N = 40
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(N, 3)), RNG.normal(size=N)
+
+
+def test_how_full_one_row_of_a_sparse_design_is_moves_no_other():
+    """Padding is no product: where a factor is not finite, 0 times it is not a number."""
+    rows = []
+    for entries in (1, 4):
+        S = scipy.sparse.lil_matrix((N, 6))
+        for i in range(N):
+            S[i, i % 5 + 1] = 1.0
+        for j in range(entries):
+            S[0, j + 1] = 1.0
+        with pm.Model() as model:
+            b = pm.Normal("b", shape=6)
+            design = pytensor.sparse.as_sparse_variable(scipy.sparse.csr_matrix(S))
+            pm.Normal("y", pytensor.sparse.structured_dot(design, pt.log(b)[:, None])[:, 0], 1, observed=Y)
+        rows.append(RecordModel(model).full_batch.rows(np.array([-1.0, 1, 2, 3, 4, 5])))
+    assert np.all(np.isfinite(rows[0]))
+    np.testing.assert_array_equal(rows[0][1:], rows[1][1:])
+
+
+def test_memory_that_was_not_written_is_not_public():
+    with pm.Model() as model:
+        b = pm.Normal("b")
+        pm.Deterministic("e", pt.basic.empty((7,)) + 0 * b)
+        pm.Normal("y", b, 1, observed=Y)
+    with pytest.raises(ModelRefusedError, match="not written"):
+        RecordModel(model)
+
+
+def test_memory_that_was_not_written_is_not_written_by_itself():
+    with pm.Model() as model:
+        b, empty = pm.Normal("b"), pt.basic.empty((7,))
+        e = pt.set_subtensor(pt.set_subtensor(pt.zeros(7)[0], empty[0])[1:], empty[1:])
+        pm.Deterministic("e", e + b)
+        pm.Normal("y", b, 1, observed=Y)
+    with pytest.raises(ModelRefusedError, match="not written"):
+        RecordModel(model)
+
+
+def chosen(n, a, c):
+    return pt.switch(n >= N, a, c)
+
+
+NUMBER_AS_ARGUMENT = {
+    "index": lambda x, n: x[:, chosen(n, 0, 1)],
+    "slice": lambda x, n: x[:, : chosen(n, 2, 1)].sum(1),
+    "indices": lambda x, n: x[:, pt.stack([chosen(n, 0, 1), 0])].sum(1),
+    "written": lambda x, n: pt.set_subtensor(x[:, chosen(n, 0, 1)], 5.0).sum(1),
+    "repeats": lambda x, n: Repeat(axis=1)(x[:, :1], pt.stack([chosen(n, 2, 1)])).sum(1),
+    "split": lambda x, n: pt.split(x, pt.stack([chosen(n, 1, 2), chosen(n, 2, 1)]), n_splits=2, axis=1)[
+        0
+    ].sum(1),
+}
+
+
+@pytest.mark.parametrize("name", NUMBER_AS_ARGUMENT)
+def test_a_private_number_of_records_is_no_public_argument(name):
+    with pm.Model() as model:
+        x, y = pm.Data("x", X), pm.Data("data", Y)
+        pm.Normal("y", NUMBER_AS_ARGUMENT[name](x, x.shape[0]) * pm.Normal("b"), 1, observed=y)
+    assert not dp.inspect(model, neighboring_relation="add_remove").accepted
+
+
+def test_numbers_that_say_which_records_are_read_are_watched():
+    with pm.Model() as model:
+        start, stop = pm.Data("start", np.int64(0)), pm.Data("stop", np.int64(N))
+        x = pm.Data("x", X)[pt.arange(start, stop), 0]
+        pm.Normal("y", x * pm.Normal("b"), 1, observed=Y)
+    try:
+        records = RecordModel(model)
+    except PrivacyError:
+        return
+    with model:
+        pm.set_data({"start": np.int64(-1), "stop": np.int64(N - 1)})
+    with pytest.raises(PrivacyError, match="changed"):
+        records.check_data()
+
+
+def test_how_many_records_there_are_is_not_a_value_of_one():
+    with pm.Model() as model:
+        data = pm.Data("data", np.arange(30.0, 30.0 + N))
+        pm.Normal("y", pm.Normal("b"), 1, observed=data[: pt.cast(data[0], "int64")])
+    with pytest.raises(ModelRefusedError, match="computed from their values") as caught:
+        RecordModel(model)
+    assert "30" not in str(caught.value)
+
+
+def test_rows_by_position_are_refused():
+    with pm.Model() as model:
+        data = pm.Data("data", Y)
+        pm.Normal("y", pm.Normal("b") * pt.arange(data.shape[0]), 1, observed=data)
+    with pytest.raises(ModelRefusedError, match="its place among the others"):
+        RecordModel(model)
