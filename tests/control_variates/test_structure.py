@@ -284,7 +284,7 @@ def test_the_chain_has_the_exact_law():
         a, b = pm.Normal("a", 0, 2), pm.Normal("b", 0, 2)
         pm.Bernoulli("y", logit_p=x[:, 0] * a + x[:, 1] * b, observed=y)
     step = dp.DPPenaltyMH(
-        epsilon=np.inf, delta=1e-6, chains=1, clip_fraction=False, model=model,
+        epsilon=np.inf, delta=1e-6, chains=1, clip_fraction=False, model=model, debug_seed=5,
         control_variates=ControlVariates(structure="diagonal"),
     )  # fmt: skip
     idata = dp.sample(
