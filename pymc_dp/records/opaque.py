@@ -91,25 +91,35 @@ class OpaqueModel:
             One has none.
         """
         try:
-            terms = self._log_densities(list(self.rvs.values()))
-        except Exception:
-            terms = []
-        if not terms:
-            for rv, clone in self.rvs.items():
-                try:
-                    self._log_densities([clone])
-                except Exception as error:
-                    kind = "observed variable" if rv in self._model.observed_RVs else "the prior of"
-                    raise ModelRefusedError(
-                        f"PyMC cannot derive the log-density of {kind} {rv.name!r} ({type(error).__name__}).",
-                        "without it there is nothing to clip and to account for.",
-                        "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
-                    ) from None
+            terms = self._log_densities(len(self.rvs))
+        except Exception as error:
+            raise self._without_density(type(error).__name__) from None
         return {rv.name: term for rv, term in zip(self.rvs, terms, strict=True)}
 
-    def _log_densities(self, rvs: Sequence[Variable]) -> list[Variable]:
+    def _log_densities(self, count: int) -> list[Variable]:
+        """Of the first random variables, which depend on none of the others."""
+        rvs = list(self.rvs.values())[:count]
         return transformed_conditional_logp(
-            rvs, rvs_to_values=self.values, rvs_to_transforms=self.transforms, jacobian=True
+            rvs,
+            rvs_to_values={rv: self.values[rv] for rv in rvs},
+            rvs_to_transforms={rv: self.transforms[rv] for rv in rvs},
+            jacobian=True,
+        )
+
+    def _without_density(self, kind: str) -> ModelRefusedError:
+        """Build the error for the first random variable that has no density."""
+        name = "a random variable"
+        for count, rv in enumerate(self.rvs, start=1):
+            try:
+                self._log_densities(count)
+            except Exception:  # what went wrong is `kind`; here it is asked where
+                role = "observed variable" if rv in self._model.observed_RVs else "the prior of"
+                name = f"{role} {rv.name!r}"
+                break
+        return ModelRefusedError(
+            f"PyMC cannot derive the log-density of {name} ({kind}).",
+            "without it there is nothing to clip and to account for.",
+            "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
         )
 
     def on_values(self, graphs: Sequence[Variable]) -> list[Variable]:

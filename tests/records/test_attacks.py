@@ -108,3 +108,15 @@ def test_rows_by_position_are_refused():
         pm.Normal("y", pm.Normal("b") * pt.arange(data.shape[0]), 1, observed=data)
     with pytest.raises(ModelRefusedError, match="its place among the others"):
         RecordModel(model)
+
+
+def test_the_variable_without_a_density_is_named():
+    with pm.Model() as model:
+        m = pm.Normal("m")
+
+        def largest(m, size):
+            return pt.max(pm.Normal.dist(m, 1, size=(3, N)), axis=0) ** 2 + pt.sin(m)
+
+        pm.CustomDist("z", m, dist=largest, observed=Y)
+    with pytest.raises(ModelRefusedError, match="observed variable 'z'"):
+        RecordModel(model)

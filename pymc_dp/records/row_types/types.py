@@ -145,7 +145,8 @@ class Typing:
             return [PUBLIC] * len(node.outputs)
         buffers = buffers_of(node)
         empty = next((t for k, t in enumerate(inputs) if k in buffers and is_empty(t)), None)
-        inputs = [t.written or PUBLIC if k in buffers and is_empty(t) else t for k, t in enumerate(inputs)]
+        if empty is not None:
+            inputs = [_as_buffer(op, t) if k in buffers else t for k, t in enumerate(inputs)]
         mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
         if mixed is not None:
             return [mixed] * len(node.outputs)
@@ -241,6 +242,13 @@ class Typing:
 def is_empty(t: RowType) -> TypeGuard[Mixed]:
     """Whether this is memory that was not written, or in part."""
     return isinstance(t, Mixed) and t.kind == "empty"
+
+
+def _as_buffer(op: Any, t: RowType) -> RowType:
+    """Type of what is in memory that an Op writes to; a scan does not write the first entries."""
+    if not is_empty(t):
+        return t
+    return t.written or (PUBLIC if isinstance(op, IncSubtensor) else t)
 
 
 def buffers_of(node: Apply) -> set[int]:
