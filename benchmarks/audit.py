@@ -33,16 +33,15 @@ from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.kernels import acceptance
 from pymc_dp.kernels.acceptance import barker
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.composition import compose
-from pymc_dp.privacy.events import PenaltyDecisionDpEvent
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.subsets import PoissonBatches, Subsets
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.composition import compose
+from pymc_dp.privacy.accounting.events import PenaltyDecisionDpEvent
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.walk import RandomWalk
 from pymc_dp.ratios import barker_correction, tuna
 from pymc_dp.ratios import subsets as batch_ratio
-from pymc_dp.ratios.statistics import OnStatistics
+from pymc_dp.ratios.on_statistics import OnStatistics
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import FullBatch
@@ -423,7 +422,7 @@ def penalty_on_batches():
         known,
         replace(same, case={"score": differences}),
         quarter,
-        fixed_batch(Subsets, draws=4, arguments={"batch_size": 5}, case={"score": differences}),
+        fixed_batch(FixedSizeBatches, draws=4, arguments={"batch_size": 5}, case={"score": differences}),
     ]
     return Case("DPPenaltyMH, batches", make, neighbors(n), faults, score=score(), runs=4000)
 
@@ -506,7 +505,7 @@ def fast_barker():
         known,
         replace(same, arguments={"proposal": WALK["proposal"]}, case={"base": lambda *_: 0.0}),
         quarter,
-        fixed_batch(Multisets),
+        fixed_batch(TunaBatches),
     ]
     # Where the record's influence is largest: far up, where rejections are rare (docs/proofs/fast_mh).
     return Case(
@@ -860,7 +859,7 @@ def limits():
     step = dp.DPFastMH(**{**COMMON, **SHORTENED, "batch_size": batch, "model": model(np.zeros(n))})
     plan = step.cost(draws, 0)
     size, inclusion = plan.parameters["clip_bound"], plan.parameters["inclusion"]
-    batches, counts = Multisets(inclusion, size), np.arange(40)
+    batches, counts = TunaBatches(inclusion, size), np.arange(40)
     for name, sharpness in (("as shipped", 1.0), ("noise halved", 2.0)):
 
         def accepts(h, sign, sharpness=sharpness):

@@ -25,8 +25,8 @@ from pymc_dp.control_variates import ControlVariates
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.verdict import judge_cut, what_was_cut
-from pymc_dp.privacy.gaussian import mu
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.accounting.gaussian import mu
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 
 DELTA = 1e-6

@@ -38,7 +38,7 @@ from scipy import stats
 from scipy.special import expit
 
 import pymc_dp as dp
-from pymc_dp.privacy.call import CallBudget, ChainBudget
+from pymc_dp.privacy.budget.call import CallBudget, ChainBudget
 
 N, D, KEPT = 1000, 2, 20
 BUDGET = {"delta": 1e-6, "chains": 1}

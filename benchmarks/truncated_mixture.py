@@ -32,7 +32,7 @@ from dp_accounting.dp_event import SelfComposedDpEvent
 from scipy.stats import poisson
 
 import pymc_dp as dp
-from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.accounting import gaussian
 
 DELTA, TUNE, DRAWS, CELLS = 1e-5, 2000, 8000, 25
 N, BATCH = 50_000, 5000

@@ -32,7 +32,7 @@ from scipy.special import expit
 from simulation_based_calibration import PaidAgain
 
 import pymc_dp as dp
-from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.accounting import gaussian
 
 DELTA = 1e-6
 CELLS = [(n, d) for n in (10_000, 100_000) for d in (2, 10)]

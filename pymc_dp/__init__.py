@@ -17,10 +17,10 @@ from pymc_dp.errors import (
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
-from pymc_dp.privacy.composition import compare_accountants
-from pymc_dp.privacy.ledger import Ledger, LedgerError, PrivacyBudgetExceeded
-from pymc_dp.privacy.plan import PrivacyPlan
-from pymc_dp.privacy.pricing import calibrate
+from pymc_dp.privacy.accounting.composition import compare_accountants
+from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.budget.pricing import calibrate
 from pymc_dp.remote.owners import Owner
 from pymc_dp.remote.shards import Shards
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report

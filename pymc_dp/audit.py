@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.privacy import facts
-from pymc_dp.privacy.call import CallBudget, ChainBudget
-from pymc_dp.privacy.plan import PrivacyPlan
+from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.call import CallBudget, ChainBudget
+from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.steps.base import DPStep
 from pymc_dp.tester import AuditResult, Claim, TradeOffTester
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pymc_dp.privacy.ledger import Ledger, LedgerError
+from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

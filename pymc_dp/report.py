@@ -9,11 +9,11 @@ from typing import Any, overload
 import numpy as np
 from xarray import Dataset, DataTree
 
-from pymc_dp.privacy.composition import compare_accountants
-from pymc_dp.privacy.facts import DRAW, STAT
-from pymc_dp.privacy.ledger import Ledger
-from pymc_dp.privacy.plan import RELEASES, PrivacyPlan
-from pymc_dp.privacy.values import round_up, weaknesses
+from pymc_dp.privacy.accounting.composition import compare_accountants
+from pymc_dp.privacy.accounting.values import round_up, weaknesses
+from pymc_dp.privacy.budget.facts import DRAW, STAT
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
 from pymc_dp.results import GROUPS, facts_of, is_release
 from pymc_dp.sampling import released_stats
 

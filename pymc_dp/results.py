@@ -8,7 +8,7 @@ import numpy as np
 from xarray import DataArray, DataTree
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.privacy import facts
+from pymc_dp.privacy.budget import facts
 
 # Groups of draws, and where PyMC keeps the stats of each.
 GROUPS = {

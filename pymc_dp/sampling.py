@@ -10,11 +10,11 @@ import pymc as pm
 from xarray import DataArray, Dataset, DataTree
 
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
-from pymc_dp.privacy import facts
-from pymc_dp.privacy.values import check_counts
+from pymc_dp.privacy.accounting.values import check_counts
+from pymc_dp.privacy.budget import facts
 from pymc_dp.results import GROUPS, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
-from pymc_dp.steps.residuals import CUT
+from pymc_dp.steps.on_residuals import CUT
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
 # dropped.

@@ -11,9 +11,10 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.audit import audit, released
-from pymc_dp.privacy import compose, gaussian
-from pymc_dp.privacy.events import BoundedRangeDecisionDpEvent
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy import compose
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import base
 from pymc_dp.tester import Approximate, TradeOffTester

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios import barker_correction as correction
 
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "fit_barker_correction.py"

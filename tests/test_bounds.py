@@ -13,10 +13,9 @@ from pymc_dp.clipping import as_clip
 from pymc_dp.control_variates import releases
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.sghmc import Dynamics
-from pymc_dp.privacy.subsets import PoissonBatches
+from pymc_dp.privacy.budget.friction import Dynamics
+from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios import barker_correction, subsets, tuna
 from pymc_dp.records.clipped_sums import Clip, Dense
 from pymc_dp.records.statistics import GRID, StatisticBound
@@ -200,7 +199,7 @@ def test_ratios_on_batches(bound):
         assert max(v for v, _ in values) - min(v for v, _ in values) <= 2 / math.sqrt(b) * (1 + 1e-9)
         assert max(v for _, v in values) <= 1 + 1e-9
         if bound < 1:
-            batches = Multisets(1.5, 0.7)
+            batches = TunaBatches(1.5, 0.7)
             largest = tuna.largest_term(bound, batches)
             terms = [tuna.log_ratio(np.array([x]), bound, batches, np.array([0.0])) for x in POISON]
             assert max(map(abs, terms)) <= largest * (1 + 1e-9)

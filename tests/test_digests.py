@@ -18,7 +18,7 @@ import pytensor
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.remote import owner as owner_module
 from pymc_dp.remote.homes import Here
 from pymc_dp.remote.owner import DataOwner

@@ -12,9 +12,9 @@ from scipy.special import expit, log_expit
 from pymc_dp.clipping import LipschitzClip
 from pymc_dp.kernels.acceptance import largest_acceptance, penalty
 from pymc_dp.kernels.tuning import optimal_walk
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.pricing import CLIP_FRACTION_SHARE
-from pymc_dp.privacy.pricing import calibrate as plan
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget.pricing import CLIP_FRACTION_SHARE
+from pymc_dp.privacy.budget.pricing import calibrate as plan
 from pymc_dp.proposals import FixedRadius
 
 ROOT = Path(__file__).parent.parent
@@ -545,5 +545,5 @@ def test_every_file_is_listed():
 def test_a_file_that_is_not_listed_is_noticed():
     """Control."""
     text = (ROOT / "docs" / "architecture.md").read_text()
-    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("    call.py ")]
-    assert files_of_the_package() - listed_files("".join(lines)) == {"pymc_dp/privacy/call.py"}
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("      call.py ")]
+    assert files_of_the_package() - listed_files("".join(lines)) == {"pymc_dp/privacy/budget/call.py"}

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc.step_methods.arraystep import ArrayStep
 
 import pymc_dp as dp
-from pymc_dp.privacy import facts
+from pymc_dp.privacy.budget import facts
 from pymc_dp.results import digest_of
 from tests.conftest import simple_data
 

@@ -8,8 +8,8 @@ from scipy import stats
 
 from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
 from pymc_dp.kernels.metropolis import LogRatio, Move, State, metropolis, nothing, prior_change
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.records.sums import GRID, SumOfRatios
@@ -89,7 +89,7 @@ def halved(log_ratio, noise_std, random):
 CASES = {
     "penalty": (AllRecords(NormalRecords(), 1.0, 1.5 / BOUND), accept_penalty, uncorrected),
     "barker": (AllRecords(NormalRecords(), 1.0), accept_barker, doubled),
-    "tuna": (TunaBatch(NormalRecords(), 1.0, Multisets(9.0, BOUND)), accept_barker, halved),
+    "tuna": (TunaBatch(NormalRecords(), 1.0, TunaBatches(9.0, BOUND)), accept_barker, halved),
 }
 
 

@@ -8,8 +8,9 @@ from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEven
 
 import pymc_dp as dp
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
-from pymc_dp.privacy import compose, gaussian
-from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.privacy import compose
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from tests.conftest import logistic_model
 
 EPSILON, DELTA, TUNE, DRAWS = 2.0, 1e-6, 12, 20

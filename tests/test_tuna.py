@@ -8,14 +8,14 @@ import pytest
 from scipy import stats
 from scipy.special import expit, ndtr
 
-from pymc_dp.privacy.events import PoissonBarkerDecisionDpEvent, PoissonMixtureDpEvent
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.accounting.events import PoissonBarkerDecisionDpEvent, PoissonMixtureDpEvent
+from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios.tuna import GRID, largest_term, log_ratio
 
 # Chi-square tests; false-alarm rate of each.
 FALSE_ALARM = 1e-6
-BATCHES = Multisets(inclusion=0.7, clip_bound=0.4)
+BATCHES = TunaBatches(inclusion=0.7, clip_bound=0.4)
 
 
 def term(w, bound=0.4, batches=BATCHES):
@@ -33,7 +33,12 @@ def kept_share(w, bound=0.4, batches=BATCHES):
     return high
 
 
-SETTINGS = [(BATCHES, 0.4), (BATCHES, 0.05), (Multisets(0.011, 0.01), 0.01), (Multisets(50.0, 1e-3), 1e-3)]
+SETTINGS = [
+    (BATCHES, 0.4),
+    (BATCHES, 0.05),
+    (TunaBatches(0.011, 0.01), 0.01),
+    (TunaBatches(50.0, 1e-3), 1e-3),
+]
 
 
 @pytest.mark.parametrize(("batches", "bound"), SETTINGS)
@@ -187,7 +192,7 @@ def test_sum_does_not_depend_on_the_order():
     ratios = rng.normal(size=10_000) * 10 ** rng.uniform(-6, 0, 10_000)
     uniforms = rng.random(10_000)
     order = rng.permutation(10_000)
-    batches = Multisets(3.0, 1.0)
+    batches = TunaBatches(3.0, 1.0)
     assert log_ratio(ratios, 1.0, batches, uniforms) == log_ratio(
         ratios[order], 1.0, batches, uniforms[order]
     )
@@ -207,9 +212,9 @@ def test_the_object_that_draws_states_the_event():
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "1", None, True])
 def test_bad_numbers_are_refused(bad):
     with pytest.raises(ValueError):
-        Multisets(bad, 0.1)
+        TunaBatches(bad, 0.1)
     with pytest.raises(ValueError):
-        Multisets(0.1, bad)
+        TunaBatches(0.1, bad)
     if isinstance(bad, float):
         with pytest.raises(ValueError, match="bound must lie"):
             log_ratio(np.zeros(1), bad, BATCHES, np.zeros(1))
@@ -218,6 +223,6 @@ def test_bad_numbers_are_refused(bad):
 def test_no_lambda_is_refused():
     for bound in (0.7, 0.8):
         with pytest.raises(ValueError, match="leaves no lambda"):
-            Multisets(0.7, bound)
+            TunaBatches(0.7, bound)
     with pytest.raises(ValueError, match="bound must lie"):
         log_ratio(np.zeros(1), 0.41, BATCHES, np.zeros(1))

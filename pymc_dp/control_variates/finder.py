@@ -21,7 +21,7 @@ from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, Surrogate
 from pymc_dp.control_variates.tails import Cut, Tail, put_back, spread
 from pymc_dp.control_variates.verdict import judge_gradients, records_needed
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 # Records that a tail direction looks at: so many times the length of its noise, within these shares.
 _STANDS_OUT, _TAIL = 4.0, (0.003, 0.05)

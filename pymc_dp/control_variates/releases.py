@@ -10,8 +10,8 @@ from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import Structure, structure_of
 from pymc_dp.errors import PrivacyError
-from pymc_dp.privacy.noise import ExactSum, Gaussian
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.derivatives import Derivatives
 
 # A clipped vector is rounded towards zero, coordinate by coordinate, to multiples of its bound / GRID.

@@ -16,7 +16,7 @@ from pymc_dp.errors import (
     ContradictionError,
     TooFewRecordsError,
 )
-from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.accounting import gaussian
 
 # What may be missing of a parameter's location, in posterior standard deviations: said, and refused.
 NOTABLE, LARGEST = 0.3, 1.0

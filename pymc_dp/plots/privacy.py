@@ -12,7 +12,7 @@ from arviz_plots import visuals as draw
 from arviz_plots.plots.utils import get_visual_kwargs
 from numpy.typing import ArrayLike
 
-from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.report import PrivacyReport, privacy_report
 
 _DELTAS = np.geomspace(1e-2, 1e-12, 41)

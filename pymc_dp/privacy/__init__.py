@@ -1,12 +1,14 @@
 """Privacy accounting: events say what happened, accountants what it costs. No PyMC, no PyTensor."""
 
-from pymc_dp.privacy.calibration import (
-    calibrate,
-    iterations_allowed,
-    smallest_noise_multiplier,
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.calibration import calibrate, iterations_allowed, smallest_noise_multiplier
+from pymc_dp.privacy.accounting.composition import (
+    AccountantComparison,
+    Guarantee,
+    compare_accountants,
+    compose,
 )
-from pymc_dp.privacy.composition import AccountantComparison, Guarantee, compare_accountants, compose
-from pymc_dp.privacy.events import (
+from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
     BoundedRangeDecisionDpEvent,
     EventSet,
@@ -16,7 +18,8 @@ from pymc_dp.privacy.events import (
     PoissonMixtureDpEvent,
     subsampled_penalty,
 )
-from pymc_dp.privacy.running import running_epsilon
+from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.running import running_epsilon
 
 __all__ = [
     "AccountantComparison",
@@ -25,12 +28,16 @@ __all__ = [
     "EventSet",
     "FixedScalePenaltyDecisionDpEvent",
     "Guarantee",
+    "Ledger",
+    "LedgerError",
     "PenaltyDecisionDpEvent",
     "PoissonBarkerDecisionDpEvent",
     "PoissonMixtureDpEvent",
+    "PrivacyBudgetExceeded",
     "calibrate",
     "compare_accountants",
     "compose",
+    "gaussian",
     "iterations_allowed",
     "running_epsilon",
     "smallest_noise_multiplier",

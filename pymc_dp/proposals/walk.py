@@ -134,7 +134,7 @@ class RandomWalk(Moves):
         scalar = isinstance(self._given, FixedRadius) and self._given.length(self.d)
         return scalar or None if not self.adapt else None
 
-    def one_bound(self, clip: Clip, step_size: float | None) -> float | None:
+    def constant_clip_bound(self, clip: Clip, step_size: float | None) -> float | None:
         """Clip bound of all moves, if it is one public number: constant, or of one length throughout."""
         if isinstance(clip, ConstantClip):
             return clip.constant

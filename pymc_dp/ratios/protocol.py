@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 
 class Ratio(Protocol):

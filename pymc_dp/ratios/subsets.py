@@ -7,9 +7,9 @@ import numpy as np
 
 from pymc_dp.clipping import shares
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.subsets import Subsets
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
+from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios import barker_correction
 
 _GRID = 2**20
@@ -22,14 +22,14 @@ class CorrectedBatch:
     ----------
     records : RecordModel
     tempering : float
-    batches : Subsets
+    batches : FixedSizeBatches
     noise_multiplier : float
         Noise over the sensitivity of the corrected ratio.
     """
 
     approximation = "approximate: the error of a batch is taken for normal, of estimated variance"
 
-    def __init__(self, records: Any, tempering: float, batches: Subsets, noise_multiplier: float):
+    def __init__(self, records: Any, tempering: float, batches: FixedSizeBatches, noise_multiplier: float):
         self.records, self.batches, self.noise_multiplier = records, batches, noise_multiplier
         self._sizes = (batches.batch_size, batches.dataset_size, tempering)
 
@@ -59,7 +59,7 @@ class BarkerBatch:
     ----------
     records : RecordModel
     tempering : float
-    batches : Subsets
+    batches : FixedSizeBatches
     """
 
     approximation = (
@@ -67,7 +67,7 @@ class BarkerBatch:
         f"logistic up to {barker_correction.LARGEST_ERROR:.2g} in its distribution function"
     )
 
-    def __init__(self, records: Any, tempering: float, batches: Subsets):
+    def __init__(self, records: Any, tempering: float, batches: FixedSizeBatches):
         self.records, self.tempering, self.batches = records, tempering, batches
 
     def at(self, theta: np.ndarray) -> tuple[None, float]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 # Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
 # order.
@@ -27,12 +27,12 @@ class TunaBatch:
     records : RecordModel
         Or `Residuals`.
     tempering : float
-    batches : Multisets
+    batches : TunaBatches
     noise_std : float
         Standard deviation of the noise at the largest clip bound, in nats; 0 for none.
     """
 
-    def __init__(self, records: Any, tempering: float, batches: Multisets, noise_std: float = 0.0):
+    def __init__(self, records: Any, tempering: float, batches: TunaBatches, noise_std: float = 0.0):
         self.records, self.tempering, self.batches = records, tempering, batches
         self._noise = noise_std / largest_term(batches.clip_bound, batches)
 
@@ -54,14 +54,14 @@ class TunaBatch:
         return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
 
 
-def largest_term(bound: float, batches: Multisets) -> float:
+def largest_term(bound: float, batches: TunaBatches) -> float:
     """What one draw of a record adds to the log-ratio, at most: ``2 artanh(b / (2 lambda / N + B))``.
 
     Parameters
     ----------
     bound : float
         b, in nats; at most ``batches.clip_bound``.
-    batches : Multisets
+    batches : TunaBatches
 
     Returns
     -------
@@ -70,7 +70,7 @@ def largest_term(bound: float, batches: Multisets) -> float:
     return 2 * math.atanh(bound / batches.spread)
 
 
-def log_ratio(ratios: np.ndarray, bound: float, batches: Multisets, uniforms: np.ndarray) -> float:
+def log_ratio(ratios: np.ndarray, bound: float, batches: TunaBatches, uniforms: np.ndarray) -> float:
     """Log-likelihood ratio of TunaMH from the drawn records.
 
     Parameters
@@ -79,7 +79,7 @@ def log_ratio(ratios: np.ndarray, bound: float, batches: Multisets, uniforms: np
         Tempered log-likelihood ratio of each draw; clipped here.
     bound : float
         Clip bound of this move and of its reverse, in nats, > 0; at most ``batches.clip_bound``.
-    batches : Multisets
+    batches : TunaBatches
         What the records were drawn with.
     uniforms : ndarray, shape (b,)
         Uniform draws in [0, 1).

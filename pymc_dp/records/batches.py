@@ -83,6 +83,6 @@ def compiled_rows(
     theta: Variable, terms: Sequence[Variable], roots: Mapping[Variable, int], n_rows: int, **kwargs: Any
 ) -> Callable[..., np.ndarray]:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
-    stand_ins, rows = graph.rows_of_stand_ins(terms, roots, n_rows)
+    stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
     fast = graph.simplify([rows])[0]
     return pytensor.function([theta, *stand_ins.values()], fast, on_unused_input="ignore", **kwargs)

@@ -86,7 +86,7 @@ class RecordDerivatives:
     ):
         self._roots, self._n_rows, self._rows_of_unit = dict(roots), n_rows, rows_of_unit
         self.d = theta.type.shape[0]
-        stand_ins, rows = graph.rows_of_stand_ins(terms, roots, n_rows)
+        stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
         u, v = (pt.vector(name, shape=(self.d,), dtype="float64") for name in ("u", "v"))
         point = pt.vector("point", shape=(self.d,), dtype="float64")
 

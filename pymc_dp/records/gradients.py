@@ -78,7 +78,7 @@ class Gradients:
     ):
         self.d = start.size
         self._roots, self._n_rows, self._rows_of_unit = dict(roots), n_rows, rows_of_unit
-        stand_ins, rows = graph.rows_of_stand_ins(terms, roots, n_rows)
+        stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
         self._rows = GradientRows(
             theta,
             columns,

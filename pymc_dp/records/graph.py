@@ -192,7 +192,7 @@ def replace_records(
     return [memo.get(out, out) for out in outputs]
 
 
-def rows_of_stand_ins(
+def symbolic_rows(
     terms: Sequence[Variable],
     roots: Mapping[Variable, int],
     n: int,

@@ -124,7 +124,7 @@ class RecordModel:
             Comparable with ``==``; for tests.
         """
         reading, seen = self.reading, self.coordinates
-        stand_ins, rows = graph.rows_of_stand_ins(self._terms, self._roots, self.n_rows)
+        stand_ins, rows = graph.symbolic_rows(self._terms, self._roots, self.n_rows)
         return {
             "arrays": reading.arrays,
             "variables": reading.variables,

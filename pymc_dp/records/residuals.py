@@ -161,8 +161,8 @@ class Residuals:
     def _rows(self) -> Any:
         """Rows of some records without the clip's centre, as a function of (theta, f, k, *data)."""
         roots, n_rows = self._model._roots, self._model.n_rows
-        stand_ins, rows = graph.rows_of_stand_ins(self._model._terms, roots, n_rows)
-        _, seen = graph.rows_of_stand_ins(self._coordinates.terms, roots, n_rows, stand_ins)
+        stand_ins, rows = graph.symbolic_rows(self._model._terms, roots, n_rows)
+        _, seen = graph.symbolic_rows(self._coordinates.terms, roots, n_rows, stand_ins)
         f, k = (pt.vector(name, dtype="float64") for name in ("f", "k"))
         theta = self._model._theta
         output = self._residual(rows, seen, f, k, centred=False)

@@ -106,7 +106,7 @@ class SufficientStatistics:
     def _columns_of(self, made: Mapping[Variable, np.ndarray]) -> dict[str, np.ndarray]:
         """What `_columns` would be with other records."""
         records, opaque = self._records, self._records.reading.opaque
-        stand_ins, _ = graph.rows_of_stand_ins(records._terms, records._roots, records.n_rows)
+        stand_ins, _ = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
         first, axis = next((stand_ins[root], axis) for root, axis in records._roots.items())
         observed = {name: opaque.values[rv] for name, rv in opaque.observed.items()}
         values = graph.replace_records(list(observed.values()), stand_ins, records.n_rows, first.shape[axis])

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import Clip, as_clip
-from pymc_dp.privacy.ledger import Ledger, PrivacyBudgetExceeded
-from pymc_dp.privacy.noise import ExactSum, Gaussian
-from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.pricing import penalty
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.pricing import penalty
+from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.recipe import Recipe, load

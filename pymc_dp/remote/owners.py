@@ -11,7 +11,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.clipping import as_clip
-from pymc_dp.privacy.plan import Call
+from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.owner import DataOwner, Terms

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.errors import WeakGuaranteeWarning
-from pymc_dp.privacy.values import is_number, weaknesses
+from pymc_dp.privacy.accounting.values import is_number, weaknesses
 
 # A warning shows the line of the user that made the step.
 _PACKAGE = str(Path(__file__).parents[1])
@@ -73,7 +73,7 @@ def check_shared(exclude_deterministics: Any, debug_seed: Any, tempering: Any) -
 
 
 def warn_if_weak(step: Any) -> None:
-    """Warn of a guarantee that is true and says little; see `pymc_dp.privacy.values.weaknesses`."""
+    """Warn of a guarantee that is true and says little; see `weaknesses`."""
     public_n = step.records.n if step.neighboring_relation == "substitute" else None
     for said in weaknesses(step.epsilon, step.delta, public_n):
         warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(_PACKAGE,))

@@ -12,20 +12,20 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.acceptance import accept_barker
 from pymc_dp.kernels.tuning import optimal_barker_walk
-from pymc_dp.privacy import pricing
-from pymc_dp.privacy.events import BoundedRangeDecisionDpEvent
-from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.subsets import Subsets
-from pymc_dp.privacy.values import round_down
+from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent
+from pymc_dp.privacy.accounting.values import round_down
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.metropolis_step import MetropolisStep
+from pymc_dp.steps.on_residuals import OnResiduals, settings_of
 from pymc_dp.steps.residual_tests import BarkerOnResiduals
-from pymc_dp.steps.residuals import OnResiduals, settings_of
 
 # Relative distance of a bound from the calibrated one: covers the rounding of a few operations.
 _HEADROOM = 1e-12
@@ -113,7 +113,7 @@ class DPBarker(MetropolisStep):
     takes_data = True
     mechanism = "sum of clipped log-likelihood ratios, no noise, Barker's test"
     moves: RandomWalk
-    _batches: Subsets | None = None
+    _batches: FixedSizeBatches | None = None
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class DPBarker(MetropolisStep):
         if batch_size is not None:
             if self.neighboring_relation != "substitute":
                 raise ValueError("batch_size= is for neighboring_relation='substitute': n must be public.")
-            self._batches = Subsets(self.records.n, batch_size)
+            self._batches = FixedSizeBatches(self.records.n, batch_size)
             self._batches.barker_event()  # refuses batches so small that no order is left
             self.mechanism = "clipped log-likelihood ratios of a batch, noise up to variance 2, Barker's test"
             self.approximation = BarkerBatch.approximation
@@ -195,7 +195,7 @@ class DPBarker(MetropolisStep):
         eta = pricing.bounded_range(call, clip_fraction=self.clip_fraction).parameters["eta"]
         return eta / (self.tempering * self._sensitivity) * (1 - _HEADROOM)
 
-    def _price_of_batches(self, call: Call, batches: Subsets) -> PrivacyPlan:
+    def _price_of_batches(self, call: Call, batches: FixedSizeBatches) -> PrivacyPlan:
         """Fixed by the sizes of batch and data."""
         return _fixed(
             call,
@@ -226,10 +226,10 @@ class DPBarker(MetropolisStep):
         return str(ConstantClip(constant))
 
 
-def _advice(call: Call, batches: Subsets) -> str:
+def _advice(call: Call, batches: FixedSizeBatches) -> str:
     budget, size = pricing.Budget(call), batches.batch_size
     while (size := int(0.8 * size)) > 10:
-        if budget.fits(budget.plan(Subsets(batches.dataset_size, size).barker_event())):
+        if budget.fits(budget.plan(FixedSizeBatches(batches.dataset_size, size).barker_event())):
             return f"batch_size = {size} would fit too; a smaller batch allows shorter moves only."
     return "No smaller batch fits: make fewer draws, a shorter tune or fewer chains, or raise epsilon."
 

@@ -16,13 +16,13 @@ from pymc.util import RandomGenerator, get_random_generator
 
 from pymc_dp.errors import BudgetError, PrivacyError
 from pymc_dp.kernels.metropolis import State
-from pymc_dp.privacy import facts
-from pymc_dp.privacy.call import CallBudget
-from pymc_dp.privacy.clip_fraction import noisy_share
-from pymc_dp.privacy.ledger import Ledger
-from pymc_dp.privacy.noise import ExactSum
-from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.call import CallBudget
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.clip_fraction import noisy_share
+from pymc_dp.privacy.mechanisms.noise import ExactSum
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.moves import Moves
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps import arguments, progress, surroundings

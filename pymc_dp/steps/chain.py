@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pymc_dp.kernels.metropolis import Accept, State
-from pymc_dp.privacy.call import ChainBudget
-from pymc_dp.privacy.plan import PrivacyPlan
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.budget.call import ChainBudget
+from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios.protocol import Ratio
 
 

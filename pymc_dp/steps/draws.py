@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 from pymc.blocking import PointType
 
-from pymc_dp.privacy import facts
+from pymc_dp.privacy.budget import facts
 
 
 class Released:

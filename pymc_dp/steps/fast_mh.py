@@ -10,20 +10,20 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
-from pymc_dp.privacy import fast_mh
-from pymc_dp.privacy.events import EventSet
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.plan import Call, PrivacyPlan, not_private
-from pymc_dp.privacy.values import is_number
+from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.privacy.budget import fast_mh_price as fast_mh
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan, not_private
+from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.metropolis_step import MetropolisStep
+from pymc_dp.steps.on_residuals import OnResiduals, settings_of
 from pymc_dp.steps.residual_tests import FastBarkerOnResiduals
-from pymc_dp.steps.residuals import OnResiduals, settings_of
 
 TESTS = ("barker", "penalty", "published")
 
@@ -230,7 +230,7 @@ class DPFastMH(MetropolisStep):
         noise_std, bound = plan.parameters.get("noise_std", 0.0), plan.parameters.get("clip_bound", math.inf)
         if "inclusion" not in plan.parameters:
             return AllRecords(self.records, self.tempering, noise_std / bound or None, bound)
-        batches = Multisets(plan.parameters["inclusion"], bound)
+        batches = TunaBatches(plan.parameters["inclusion"], bound)
         event = batches.mixture_event(noise_std) if noise_std else batches.barker_event()
         if plan.is_private and plan.iteration != (EventSet(event, self.neighboring_relation),):
             raise PrivacyError("The batches of this step are not those that were paid for.")

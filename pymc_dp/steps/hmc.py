@@ -12,15 +12,15 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.acceptance import accept_penalty
 from pymc_dp.kernels.metropolis import LogRatio, State
-from pymc_dp.privacy import pricing
-from pymc_dp.privacy.noise import ExactSum, Gaussian
-from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.metropolis_step import MetropolisStep
+from pymc_dp.steps.on_residuals import OnResiduals, settings_of
 from pymc_dp.steps.residual_tests import PenaltyOnResiduals
-from pymc_dp.steps.residuals import OnResiduals, settings_of
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5

@@ -10,26 +10,26 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.kernels.acceptance import accept_penalty
 from pymc_dp.kernels.metropolis import Info
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
-from pymc_dp.privacy import pricing
-from pymc_dp.privacy.clip_fraction import rounded
-from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.subsets import Subsets
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.clip_fraction import rounded
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
-from pymc_dp.ratios import owners as of_owners
+from pymc_dp.ratios import on_owners as of_owners
 from pymc_dp.ratios.all_records import AllRecords
-from pymc_dp.ratios.owners import OnOwners
-from pymc_dp.ratios.statistics import OnStatistics, StatisticClip
+from pymc_dp.ratios.on_owners import OnOwners
+from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
 from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.records.statistics import Statistics
 from pymc_dp.records.sufficient import SufficientStatistics
 from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis import MetropolisStep
+from pymc_dp.steps.metropolis_step import MetropolisStep
+from pymc_dp.steps.on_residuals import OnResiduals, settings_of
 from pymc_dp.steps.penalty_arguments import clip_of, settings
 from pymc_dp.steps.residual_tests import PenaltyOnResiduals
-from pymc_dp.steps.residuals import OnResiduals, settings_of
 
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
@@ -160,7 +160,7 @@ class DPPenaltyMH(MetropolisStep):
     moves: RandomWalk
     # Where the log-ratio comes from, if not from all records in one place or in shards.
     _asks_owners = False
-    _batches: Subsets | None = None
+    _batches: FixedSizeBatches | None = None
     statistics: SufficientStatistics
 
     def __init__(
@@ -238,7 +238,7 @@ class DPPenaltyMH(MetropolisStep):
                     "batch_size= is for neighboring_relation='substitute' only: n must be public."
                 )
             self.approximation = CorrectedBatch.approximation
-            self._batches = Subsets(self.records.n, batch_size)
+            self._batches = FixedSizeBatches(self.records.n, batch_size)
         if isinstance(self.clip, LipschitzByPart):
             names, shapes = self.model.values_to_rvs, self.records.shapes
             self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})
@@ -255,7 +255,7 @@ class DPPenaltyMH(MetropolisStep):
         if self._batches is not None:
             return pricing.penalty_on_batches(call, self._batches, release=self.release)
         # Noise of one public size costs less.
-        bound, fixed = self.moves.one_bound(self.clip, self.moves.initial), {}
+        bound, fixed = self.moves.constant_clip_bound(self.clip, self.moves.initial), {}
         if bound:
             fixed = {"shift": self.tempering * self._sensitivity * bound}
         elif isinstance(self.clip, LipschitzClip) and self.moves.fixed_length():
@@ -287,7 +287,7 @@ class DPPenaltyMH(MetropolisStep):
             rate = None if isinstance(self.clip, ConstantClip) else self.clip.bound
         if self.moves.initial is None and rate is not None and chain.plan.noise_multiplier > 0:
             self.moves.set_steps(rate, ratio.bound_of_noise(self._best_noise_std))
-        chain.clip_bound = self.moves.one_bound(self.clip, self.step_size)
+        chain.clip_bound = self.moves.constant_clip_bound(self.clip, self.step_size)
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         stats = super()._stats(chain, info)

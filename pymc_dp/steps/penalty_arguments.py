@@ -3,7 +3,7 @@
 from typing import Any
 
 from pymc_dp.clipping import Clip, as_clip
-from pymc_dp.ratios.statistics import StatisticClip
+from pymc_dp.ratios.on_statistics import StatisticClip
 from pymc_dp.remote.owners import Owners
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
 from pymc_dp.kernels.metropolis import Accept
-from pymc_dp.privacy import pricing
-from pymc_dp.privacy.events import EventSet
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.noise import ExactSum
-from pymc_dp.privacy.plan import Call, PrivacyPlan
+from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.mechanisms.noise import ExactSum
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.protocol import Ratio
 from pymc_dp.ratios.tuna import TunaBatch
@@ -159,7 +159,7 @@ class FastBarkerOnResiduals(ResidualTest):
             try:
                 return pricing.fixed(
                     call,
-                    Multisets(self.inclusion, bound).barker_event(),
+                    TunaBatches(self.inclusion, bound).barker_event(),
                     "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain.",
                     once=once,
                     clip_bound=bound / self.tempering,
@@ -172,5 +172,5 @@ class FastBarkerOnResiduals(ResidualTest):
 
     def ratio(self, target: Any, plan: PrivacyPlan) -> TunaBatch:
         """Two evaluations of a new batch."""
-        batches = Multisets(self.inclusion, self.tempering * plan.parameters["clip_bound"])
+        batches = TunaBatches(self.inclusion, self.tempering * plan.parameters["clip_bound"])
         return TunaBatch(target, self.tempering, batches)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_dp.bounds import check_bound
+from pymc_dp.kernels.friction import sghmc
 from pymc_dp.kernels.metropolis import State
-from pymc_dp.kernels.sghmc import sghmc
-from pymc_dp.privacy.noise import ExactSum, Gaussian
-from pymc_dp.privacy.plan import Call, PrivacyPlan
-from pymc_dp.privacy.sghmc import Dynamics, injected, price
-from pymc_dp.privacy.subsets import PoissonBatches
+from pymc_dp.privacy.budget.friction import Dynamics, injected, price
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches
+from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
 from pymc_dp.proposals.moves import Moves
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain

@@ -13,8 +13,8 @@ from pymc_dp.control_variates import ControlVariates
 from pymc_dp.control_variates.curvature import prior_curvature, root_of_square
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import GRID, Releases
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.residuals import Residuals
 from tests.conftest import NUMBA

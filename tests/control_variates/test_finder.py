@@ -8,8 +8,8 @@ from pymc_dp.control_variates.finder import Finder, Point
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.control_variates.fixed import LogisticRecords
 from tests.control_variates.hard_models import make
 

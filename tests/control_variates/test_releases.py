@@ -12,12 +12,12 @@ from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import GRID, Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.accountants import exact_gaussian
-from pymc_dp.privacy.events import EventSet
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.accountants import exact_gaussian
+from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps.residuals import surrogate_events
+from pymc_dp.steps.on_residuals import surrogate_events
 from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
 
 # False-alarm rate of each statistical test.

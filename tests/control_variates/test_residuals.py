@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_dp.control_variates.moves import PublicTransitions
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.proposals.public import PublicTransitions
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.residuals import Residuals
 from tests.conftest import logistic_model, simple_data
@@ -175,7 +175,7 @@ def test_another_density_would_be_noticed():
 
 def test_transitions_without_a_test_would_be_noticed(monkeypatch):
     """Control: the accept test of a transition is needed."""
-    monkeypatch.setattr("pymc_dp.control_variates.moves._STEPS", (1.5, 1.6))
+    monkeypatch.setattr("pymc_dp.proposals.public._STEPS", (1.5, 1.6))
     always = SimpleNamespace(log_prior=lambda theta: 0.0, log_prior_gradient=LogGamma(2.0).log_prior_gradient)
     _, end = after_transitions(always, 0.8)
     assert stats.kstest(end, exact_cdf).pvalue < ALPHA

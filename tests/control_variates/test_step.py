@@ -13,8 +13,8 @@ import pymc_dp as dp
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.privacy import facts
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.conftest import NUMBA, logistic_model
 from tests.control_variates.fixed import LogisticRecords
 

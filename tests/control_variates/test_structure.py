@@ -15,7 +15,7 @@ from pymc_dp.control_variates.releases import GRID, Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import Structure, structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.residuals import Residuals
 from tests.control_variates.fixed import LogisticRecords, packed, some_records

@@ -7,7 +7,7 @@ from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.tails import Tail, put_back
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.control_variates.fixed import CENTRE, METRIC, POINT, some_records
 
 N, CELLS, SIGNIFICANCE = 50_000, 3, 5.5

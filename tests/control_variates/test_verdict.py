@@ -24,8 +24,8 @@ from pymc_dp.control_variates.verdict import (
     judge_price,
     records_needed,
 )
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.control_variates.fixed import LogisticRecords
 from tests.control_variates.hard_models import make
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dp_accounting import GaussianDpEvent
 
-from pymc_dp.privacy.ledger import Ledger
+from pymc_dp.privacy.budget.ledger_file import Ledger
 
 KILLS_PER_LEDGER = 10
 FIRST_NOISE = 1000.0

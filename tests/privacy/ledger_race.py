@@ -11,8 +11,8 @@ from pathlib import Path
 
 from dp_accounting import GaussianDpEvent
 
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.ledger import Ledger, PrivacyBudgetExceeded
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
 
 PROCESSES = 8
 EPSILON, DELTA = 4.0, 1e-5

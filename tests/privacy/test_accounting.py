@@ -16,8 +16,8 @@ from scipy.special import logsumexp
 from scipy.stats import norm, poisson
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy import events as ev
-from pymc_dp.privacy import gaussian, loss_distribution, poisson_mixture, rdp
+from pymc_dp.privacy.accounting import events as ev
+from pymc_dp.privacy.accounting import gaussian, loss_distribution, poisson_mixture, rdp
 
 Many = dp_event.SelfComposedDpEvent
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.chains import ChainSlots
+from pymc_dp.privacy.budget.slots import ChainSlots
 
 
 def chain(slots, results, log):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pymc_dp.privacy.decisions import bounded_range_rdp, penalty_rdp
+from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
 
 mp.mp.dps = 80
 ORDERS = [1.1, 2.0, 6.5, 40.0]
@@ -130,7 +130,7 @@ def test_knowing_the_scale_never_costs_more():
 
 def test_bounds_of_the_derivatives_hold():
     """The curvature certificate against second differences of log(F - 1), in 80 digits."""
-    from pymc_dp.privacy import decisions as d
+    from pymc_dp.privacy.accounting import decisions as d
 
     rng = np.random.default_rng(0)
     thresholds = [

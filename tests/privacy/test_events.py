@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy import events as ev
-from pymc_dp.privacy.calibration import calibrate
+from pymc_dp.privacy.accounting import events as ev
+from pymc_dp.privacy.accounting.calibration import calibrate
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 ALL = [

@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy import fast_mh, gaussian, pricing
-from pymc_dp.privacy.events import (
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.events import (
     BoundedRangeDecisionDpEvent,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
 )
-from pymc_dp.privacy.fast_mh import BarkerTest, PenaltyTest, plan
-from pymc_dp.privacy.plan import Call
+from pymc_dp.privacy.budget import fast_mh_price as fast_mh
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.fast_mh_price import BarkerTest, PenaltyTest, plan
+from pymc_dp.privacy.budget.plan import Call
 
 TESTS = [BarkerTest(), PenaltyTest(2.38, False), PenaltyTest(2.38, True)]
 RELATIONS = ["substitute", "add_remove"]

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from pymc_dp.privacy.poisson_barker import largest_range, poisson_barker_rdp
+from pymc_dp.privacy.accounting.poisson_barker import largest_range, poisson_barker_rdp
 
 RELATIONS = ["substitute", "add_remove"]
 

@@ -23,7 +23,7 @@ from pymc_dp.privacy import (
     PoissonMixtureDpEvent,
     compose,
 )
-from pymc_dp.privacy.filters import Cost, PrivacyFilter
+from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 
 SUBSTITUTE = "substitute"
 

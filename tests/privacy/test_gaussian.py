@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pymc_dp.privacy import gaussian
+from pymc_dp.privacy.accounting import gaussian
 
 mp.mp.dps = 60
 

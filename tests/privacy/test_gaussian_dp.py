@@ -6,9 +6,9 @@ from dp_accounting.dp_event import GaussianDpEvent, SelfComposedDpEvent
 from scipy import special, stats
 
 from pymc_dp.privacy import compose
-from pymc_dp.privacy.accountants import ACCOUNTANTS, NotApplicableError
-from pymc_dp.privacy.events import BoundedRangeDecisionDpEvent, EventSet, PoissonMixtureDpEvent
-from pymc_dp.privacy.poisson_barker import largest_probit_shift, largest_range, probit_range
+from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, NotApplicableError
+from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, EventSet, PoissonMixtureDpEvent
+from pymc_dp.privacy.accounting.poisson_barker import largest_probit_shift, largest_range, probit_range
 
 GDP = ACCOUNTANTS["GDP"]
 

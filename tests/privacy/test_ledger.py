@@ -27,10 +27,11 @@ from hypothesis import strategies as st
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.ledger import main
-from pymc_dp.privacy import EventSet, PenaltyDecisionDpEvent, gaussian
-from pymc_dp.privacy import ledger as module
-from pymc_dp.privacy.call import CallBudget
-from pymc_dp.privacy.ledger import FORMAT, Ledger, LedgerError, PrivacyBudgetExceeded
+from pymc_dp.privacy import EventSet, PenaltyDecisionDpEvent
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget import ledger_file as module
+from pymc_dp.privacy.budget.call import CallBudget
+from pymc_dp.privacy.budget.ledger_file import FORMAT, Ledger, LedgerError, PrivacyBudgetExceeded
 
 EPSILON, DELTA = 4.0, 1e-5
 MU = float(gaussian.mu(EPSILON, DELTA))

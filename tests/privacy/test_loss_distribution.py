@@ -11,8 +11,8 @@ from scipy.fft import irfft, rfft
 from scipy.stats import norm
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy import calibration, loss_distribution
-from pymc_dp.privacy.sampled_gaussian import SampledGaussian, mixtures, sampled_gaussians
+from pymc_dp.privacy.accounting import calibration, loss_distribution
+from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, mixtures, sampled_gaussians
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
 UNMIXED = loss_distribution._Accuracy(2e-4, 1.0, 10**6, 1)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pymc_dp as dp
-from pymc_dp.privacy import gaussian
-from pymc_dp.privacy.plan import PrivacyPlan
-from pymc_dp.privacy.values import round_down, round_up
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.values import round_down, round_up
+from pymc_dp.privacy.budget.plan import PrivacyPlan
 
 EPSILON = st.floats(1e-3, 100)
 DELTA = st.floats(-40, -0.5).map(lambda power: 10.0**power)

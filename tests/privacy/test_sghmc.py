@@ -13,10 +13,10 @@ from scipy.linalg import solve_discrete_lyapunov
 
 import pymc_dp.privacy as privacy
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy import gaussian, loss_distribution
-from pymc_dp.privacy.plan import Call
-from pymc_dp.privacy.sghmc import Dynamics, injected, price
-from pymc_dp.privacy.subsets import PoissonBatches
+from pymc_dp.privacy.accounting import gaussian, loss_distribution
+from pymc_dp.privacy.budget.friction import Dynamics, injected, price
+from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches
 
 BATCHES = PoissonBatches(5000, 0.01)
 

@@ -9,8 +9,8 @@ from scipy import integrate, stats
 from scipy.special import log_ndtr, ndtr
 
 from pymc_dp import privacy
-from pymc_dp.privacy import accountants, rdp
-from pymc_dp.privacy.subset_barker import _rates, _shift, subset_barker_rdp
+from pymc_dp.privacy.accounting import accountants, rdp
+from pymc_dp.privacy.accounting.subset_barker import _rates, _shift, subset_barker_rdp
 from pymc_dp.ratios import barker_correction
 
 U = np.linspace(-8, 8, 321)  # public part of the log-ratio, and where the decision is made

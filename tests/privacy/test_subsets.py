@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from pymc_dp.privacy import BarkerMinibatchDpEvent
-from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.privacy.subsets import PoissonBatches, Subsets
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 N, B, BATCHES = 12, 4, 20_000
 
@@ -28,7 +28,7 @@ def pair_p_value(batches):
 
 def test_pairs_are_included_as_without_replacement():
     """False-alarm rate 1e-6; controls with the right marginals and wrong pairs fail."""
-    subsets, random = Subsets(N, B), PrivacyRandom(debug_seed=0)
+    subsets, random = FixedSizeBatches(N, B), PrivacyRandom(debug_seed=0)
     batches = [subsets.draw(random) for _ in range(BATCHES)]
     assert all(len(set(batch)) == B for batch in batches)
     assert pair_p_value(batches) > 1e-6
@@ -59,7 +59,7 @@ def test_poisson_batches_include_each_record_by_itself():
     drawn = [batches.draw(random) for _ in range(BATCHES)]
     assert all(len(set(batch)) == len(batch) for batch in drawn)
     assert p_value(drawn) > 1e-6
-    assert p_value([Subsets(N, 4).draw(random) for _ in range(BATCHES)]) < 1e-6
+    assert p_value([FixedSizeBatches(N, 4).draw(random) for _ in range(BATCHES)]) < 1e-6
     event = batches.gaussian_event(2.0)
     assert (event.sampling_probability, event.event.noise_multiplier) == (0.3, 2.0)
     for bad in (0.0, -0.1, 1.1, np.nan, "1", True):
@@ -68,7 +68,7 @@ def test_poisson_batches_include_each_record_by_itself():
 
 
 def test_events_are_those_of_the_draw():
-    subsets = Subsets(1000, 100)
+    subsets = FixedSizeBatches(1000, 100)
     assert subsets.barker_event() == BarkerMinibatchDpEvent(100, 1000)
     event = subsets.gaussian_event(3.0)
     assert (event.source_dataset_size, event.sample_size) == (1000, 100)
@@ -78,4 +78,4 @@ def test_events_are_those_of_the_draw():
 @pytest.mark.parametrize("size", [0, 1, 1.5, True, "10", 1001])
 def test_bad_sizes(size):
     with pytest.raises(ValueError, match="batch_size"):
-        Subsets(1000, size)
+        FixedSizeBatches(1000, size)

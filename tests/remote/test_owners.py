@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.privacy.clip_fraction import rounding_grid
+from pymc_dp.privacy.mechanisms.clip_fraction import rounding_grid
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import REFUSALS, UnavailableError, refused
@@ -111,7 +111,7 @@ def test_each_owner_has_its_own_price(here, quiet):
     report = dp.privacy_report(idata)
     low, high = report.to_dict()["owners"]
     assert [low["name"], low["n"], high["n"]] == ["a", 31, 30]
-    plans = [dp.privacy.plan.PrivacyPlan.from_dict(one["plan"]) for one in (low, high)]
+    plans = [dp.PrivacyPlan.from_dict(one["plan"]) for one in (low, high)]
     for plan, epsilon in zip(plans, (5.0, 10.0), strict=True):
         assert epsilon * (1 - 1e-6) < plan.epsilon_at(1e-6) <= epsilon
         assert plan.iterations == 60

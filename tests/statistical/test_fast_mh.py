@@ -13,7 +13,7 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.kernels import acceptance
-from pymc_dp.privacy.plan import not_private
+from pymc_dp.privacy.budget.plan import not_private
 from pymc_dp.ratios import tuna
 from pymc_dp.steps import fast_mh as module
 from tests.conftest import NUMBA

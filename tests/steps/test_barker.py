@@ -11,10 +11,11 @@ from scipy.special import erfc, expit
 
 import pymc_dp as dp
 from pymc_dp.kernels import acceptance
-from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet, pricing
-from pymc_dp.privacy.plan import Call
-from pymc_dp.privacy.subset_barker import subset_barker_rdp
-from pymc_dp.privacy.subsets import Subsets
+from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet
+from pymc_dp.privacy.accounting.subset_barker import subset_barker_rdp
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
 from pymc_dp.ratios import barker_correction
 from tests.conftest import logistic_model, simple_data
 
@@ -239,13 +240,13 @@ def test_every_batch_is_new_and_its_noise_completes_it(monkeypatch):
     model, b, n, tempering, draws = two_values(), 50, 200, 0.05, 10_000
     step = started(model, batch_size=b, tempering=tempering, epsilon=np.inf, draws=2 * draws)
     batches, ratios, noise = [], [], []
-    draw, normal = Subsets.draw, type(step._chain.random).normal
+    draw, normal = FixedSizeBatches.draw, type(step._chain.random).normal
 
     def recording(self, random):
         batches.append(draw(self, random))
         return batches[-1]
 
-    monkeypatch.setattr(Subsets, "draw", recording)
+    monkeypatch.setattr(FixedSizeBatches, "draw", recording)
     monkeypatch.setattr(
         type(step._chain.random), "normal", lambda self: noise.append(normal(self)) or noise[-1]
     )

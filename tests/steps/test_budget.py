@@ -11,8 +11,8 @@ import pytest
 from pymc.sampling.parallel import ParallelSamplingError
 
 import pymc_dp as dp
-from pymc_dp.privacy.chains import ChainSlots
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.budget.slots import ChainSlots
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.conftest import logistic_model
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0}

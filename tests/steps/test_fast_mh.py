@@ -7,9 +7,9 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.privacy.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
-from pymc_dp.privacy.multisets import Multisets
-from pymc_dp.privacy.randomness import PrivacyRandom
+from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
+from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios import tuna
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.published import Published
@@ -56,7 +56,7 @@ def test_draws_what_it_pays_for(large, test, relation, monkeypatch):
     ((event, count),) = step.plan.iteration[0].counts.items()
     assert count == 1
     drawn, bounds = [], []
-    draw, log_ratio = Multisets.draw, tuna.log_ratio
+    draw, log_ratio = TunaBatches.draw, tuna.log_ratio
 
     def counting(self, random, n):
         index = draw(self, random, n)
@@ -68,7 +68,7 @@ def test_draws_what_it_pays_for(large, test, relation, monkeypatch):
         bounds.append(bound)
         return log_ratio(ratios, bound, batches, uniforms)
 
-    monkeypatch.setattr(Multisets, "draw", counting)
+    monkeypatch.setattr(TunaBatches, "draw", counting)
     monkeypatch.setattr(tuna, "log_ratio", bounded)
     _, all_stats = run(step, large.initial_point(0), 120)
     assert max(bounds) <= event.clip_bound

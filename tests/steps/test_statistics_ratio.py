@@ -10,9 +10,9 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.kernels import acceptance
-from pymc_dp.privacy.events import PenaltyDecisionDpEvent
-from pymc_dp.privacy.randomness import PrivacyRandom
-from pymc_dp.ratios.statistics import OnStatistics, StatisticClip
+from pymc_dp.privacy.accounting.events import PenaltyDecisionDpEvent
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
 from pymc_dp.records import statistics as statistics_module
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sufficient import SufficientStatistics

@@ -152,8 +152,8 @@ def test_first_step_of_a_fixed_radius_is_exact():
     moves = walk(FixedRadius(0.7), adapt=False)
     moves.set_steps(LipschitzClip(2.0).bound, 5.0)
     assert LipschitzClip(2.0).bound(moves.move(np.random.default_rng(0))) == pytest.approx(5.0, rel=1e-12)
-    assert moves.one_bound(LipschitzClip(2.0), moves.step_size) == pytest.approx(5.0, rel=1e-12)
-    assert walk(GaussianWalk(), adapt=False).one_bound(LipschitzClip(2.0), 1.0) is None
+    assert moves.constant_clip_bound(LipschitzClip(2.0), moves.step_size) == pytest.approx(5.0, rel=1e-12)
+    assert walk(GaussianWalk(), adapt=False).constant_clip_bound(LipschitzClip(2.0), 1.0) is None
 
 
 @pytest.mark.slow

@@ -1,0 +1,334 @@
+"""What events cost: one accountant a function, each an upper bound of the same trade-off curve.
+
+An accountant takes an `EventSet` and gives its trade-off curve, or says why it has none.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from dp_accounting import dp_event
+
+from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
+from pymc_dp.privacy.accounting.events import (
+    BarkerMinibatchDpEvent,
+    BoundedRangeDecisionDpEvent,
+    EventSet,
+    FixedScalePenaltyDecisionDpEvent,
+    PenaltyDecisionDpEvent,
+    PoissonBarkerDecisionDpEvent,
+    PoissonMixtureDpEvent,
+)
+from pymc_dp.privacy.accounting.poisson_barker import largest_probit_shift, probit_range
+from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity
+
+_GAUSSIANS = (dp_event.GaussianDpEvent, PenaltyDecisionDpEvent, FixedScalePenaltyDecisionDpEvent)
+_DECISIONS = (
+    PenaltyDecisionDpEvent,
+    FixedScalePenaltyDecisionDpEvent,
+    BoundedRangeDecisionDpEvent,
+    PoissonBarkerDecisionDpEvent,
+    BarkerMinibatchDpEvent,
+)
+# Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
+_GROUP_RATIO = 1.01
+_UNGROUPED = 32
+_UP = 1 + 1e-12
+
+
+class TradeOff(Protocol):
+    """Upper bound of an (epsilon, delta) curve."""
+
+    def epsilon(self, delta: float) -> float:
+        """Epsilon at `delta` in (0, 1); inf if there is none."""
+
+    def delta(self, epsilon: float) -> float:
+        """Delta at `epsilon` >= 0; 1 if there is none."""
+
+
+class NotApplicableError(ValueError):
+    """The accountant has no bound for these events; the message says why."""
+
+
+@dataclass(frozen=True)
+class GaussianTradeOff:
+    """Exact curve of Gaussian differential privacy.
+
+    Parameters
+    ----------
+    mu : float
+    """
+
+    mu: float
+
+    def epsilon(self, delta: float) -> float:
+        """Exact, rounded up."""
+        return float(gaussian.epsilon(self.mu, delta))
+
+    def delta(self, epsilon: float) -> float:
+        """Exact, rounded up."""
+        return float(gaussian.delta(self.mu, epsilon))
+
+
+def exact_gaussian(events: EventSet) -> GaussianTradeOff:
+    """Gaussian releases, and decisions charged as the Gaussians behind them: ``mu^2 = sum 1 / nm^2``."""
+    return GaussianTradeOff(math.sqrt(2 * _total_rho(events, bounded_range=False)) * _UP)
+
+
+@dataclass(frozen=True)
+class ConcentratedTradeOff:
+    """zCDP: ``epsilon = rho + 2 sqrt(rho ln(1/delta))`` (Bun & Steinke 2016, Proposition 1.3).
+
+    Parameters
+    ----------
+    rho : float
+    """
+
+    rho: float
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound."""
+        return (self.rho + 2 * math.sqrt(self.rho * -math.log(delta))) * _UP
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound."""
+        if self.rho == 0:
+            return 0.0
+        if epsilon <= self.rho or math.isinf(self.rho):
+            return 1.0
+        return min(math.exp(-((epsilon - self.rho) ** 2) / (4 * self.rho)) * _UP, 1.0)
+
+
+def zero_concentrated(events: EventSet) -> ConcentratedTradeOff:
+    """Sum of rho: ``1 / (2 nm^2)`` a Gaussian, ``eta^2 / 8`` a bounded-range one (Räisä 2021, Theorem 6)."""
+    return ConcentratedTradeOff(_total_rho(events, bounded_range=True))
+
+
+def _total_rho(events: EventSet, bounded_range: bool) -> float:
+    rho = 0.0
+    for event, count in events.counts.items():
+        if isinstance(event, _GAUSSIANS):
+            rho += count / (2 * event.noise_multiplier**2) if event.noise_multiplier > 0 else math.inf
+        elif isinstance(event, BoundedRangeDecisionDpEvent) and bounded_range:
+            rho += count * event.eta**2 / 8
+        else:
+            raise NotApplicableError(f"{type(event).__name__} is not a Gaussian release")
+    return rho
+
+
+@dataclass(frozen=True)
+class _Renyi:
+    curve: rdp.Curve
+    proxy: rdp.Curve | None
+    excluded: float  # probability of the events in which a capped multiplicity matters
+
+    def epsilon(self, delta: float) -> float:
+        share = delta if self.excluded == 0 else 0.999 * delta
+        value = rdp.smallest(self.curve, lambda a, d: rdp.epsilon_at(a, d, share), self.proxy)
+        value = max(value, 0.0) * _UP
+        if self.excluded and (value > 600 or (1 + math.exp(value)) * self.excluded > delta - share):
+            return math.inf
+        return value
+
+    def delta(self, epsilon: float) -> float:
+        log_delta = rdp.smallest(self.curve, lambda a, d: rdp.log_delta_at(a, d, epsilon), self.proxy)
+        if self.excluded and epsilon > 600:
+            return 1.0
+        extra = (1 + math.exp(epsilon)) * self.excluded if self.excluded else 0.0
+        return min(math.exp(min(log_delta, 0.0)) * _UP + extra, 1.0)
+
+
+def renyi(events: EventSet) -> TradeOff:
+    """Sum of Renyi curves; decisions charged as the release behind them."""
+    curve = rdp.total_curve(_coarsened(events.counts), events.neighboring_relation, decisions=False)
+    return _renyi(events, curve, None)
+
+
+def decision(events: EventSet) -> TradeOff:
+    """Sum of Renyi curves, with decisions charged for the bit (docs/proofs/decision_accounting)."""
+    if not any(isinstance(event, _DECISIONS) for event in events.counts):
+        raise NotApplicableError("there is no accept decision among the events")
+    counts = _coarsened(events.counts)
+    cheap = rdp.total_curve(counts, events.neighboring_relation, decisions=False)
+    return _renyi(events, rdp.total_curve(counts, events.neighboring_relation, decisions=True), cheap)
+
+
+def _renyi(events: EventSet, curve: rdp.Curve, proxy: rdp.Curve | None) -> TradeOff:
+    if rdp.smallest(proxy or curve, lambda _, divergence: divergence) == math.inf:
+        kinds = ", ".join(sorted({type(event).__name__ for event in events.counts}))
+        raise NotApplicableError(
+            f"no finite Renyi divergence under {events.neighboring_relation!r} for: {kinds}"
+        )
+    return _Renyi(curve, proxy, renyi_excluded(events))
+
+
+def renyi_excluded(events: EventSet) -> float:
+    """Probability outside which the Renyi bounds hold: capped multiplicities of Poisson mixtures."""
+    return sum(
+        count * largest_multiplicity(event.rate, event.clip_bound)[1]
+        for event, count in events.counts.items()
+        if isinstance(event, PoissonMixtureDpEvent)
+    )
+
+
+def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEvent, int]:
+    """Round noise down to that of a neighbour, where a kind of event comes with many noise scales."""
+    kinds: dict[tuple, list[tuple[float, dp_event.DpEvent]]] = defaultdict(list)
+    for event in counts:
+        match event:
+            case PenaltyDecisionDpEvent() | dp_event.GaussianDpEvent():
+                kinds[(type(event),)].append((event.noise_multiplier, event))
+            case dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise)):
+                kinds[(type(event), q)].append((noise, event))
+            case dp_event.SampledWithoutReplacementDpEvent(n, b, dp_event.GaussianDpEvent(noise)):
+                kinds[(type(event), n, b)].append((noise, event))
+            case _:
+                kinds[(event,)].append((0.0, event))
+    result: dict[dp_event.DpEvent, int] = defaultdict(int)
+    for members in kinds.values():
+        leader, least = members[0][1], -math.inf
+        for noise, event in sorted(members, key=lambda pair: pair[0]):
+            if len(members) <= _UNGROUPED or noise > _GROUP_RATIO * least:
+                leader, least = event, noise
+            result[leader] += counts[event]
+    return result
+
+
+@dataclass(frozen=True)
+class _Pld:
+    distribution: loss_distribution.LossDistribution
+
+    def epsilon(self, delta: float) -> float:
+        return self.distribution.epsilon(delta)
+
+    def delta(self, epsilon: float) -> float:
+        return self.distribution.delta(epsilon)
+
+
+def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff:
+    """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
+    mechanisms = loss_distribution.sampled_gaussians(events.counts, events.neighboring_relation)
+    if mechanisms is None:
+        raise NotApplicableError("an event is not a Gaussian release, sampled or not")
+    try:
+        return _Pld(loss_distribution.LossDistribution(mechanisms, coarse))
+    except OverflowError as error:
+        raise NotApplicableError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class _Basic:
+    total: float
+
+    def epsilon(self, delta: float) -> float:
+        return self.total
+
+    def delta(self, epsilon: float) -> float:
+        # Largest delta of a total-DP mechanism at epsilon: (e^total - e^epsilon) / (e^total + 1).
+        if epsilon >= self.total:
+            return 0.0
+        return min(-math.expm1(epsilon - self.total) / (1 + math.exp(-self.total)) * _UP, 1.0)
+
+
+def basic(events: EventSet) -> TradeOff:
+    """Sum of epsilons of pure-DP events (bounded-range decisions); delta is 0."""
+    total = 0.0
+    for event, count in events.counts.items():
+        if not isinstance(event, BoundedRangeDecisionDpEvent):
+            raise NotApplicableError(f"{type(event).__name__} is not pure-DP")
+        total += count * event.eta
+    return _Basic(total * _UP)
+
+
+@dataclass(frozen=True)
+class _Advanced:
+    noise: Mapping[float, int]
+    pure: Mapping[float, int]
+
+    def epsilon(self, delta: float) -> float:
+        releases = sum(self.noise.values())
+        # Half of delta for the Gaussians' own, half for the composition.
+        own = 0.5 * delta / releases if releases else 0.0
+        steps = [(eta, count) for eta, count in self.pure.items()]
+        for noise, count in self.noise.items():
+            one = math.sqrt(2 * math.log(1.25 / own)) / noise * _UP if noise > 0 else math.inf
+            if one >= 1:  # the theorem holds below 1
+                return math.inf
+            steps.append((one, count))
+        squares = sum(count * one * one for one, count in steps)
+        drift = sum(count * one * math.expm1(one) for one, count in steps)
+        return (math.sqrt(2 * squares * -math.log(delta - releases * own)) + drift) * _UP
+
+    def delta(self, epsilon: float) -> float:
+        low, high = -700.0, 0.0
+        if self.epsilon(math.exp(-1e-9)) > epsilon:
+            return 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.epsilon(math.exp(middle)) <= epsilon else (middle, high)
+        return math.exp(high)
+
+
+def advanced_composition(events: EventSet) -> TradeOff:
+    """Advanced composition (Yıldırım & Ermiş 2019, Theorems 2 and 3), for comparison.
+
+    Theorem 3's proof (Azuma's inequality) gives ``sqrt(2 ln(1/delta') sum e_j^2) + sum e_j (exp(e_j) - 1)``
+    when the events differ.
+    """
+    noise: dict[float, int] = defaultdict(int)
+    pure: dict[float, int] = defaultdict(int)
+    for event, count in events.counts.items():
+        if isinstance(event, _GAUSSIANS):
+            noise[event.noise_multiplier] += count
+        elif isinstance(event, BoundedRangeDecisionDpEvent):
+            pure[event.eta] += count
+        else:
+            raise NotApplicableError(
+                f"{type(event).__name__} is not in Yıldırım & Ermiş's class of mechanisms"
+            )
+    return _Advanced(noise, pure)
+
+
+def gaussian_dp(events: EventSet) -> GaussianTradeOff:
+    """Gaussian releases, and decisions of bounded range as Gaussians (docs/accounting).
+
+    For many Gaussian releases and decisions that cost next to nothing beside them: one Renyi curve for all
+    loses several per cent on the Gaussians.
+    """
+    substitute = events.neighboring_relation == "substitute"
+    gaussians, squared = [], 0.0
+    for event, count in events.counts.items():
+        if isinstance(event, BoundedRangeDecisionDpEvent):
+            squared += count * probit_range(event.eta) ** 2
+        elif isinstance(event, PoissonBarkerDecisionDpEvent):
+            squared += count * largest_probit_shift(event.rate, event.clip_bound, substitute) ** 2
+        else:
+            gaussians.append(dp_event.SelfComposedDpEvent(event, count))
+    if squared == 0:
+        raise NotApplicableError("no decision of bounded range")
+    squared += exact_gaussian(EventSet(gaussians, events.neighboring_relation)).mu ** 2
+    return GaussianTradeOff(math.sqrt(squared) * _UP)
+
+
+#: Name -> accountant, cheap ones first.
+ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff]] = {
+    "exact Gaussian": exact_gaussian,
+    "GDP": gaussian_dp,
+    "decision": decision,
+    "PLD": privacy_loss_distribution,
+    "RDP": renyi,
+    "zCDP": zero_concentrated,
+    "advanced composition": advanced_composition,
+    "basic composition": basic,
+}
+
+
+def never_best(events: EventSet) -> set[str]:
+    """Accountants that another one, valid here, is never above: not worth their time."""
+    if all(isinstance(event, _GAUSSIANS) for event in events.counts):
+        return {"RDP", "zCDP", "advanced composition", "PLD"}
+    if any(isinstance(event, _DECISIONS) for event in events.counts):
+        return {"RDP", "zCDP", "advanced composition"}
+    return {"zCDP", "advanced composition"}

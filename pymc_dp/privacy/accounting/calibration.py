@@ -1,0 +1,301 @@
+"""From a budget to a parameter: noise, iterations."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.accountants import NotApplicableError, privacy_loss_distribution
+from pymc_dp.privacy.accounting.composition import compose
+from pymc_dp.privacy.accounting.events import (
+    EventSet,
+    FixedScalePenaltyDecisionDpEvent,
+    PenaltyDecisionDpEvent,
+)
+from pymc_dp.privacy.accounting.values import check_target
+
+_TOLERANCE = 1e-5
+_ITERATIONS = 60
+_MOST_ITERATIONS = 10**9
+# With more noise scales than this, composing them is slow enough to search with a coarser bound first.
+_MANY = 8
+_SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
+_COARSE_TOLERANCE = 1e-3
+# Corrections of its result aim so far below the budget.
+_MARGIN, _CORRECTIONS = 1e-4, 3
+
+
+def calibrate(
+    make_events: Callable[[float], Any],
+    epsilon: float,
+    delta: float,
+    *,
+    neighboring_relation: str | None = None,
+    low: float,
+    high: float,
+    tolerance: float = _TOLERANCE,
+) -> float:
+    """Parameter at which a run costs `epsilon`, and never more.
+
+    Parameters
+    ----------
+    make_events : callable
+        Events of a run as a function of the parameter, a positive number. The cost must rise or fall with it
+        throughout.
+    epsilon, delta : float
+        Budget.
+    neighboring_relation : {"substitute", "add_remove"}, optional
+        As in `pymc_dp.privacy.compose`.
+    low, high : float
+        Range of the parameter, positive; the budget must be met at one end. When it is met at both, the end
+        that costs more is returned.
+    tolerance : float
+        Relative, of the parameter; with many sampled noise scales, a few in ten thousand of epsilon.
+
+    Returns
+    -------
+    float
+        A parameter whose events were composed and found within the budget: the last one before it is
+        exceeded.
+
+    Raises
+    ------
+    ValueError
+        Neither end meets the budget, or an argument is out of range.
+    """
+    check_target(epsilon, delta)
+    if not 0 < low < high < math.inf:
+        raise ValueError(f"0 < low < high is needed, got {low!r} and {high!r}.")
+
+    def cost(parameter: float, coarse: bool = False) -> float:
+        return epsilon_of(EventSet(make_events(parameter), neighboring_relation), delta, coarse)
+
+    @cache
+    def quick(parameter: float) -> float:
+        return cost(parameter, coarse=True)
+
+    if not any(_many_sampled(EventSet(make_events(end), neighboring_relation)) for end in (low, high)):
+        return _within(cost, epsilon, delta, low, high, tolerance)
+    # Search with a coarser bound, which is met for certain, then correct its few per cent.
+    if min(quick(low), quick(high)) > epsilon:  # the budget is met by those few per cent, or not at all
+        return _within(cost, epsilon, delta, low, high, _MARGIN)
+    first = _within(quick, epsilon, delta, low, high, max(tolerance, _COARSE_TOLERANCE))
+    return _corrected(cost, quick, epsilon, first, low, high)
+
+
+def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
+    """Epsilon, an upper bound; of sampled Gaussians by loss distributions alone, their best accountant.
+
+    Parameters
+    ----------
+    events : EventSet
+    delta : float
+    coarse : bool
+        Faster and a few per cent looser for sampled Gaussians.
+
+    Returns
+    -------
+    float
+        At least what `compose` says, and much sooner for many noise scales.
+    """
+    if any(isinstance(event, _SAMPLED) for event in events.counts) and all(
+        isinstance(event, (*_SAMPLED, dp_event.GaussianDpEvent)) for event in events.counts
+    ):
+        try:
+            value = privacy_loss_distribution(events, coarse).epsilon(delta)
+        except NotApplicableError:
+            value = math.inf
+        if value < math.inf:
+            return value
+    return compose(events).epsilon(delta)
+
+
+def _many_sampled(events: EventSet) -> bool:
+    return sum(isinstance(event, _SAMPLED) for event in events.counts) > _MANY
+
+
+def _corrected(
+    cost: Callable[[float], float],
+    quick: Callable[[float], float],
+    epsilon: float,
+    first: float,
+    low: float,
+    high: float,
+) -> float:
+    """A parameter near `first` that spends what the coarse bound left; `first` itself if none is found."""
+    spent = cost(first)
+    away = first * 1.02 if first * 1.02 <= high else first / 1.02
+    at_first, at_away = quick(first), quick(away)
+    if not (0 < spent < epsilon and 0 < at_first != at_away > 0):
+        return first
+    slope = math.log(at_away / at_first) / math.log(away / first)
+    good, near, value = first, first, spent
+    for _ in range(_CORRECTIONS):
+        step = math.log(epsilon * (1 - _MARGIN) / value) / slope
+        last, last_value = near, value
+        near = min(max(near * math.exp(step), low), high)
+        value = cost(near)
+        if spent < value <= epsilon:
+            good, spent = near, value
+        if epsilon * (1 - 3 * _MARGIN) <= value <= epsilon or near == last or value == last_value:
+            break
+        slope = math.log(value / last_value) / math.log(near / last)
+    return good
+
+
+def _within(
+    cost: Callable[[float], float], epsilon: float, delta: float, low: float, high: float, tolerance: float
+) -> float:
+    def excess(parameter: float) -> float:
+        value = cost(parameter)
+        if value <= epsilon:
+            return min(math.log(value / epsilon), 0.0) if value > 0 else -700.0
+        return max(math.log(min(value, 1e300) / epsilon), 1e-300)
+
+    at_low, at_high = excess(low), excess(high)
+    if at_low > 0 and at_high > 0:
+        raise ValueError(
+            f"no value between {low:g} and {high:g} meets epsilon = {epsilon:g} at delta = {delta:g}."
+        )
+    if at_low <= 0 and at_high <= 0:
+        return low if at_low > at_high else high
+    good, bad = (low, high) if at_low <= 0 else (high, low)
+    f_good, f_bad = (at_low, at_high) if at_low <= 0 else (at_high, at_low)
+    return _root(excess, good, bad, f_good, f_bad, tolerance)
+
+
+def _root(
+    excess: Callable[[float], float], good: float, bad: float, f_good: float, f_bad: float, tolerance: float
+) -> float:
+    """Last parameter with ``excess <= 0`` before `bad`: regula falsi (Illinois) on logarithms."""
+    x_good, x_bad = math.log(good), math.log(bad)
+    for iteration in range(_ITERATIONS):
+        gap = x_bad - x_good
+        if abs(gap) <= tolerance:
+            break
+        share = -f_good / (f_bad - f_good)
+        if iteration % 4 == 3 or not math.isfinite(share):
+            share = 0.5
+        # Towards the inside of the bracket by half the tolerance: it then closes from both sides.
+        inside = min(0.25, 0.5 * tolerance / abs(gap))
+        x = x_good + gap * min(max(share - inside, inside), 1 - inside)
+        parameter = math.exp(x)
+        value = excess(parameter)
+        if value <= 0:
+            x_good, f_good, good = x, value, parameter
+            f_bad = 0.5 * f_bad
+            if -value < tolerance:
+                break
+        else:
+            x_bad, f_bad = x, value
+            f_good = 0.5 * f_good
+    return good
+
+
+def iterations_allowed(
+    event: dp_event.DpEvent | EventSet,
+    epsilon: float,
+    delta: float,
+    *,
+    neighboring_relation: str | None = None,
+    once: Any = (),
+) -> int:
+    """Largest number of iterations within a budget.
+
+    Parameters
+    ----------
+    event : DpEvent or EventSet
+        What one iteration does.
+    epsilon, delta : float
+        Budget.
+    neighboring_relation : {"substitute", "add_remove"}, optional
+        As in `pymc_dp.privacy.compose`.
+    once : DpEvent, EventSet, list, tuple or mapping
+        What happens once, whatever the number of iterations.
+
+    Returns
+    -------
+    int
+        0 if not one iteration fits; at most 1e9.
+    """
+    check_target(epsilon, delta)
+    one = EventSet(event, neighboring_relation)
+    extra = EventSet(once, one.neighboring_relation)
+
+    def fits(iterations: int) -> bool:
+        return compose(one.repeated(iterations) + extra).epsilon(delta) <= epsilon
+
+    if not fits(1):
+        return 0
+    good, bad = 1, 2
+    while bad <= _MOST_ITERATIONS and fits(bad):
+        good, bad = bad, 2 * bad
+    if bad > _MOST_ITERATIONS:
+        return good
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
+
+
+def smallest_noise_multiplier(
+    iterations: int,
+    epsilon: float,
+    delta: float,
+    *,
+    accounting: str = "decision",
+    noise_std: float | None = None,
+) -> float:
+    """Noise multiplier of `iterations` penalty iterations that costs `epsilon`, and never more.
+
+    Parameters
+    ----------
+    iterations : int
+        Of all chains together, tuning included.
+    epsilon, delta : float
+        Budget; ``epsilon=inf`` gives 0.
+    accounting : {"decision", "gaussian"}
+        Charge for the decisions (only they are released), or for the noisy log-ratios.
+    noise_std : float, optional
+        Standard deviation of the noise of the tempered log-ratio, in nats, when it is fixed before the run
+        (fixed-radius proposals, no adaptation); decision accounting is then scale-aware.
+
+    Returns
+    -------
+    float
+        Within 1e-5 relative of the smallest for that accountant.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+    """
+    check_target(epsilon, delta)
+    if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
+        raise ValueError(f"iterations must be an integer of at least 1, got {iterations!r}.")
+    if accounting not in ("decision", "gaussian"):
+        raise ValueError(f"accounting must be 'decision' or 'gaussian', got {accounting!r}.")
+    if noise_std is not None and not 0 < noise_std < math.inf:
+        raise ValueError(f"noise_std must be positive and finite, got {noise_std!r}.")
+    if math.isinf(epsilon):
+        return 0.0
+    exact = math.sqrt(iterations) / float(gaussian.mu(epsilon, delta)) * (1 + 1e-9)
+    if accounting == "gaussian":
+        return exact
+
+    def events(noise_multiplier: float) -> EventSet:
+        one: dp_event.DpEvent = PenaltyDecisionDpEvent(noise_multiplier)
+        if noise_std is not None:
+            one = FixedScalePenaltyDecisionDpEvent(noise_std, noise_std / noise_multiplier)
+        return EventSet([dp_event.SelfComposedDpEvent(one, int(iterations))], "substitute")
+
+    # Decisions never cost more than the Gaussians, so `exact` fits; how much less they need depends on the
+    # scale.
+    low = exact / 1.5
+    while low > 1e-3 * exact and compose(events(low)).epsilon(delta) <= epsilon:
+        low /= 1.5
+    return calibrate(events, epsilon, delta, low=low, high=min(1.5 * low, exact))

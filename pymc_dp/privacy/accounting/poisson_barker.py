@@ -1,0 +1,192 @@
+"""Renyi divergence of Barker's decision on a sum that each record enters a Poisson number of times (fast MH).
+
+How far one record moves the log-odds depends on where they are: by twice the clip bound at even odds, as with
+the full batch, and by more only where one of the two outcomes is unlikely. Proof: docs/proofs/fast_mh.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import expit, log_expit, ndtri_exp
+
+from pymc_dp.privacy.accounting.decisions import convex_excess
+
+# Relative distance between the certified bound and the largest value found.
+_TOLERANCE = 1e-4
+# More than the rounding error of a divergence, and of the sampler's own arithmetic.
+_ROUNDING = 1e-8
+_CELLS, _PARTS = 64, 8
+_LARGEST_EXPONENT = 600.0
+_MAX_CELLS = 100_000
+_PROBIT_REACH, _PROBIT_CELLS = 100.0, 20_001
+
+
+def largest_range(rate: float, clip_bound: float, substitute: bool) -> float:
+    """Most that one record moves the log-odds of the decision, whatever they are (eta).
+
+    Parameters
+    ----------
+    rate, clip_bound : float
+        See `pymc_dp.privacy.accounting.events.PoissonBarkerDecisionDpEvent`.
+    substitute : bool
+        One record replaced; otherwise one added or removed.
+
+    Returns
+    -------
+    float
+        ``B (1 + x)`` with ``x = B / rate``, and with `substitute` ``B / (1 + x)`` more
+        (``(6 - 4 sqrt(2)) (rate + B / 2)`` when ``x > sqrt(2)``). It is attained in the limit of log-odds
+        towards infinity.
+    """
+    one = np.ones(1)
+    up = float(_up(one, rate, clip_bound)[0]) if substitute else 0.0
+    return (float(_down(one, rate, clip_bound)[0]) + up) * (1 + _ROUNDING)
+
+
+def probit_range(eta: float) -> float:
+    """Most that two acceptance probabilities differ in probits, when they differ by `eta` in log-odds.
+
+    Parameters
+    ----------
+    eta : float
+        >= 0.
+
+    Returns
+    -------
+    float
+        The decision is mu-Gaussian-DP with this mu, that of log-odds of plus and minus ``eta / 2``; at most
+        ``eta sqrt(2 pi) / 4``. docs/accounting, Proposition 1.
+    """
+    return float(_probit(np.array(0.5 * eta)) * 2) * (1 + _ROUNDING)
+
+
+@lru_cache(maxsize=10_000)
+def largest_probit_shift(rate: float, clip_bound: float, substitute: bool) -> float:
+    """Most that one record moves the probit of the decision, whatever its log-odds.
+
+    Parameters
+    ----------
+    rate, clip_bound, substitute
+        As in `largest_range`.
+
+    Returns
+    -------
+    float
+        Upper bound. Cells of log-odds as in `poisson_barker_rdp`, with the largest shifts of each cell.
+    """
+    edges = np.concatenate([[-np.inf], np.linspace(-_PROBIT_REACH, _PROBIT_REACH, _PROBIT_CELLS), [np.inf]])
+    left, right = edges[:-1], edges[1:]
+    rise, fall = _up(expit(left), rate, clip_bound), _down(expit(right), rate, clip_bound)
+
+    def largest(up: np.ndarray, down: np.ndarray) -> float:
+        y = np.clip(0.5 * (down - up), left, right)  # nearest to where the two ends are symmetric
+        return float(np.max(_probit(y + up) - _probit(y - down)))
+
+    none = np.zeros_like(rise)
+    shifts = [(rise, fall)] if substitute else [(rise, none), (none, fall)]
+    return max(largest(*one) for one in shifts) * (1 + _ROUNDING)
+
+
+def _probit(log_odds: np.ndarray) -> np.ndarray:
+    """Standard normal quantile of ``expit(log_odds)``."""
+    return -np.sign(log_odds) * ndtri_exp(log_expit(-np.abs(log_odds)))
+
+
+@lru_cache(maxsize=200_000)
+def poisson_barker_rdp(rate: float, clip_bound: float, order: float, substitute: bool) -> float:
+    """Certified Renyi divergence bound of one decision.
+
+    Parameters
+    ----------
+    rate, clip_bound : float
+        See `pymc_dp.privacy.accounting.events.PoissonBarkerDecisionDpEvent`.
+    order : float
+        > 1.
+    substitute : bool
+        One record replaced; otherwise one added or removed.
+
+    Returns
+    -------
+    float
+        Upper bound, both directions, within 2e-4 relative of the supremum over the log-odds of the divergence
+        at the shifts of Theorem 4.
+
+    Notes
+    -----
+    **Privacy.** Released: the decision. Not the number of drawn indices, nor which. docs/proofs/fast_mh,
+    Theorem 5. The supremum is found by branch and bound: on a cell of log-odds the upward shift is largest at
+    its lower end, the downward shift at its upper end, and for constant shifts the divergence has one peak.
+    """
+    eta = largest_range(rate, clip_bound, substitute)
+    coarse = min(eta, order * eta * eta / 8) * (1 + _ROUNDING)  # all that bounded range gives
+    if order * eta > _LARGEST_EXPONENT:
+        return coarse
+    added = ((1.0, 1.0),) if substitute else ((1.0, 0.0), (0.0, 1.0))
+    return min(coarse, max(_supremum(rate, clip_bound, order, *shifts) for shifts in added))
+
+
+def _up(s: np.ndarray, rate: float, clip_bound: float) -> np.ndarray:
+    """Largest rise of the log-odds when a record is added to a batch whose acceptance is s; falls with s."""
+    root = 1 + np.sqrt(2 * s)
+    middle = rate + 0.5 * clip_bound
+    return np.where(
+        clip_bound * root <= 2 * middle, clip_bound / (1 + clip_bound / rate * s), 2 * middle / root**2
+    )
+
+
+def _down(s: np.ndarray, rate: float, clip_bound: float) -> np.ndarray:
+    """Largest fall of the log-odds when a record is added; grows with s."""
+    return clip_bound / (1 - clip_bound / (rate + clip_bound) * s)
+
+
+def _supremum(rate: float, clip_bound: float, order: float, up: float, down: float) -> float:
+    """Largest divergence between log-odds ``y + up(y)`` and ``y - down(y)``, both directions, over real y.
+
+    `up` and `down` are 1, or 0 to leave that shift out. inf when the search is not conclusive.
+    """
+    reach = 40.0 + order * (rate + clip_bound) * clip_bound / rate  # nothing large can happen beyond it
+    edges = np.concatenate([[-np.inf], np.linspace(-reach, reach, _CELLS), [np.inf]])
+    left, right = edges[:-1], edges[1:]
+    best = settled = 0.0
+    while left.size:
+        s_left, s_right = expit(left), expit(right)
+        rise, fall = up * _up(s_left, rate, clip_bound), down * _down(s_right, rate, clip_bound)
+        bound = _largest_excess(left, right, rise, fall, order)
+        here = _largest_excess(left, left, rise, down * _down(s_left, rate, clip_bound), order)
+        best = max(best, float(np.max(here)))
+        done = bound <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
+        settled = max(settled, float(np.max(bound[done], initial=0.0)))
+        left, right = left[~done], right[~done]
+        if left.size > _MAX_CELLS or np.any(np.isinf(right - left)):
+            return math.inf
+        cuts = np.linspace(left, right, _PARTS + 1)
+        left, right = cuts[:-1].ravel(), cuts[1:].ravel()
+    return math.log1p(settled * (1 + _ROUNDING)) / (order - 1)
+
+
+def _largest_excess(
+    low: np.ndarray, high: np.ndarray, rise: np.ndarray, fall: np.ndarray, order: float
+) -> np.ndarray:
+    """Largest ``exp((order - 1) D) - 1`` for y in [low, high], both directions, at constant shifts."""
+    eta = rise + fall
+    peak = _peak(eta, order)
+    # Probability q, under the second data set, of the outcome that is likelier under the first.
+    accept = np.clip(peak, expit(low - fall), expit(high - fall))
+    reject = np.clip(peak, expit(-high - rise), expit(-low - rise))
+    return np.maximum(_excess(accept, eta, order), _excess(reject, eta, order))
+
+
+def _excess(q: np.ndarray, eta: np.ndarray, order: float) -> np.ndarray:
+    """``sum_b q_b (r_b^order - 1 - order (r_b - 1))`` for odds of q multiplied by ``exp(eta)``."""
+    log_reject = -np.log1p(q * np.expm1(eta))
+    with np.errstate(over="ignore"):
+        return q * convex_excess(eta + log_reject, order) + (1 - q) * convex_excess(log_reject, order)
+
+
+def _peak(eta: np.ndarray, order: float) -> np.ndarray:
+    """Where `_excess` is largest over q (Proposition 1 of docs/proofs/decision_accounting)."""
+    log_a = np.log(-np.expm1(-order * eta))
+    log_b = -eta + np.log(-np.expm1(-(order - 1) * eta))
+    log_ratio = np.clip(math.log1p(-1 / order) + log_a - log_b, 0.0, eta)
+    return np.expm1(eta - log_ratio) / np.expm1(eta)

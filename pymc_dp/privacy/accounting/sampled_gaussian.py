@@ -1,0 +1,213 @@
+"""Gaussian releases on a random part of the records: their trade-off curves, and few curves above many."""
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+from scipy.special import erfcx, ndtr
+
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.events import FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
+
+# Padding of a share for the rounding of the differences that it is made of.
+_SHARE_SLACK = 1e-9
+_EPS = np.finfo(float).eps
+
+
+@dataclass(frozen=True)
+class SampledGaussian:
+    """A Gaussian release on a random part of the records.
+
+    Parameters
+    ----------
+    probability : float
+        Inclusion probability of a record.
+    mu : float
+        Sensitivity over noise standard deviation, of the release without sampling.
+    kind : {"poisson add_remove", "poisson substitute", "fixed substitute"}
+    """
+
+    probability: float
+    mu: float
+    kind: str
+
+    @property
+    def spread(self) -> float:
+        """Approximate standard deviation of the privacy loss; only steers grids, never a bound."""
+        if self.kind == "poisson substitute":
+            squared = 4 * math.sinh(min(self.mu**2 / 4, 500.0))
+        else:
+            squared = math.expm1(min(self.mu**2, 500.0))
+        return min(self.probability * math.sqrt(squared), self.mu)
+
+    def log_profiles(self, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of delta at epsilon >= 0 for record present / absent, and for absent / present.
+
+        Poisson: exact (docs/proofs/sampled_gaussians, Proposition 1 for "substitute", whose two orders are
+        alike). Fixed size: advanced joint convexity (Balle, Barthe & Gaboardi 2018, Theorem 2), an upper
+        bound.
+        """
+        q = self.probability
+        if self.kind == "poisson substitute":
+            both = _log_delta_replaced(q, self.mu / 2, epsilon)
+            return both, both
+        inner = np.log1p(np.expm1(epsilon) / q)
+        log_q = math.log(q)
+        one = log_q + gaussian.log_delta(self.mu, inner)
+        if self.kind == "fixed substitute":
+            return one, one
+        rest = 1 - (1 - q) * np.exp(epsilon)
+        possible = rest > 0
+        rest = np.where(possible, rest, 1.0)
+        gap = epsilon + log_q - np.log(rest)
+        absent = np.where(possible, np.log(rest) + gaussian.log_delta(self.mu, np.maximum(gap, 0.0)), -np.inf)
+        return one, absent
+
+
+def _log_delta_replaced(q: float, shift: float, epsilon: np.ndarray) -> np.ndarray:
+    """Logarithm of delta of ``(1-q) N(0, 1) + q N(a, 1)`` against ``(1-q) N(0, 1) + q N(-a, 1)``, rounded up.
+
+    With x the point where the densities' ratio is exp(epsilon), M the Mills ratio and w the share of N(0, 1)
+    in the second density there, delta is ``q phi(x-a) [w (M(x-a) - M(x)) + (1-w) (M(x-a) - M(x+a))]``: no
+    tiny factors.
+    """
+    odds = np.arcsinh((1 - q) / q * math.exp(shift**2 / 2) * np.sinh(epsilon / 2))
+    x = (epsilon / 2 + odds) / shift
+    share = -np.expm1(-2 * odds)
+    low = x - shift
+    others = share * _mills(x) + (1 - share) * _mills(x + shift)
+    log_density = -0.5 * low * low - 0.5 * math.log(2 * math.pi)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = log_density + np.log(_mills(np.maximum(low, 0.0)) - others)
+        body = np.log(ndtr(-low) - np.exp(log_density) * others)
+    # Relative error of the differences, and of x: a few ulp of the terms over their difference.
+    slack = 32 * _EPS * (1 + (1 + x) * (1 + shift**2) / shift + x * x)
+    return np.minimum(math.log(q) + np.where(low >= 0, tail, body) + slack, 0.0)
+
+
+def _mills(x: np.ndarray) -> np.ndarray:
+    return math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+
+
+def sampled_gaussians(
+    counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str
+) -> dict[SampledGaussian, int] | None:
+    """The events as sampled Gaussians; None if one of them is not.
+
+    Full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
+    """
+    found: dict[SampledGaussian, int] = defaultdict(int)
+    squared = 0.0
+    for event, count in counts.items():
+        match event:
+            case dp_event.GaussianDpEvent() | PenaltyDecisionDpEvent() | FixedScalePenaltyDecisionDpEvent():
+                if event.noise_multiplier == 0:
+                    return None
+                squared += count / event.noise_multiplier**2
+            case dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise)):
+                kind = f"poisson {neighboring_relation}"
+            case dp_event.SampledWithoutReplacementDpEvent(size, batch, dp_event.GaussianDpEvent(noise)):
+                probability, kind = batch / size, "fixed substitute"
+            case _:
+                return None
+        if isinstance(event, dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent):
+            if noise == 0:
+                return None
+            if probability == 1:
+                squared += count / noise**2
+            elif probability > 0 and math.isfinite(noise):
+                found[SampledGaussian(probability, 1 / noise, kind)] += count
+    if squared > 0:
+        found[SampledGaussian(1.0, math.sqrt(squared), "fixed substitute")] += 1
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """`strong` with probability `share`, otherwise `weak`, and it is known which: `strong` costs more.
+
+    Parameters
+    ----------
+    strong, weak : SampledGaussian
+        Alike but for mu.
+    share : float
+    """
+
+    strong: SampledGaussian
+    weak: SampledGaussian
+    share: float
+
+    @property
+    def used(self) -> tuple[SampledGaussian, ...]:
+        """Its parts of positive probability."""
+        return (self.strong,) if self.share == 1 else (self.strong, self.weak)
+
+    def of(self, values: Mapping[SampledGaussian, Any]) -> Any:
+        """Average of a value of the parts."""
+        strong = values[self.strong]
+        return strong if self.share == 1 else (1 - self.share) * values[self.weak] + self.share * strong
+
+
+def mixtures(
+    mechanisms: Iterable[SampledGaussian], ratio: float, levels: int | None
+) -> dict[SampledGaussian, Mixture]:
+    """Mixtures of a few of the mechanisms that cost at least as much as each of them, and hardly more.
+
+    Parameters
+    ----------
+    mechanisms : iterable of SampledGaussian
+    ratio : float
+        Of the losses of neighbours among those few, > 1; the cost is of second order in it.
+    levels : int, optional
+        Shares are rounded up to multiples of 1 / levels.
+
+    Returns
+    -------
+    dict of SampledGaussian to Mixture
+        One for each mechanism.
+
+    Notes
+    -----
+    **Privacy.** Delta at any epsilon is convex in ``2 Phi(mu / 2) - 1``, so the chord between two mu is above
+    it: that chord is the curve of the mixture (docs/proofs/sampled_gaussians, Lemma 1).
+    """
+    result: dict[SampledGaussian, Mixture] = {}
+    kinds: dict[tuple[str, float], list[SampledGaussian]] = defaultdict(list)
+    for one in mechanisms:
+        kinds[one.kind, one.probability].append(one)
+    for members in kinds.values():
+        members.sort(key=lambda one: one.mu)
+        nodes = members[:1]
+        for one, after in pairwise(members[1:]):
+            if after.spread > ratio * nodes[-1].spread:
+                nodes.append(one)
+        nodes.append(members[-1])
+        for one in members:
+            index = bisect_left(nodes, one.mu, key=lambda node: node.mu)
+            strong, weak = nodes[index], nodes[max(index - 1, 0)]
+            share = _share(strong.mu, weak.mu, one.mu)
+            if levels is not None:
+                share = math.ceil(share * levels) / levels
+            result[one] = Mixture(strong, weak, share)
+    return result
+
+
+def _share(strong: float, weak: float, mu: float) -> float:
+    """Where mu lies between the two others, in units of ``2 Phi(mu / 2) - 1``; rounded up."""
+    if mu == strong:
+        return 1.0
+    scale = 1 / math.sqrt(8)
+    if weak < 1:
+        low, middle, high = (math.erf(scale * x) for x in (weak, mu, strong))
+    else:
+        low, middle, high = (-math.erfc(scale * x) for x in (weak, mu, strong))
+    # Ends too close together for the share to mean anything count as the stronger one.
+    if high - low <= 1e-6 * (abs(low) + abs(high)):
+        return 1.0
+    return min((middle - low) / (high - low) + _SHARE_SLACK, 1.0)

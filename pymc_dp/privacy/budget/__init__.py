@@ -1,0 +1,1 @@
+"""What a call may spend, and what it has spent."""

@@ -1,0 +1,153 @@
+"""Whether one more request fits a budget when requests are chosen after seeing earlier results.
+
+Composing the list of what was requested and comparing it with (epsilon, delta) is valid for a list that was
+fixed in advance. For requests that depend on earlier results it is not, in general (Regehr et al. 2026). Two
+rules are, and are additive; both are proved or cited in docs/ledger, "Requests that depend on results".
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dp_accounting import dp_event
+
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.composition import compose
+from pymc_dp.privacy.accounting.events import (
+    EventSet,
+    FixedScalePenaltyDecisionDpEvent,
+    PenaltyDecisionDpEvent,
+    PoissonMixtureDpEvent,
+)
+from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity
+from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at, event_rdp
+from pymc_dp.privacy.accounting.values import check_relation, check_target
+
+ACCOUNTING = ("renyi", "gaussian")
+# Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi
+# accountant).
+_EXCLUDED_SHARE = 1e-3
+_UP = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a request takes from a filter.
+
+    Attributes
+    ----------
+    amount : float
+        Renyi divergence at the filter's order, or mu^2; inf if there is no bound.
+    excluded : float
+        Probability outside which `amount` holds.
+    """
+
+    amount: float
+    excluded: float = 0.0
+
+
+@dataclass(frozen=True)
+class PrivacyFilter:
+    """Rule that keeps everything accepted within (epsilon, delta), whatever the requests depended on.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget, finite.
+    neighboring_relation : {"substitute", "add_remove"}
+    accounting : {"renyi", "gaussian"}
+        "renyi" takes every event that has a Renyi bound, and allows 10-20% fewer Gaussian releases than
+        "gaussian", which is exact, takes Gaussian releases only, and charges penalty decisions like them.
+    order : float, optional
+        Renyi order, fixed before anything is requested. Default: the one that is best for Gaussian releases.
+
+    Notes
+    -----
+    **Privacy.** At a fixed order, Renyi divergences of adaptively chosen mechanisms add up as long as their
+    sum is bounded in advance (Feldman & Zrnic 2021); so do mu^2 in Gaussian differential privacy
+    (Smith & Thakurta 2022). A first request is chosen before any result: any accountant may price it, and
+    what is accepted only so leaves nothing.
+    """
+
+    epsilon: float
+    delta: float
+    neighboring_relation: str
+    accounting: str = "renyi"
+    order: float | None = None
+
+    def __post_init__(self) -> None:
+        check_target(self.epsilon, self.delta)
+        check_relation(self.neighboring_relation)
+        if math.isinf(self.epsilon):
+            raise ValueError("epsilon must be finite: an infinite budget needs no ledger.")
+        if self.accounting not in ACCOUNTING:
+            raise ValueError(f"accounting must be one of {', '.join(ACCOUNTING)}, got {self.accounting!r}.")
+        if self.accounting == "renyi" and self.order is None:
+            best = max((float(order) for order in ORDERS), key=lambda order: self._room(order) / order)
+            object.__setattr__(self, "order", best)
+        if self.accounting == "renyi" and not (self.order is not None and 1 < self.order < math.inf):
+            raise ValueError(f"order must be a finite number above 1, got {self.order!r}.")
+        if self.accounting == "gaussian" and self.order is not None:
+            raise ValueError("order belongs to accounting='renyi'.")
+
+    def _room(self, order: float) -> float:
+        return self.epsilon - epsilon_at(order, 0.0, (1 - _EXCLUDED_SHARE) * self.delta)
+
+    @property
+    def capacity(self) -> Cost:
+        """Largest total cost."""
+        if self.order is None:
+            return Cost(float(gaussian.mu(self.epsilon, self.delta)) ** 2)
+        return Cost(self._room(self.order), _EXCLUDED_SHARE * self.delta * math.exp(-self.epsilon) / 2)
+
+    def cost(self, events: EventSet) -> Cost:
+        """What events take; the amount is inf for an event without a bound."""
+        leaves = [
+            (count, _leaf_cost(event, self.order, self.neighboring_relation))
+            for event, count in events.counts.items()
+        ]
+        return Cost(
+            math.fsum(count * leaf.amount for count, leaf in leaves) * _UP,
+            math.fsum(count * leaf.excluded for count, leaf in leaves) * _UP,
+        )
+
+    def left(self, taken: Iterable[Cost]) -> Cost:
+        """Capacity minus what was taken; negative when a first request took more than the rule knows."""
+        taken = list(taken)
+        capacity = self.capacity
+        return Cost(
+            capacity.amount - math.fsum(cost.amount for cost in taken) * _UP,
+            capacity.excluded - math.fsum(cost.excluded for cost in taken) * _UP,
+        )
+
+    def accepts(self, taken: Iterable[Cost], more: Cost) -> bool:
+        """Whether `more` still fits after `taken`."""
+        left = self.left(taken)
+        return more.amount <= left.amount and more.excluded <= left.excluded
+
+    def accepts_alone(self, events: EventSet) -> bool:
+        """Whether events fit as the first request, by any accountant."""
+        guarantee = compose(events, self.neighboring_relation, reference_delta=self.delta)
+        return guarantee.epsilon(self.delta) <= self.epsilon
+
+    def largest_mu(self, taken: Iterable[Cost]) -> float:
+        """Largest mu of Gaussian releases that still fit after `taken`, which is not empty; rounded down."""
+        room = max(self.left(taken).amount, 0.0) / _UP**2
+        return math.sqrt(room if self.order is None else 2 * room / self.order) / _UP
+
+
+@lru_cache(maxsize=100_000)
+def _leaf_cost(event: dp_event.DpEvent, order: float | None, neighboring_relation: str) -> Cost:
+    if isinstance(event, dp_event.NonPrivateDpEvent):
+        return Cost(math.inf)
+    if order is not None:
+        excluded = 0.0
+        if isinstance(event, PoissonMixtureDpEvent):
+            excluded = largest_multiplicity(event.rate, event.clip_bound)[1]
+        return Cost(event_rdp(event, order, neighboring_relation, decisions=True), excluded)
+    if isinstance(
+        event, dp_event.GaussianDpEvent | PenaltyDecisionDpEvent | FixedScalePenaltyDecisionDpEvent
+    ):
+        return Cost(1 / event.noise_multiplier**2 if event.noise_multiplier > 0 else math.inf)
+    return Cost(math.inf)

@@ -1,0 +1,679 @@
+"""The ledger: one privacy budget for one data set, on disk, across sessions, processes and libraries."""
+
+import hashlib
+import html
+import json
+import math
+import os
+import sqlite3
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pymc_dp.errors import BudgetError, PrivacyError
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.composition import Guarantee, compose
+from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.values import round_up
+from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
+
+# "dpLe" in ASCII: tells a ledger from other SQLite files.
+APPLICATION_ID = 0x64704C65
+FORMAT = 1
+_BUSY_SECONDS = 60.0
+# EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
+_SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
+_JOURNAL = "-journal"
+_LOG = ("-wal", "-shm")
+_LONGEST_TEXT = 200
+# Floats as repr text: exact, and the same in every SQLite build.
+_SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+CREATE TABLE budget (
+    uid TEXT NOT NULL, created TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    neighboring_relation TEXT NOT NULL, accounting TEXT NOT NULL, renyi_order TEXT NOT NULL,
+    digest TEXT NOT NULL
+);
+CREATE TABLE entry (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, created TEXT NOT NULL, label TEXT NOT NULL, key TEXT UNIQUE,
+    events TEXT NOT NULL, digest TEXT NOT NULL, confirmed TEXT
+);
+CREATE TRIGGER budget_is_final BEFORE UPDATE ON budget
+BEGIN SELECT RAISE(ABORT, 'a budget never changes'); END;
+CREATE TRIGGER budget_stays BEFORE DELETE ON budget BEGIN SELECT RAISE(ABORT, 'a budget never changes'); END;
+CREATE TRIGGER entry_stays BEFORE DELETE ON entry
+BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
+CREATE TRIGGER entry_is_final BEFORE UPDATE OF id, created, label, key, events, digest ON entry
+BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
+"""
+
+
+class LedgerError(PrivacyError):
+    """The ledger file is missing, damaged, foreign, newer, or for another budget: nothing may run."""
+
+
+class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it
+    """A request does not fit what is left of a ledger's budget; nothing was recorded and nothing may run.
+
+    Attributes
+    ----------
+    spent : float
+        Epsilon, at the ledger's delta, of everything recorded.
+    requested : float
+        Epsilon of the request by itself.
+    remaining : float
+        Largest epsilon of a run by itself (Gaussian accounting) that would still be accepted.
+    epsilon, delta : float
+        The ledger's budget.
+    hint : str
+        How to fit, in the caller's terms; may be empty.
+    """
+
+    def __init__(
+        self, spent: float, requested: float, remaining: float, epsilon: float, delta: float, hint: str = ""
+    ):
+        self.spent, self.requested, self.remaining = spent, requested, remaining
+        self.epsilon, self.delta, self.hint = epsilon, delta, hint
+        fit = (
+            f"What still fits: a run of at most epsilon = {_round_down(remaining)} by itself. "
+            "Take fewer iterations, more noise, or a smaller epsilon for this run."
+            if remaining > 0
+            else "Nothing fits any more."
+        )
+        super().__init__(
+            f"This request does not fit the ledger's budget of epsilon = {epsilon:g} at delta = {delta:g}: "
+            f"spent {round_up(spent)}, requested {round_up(requested)}, remaining {_round_down(remaining)} "
+            "(each by itself; costs are composed, not added). "
+            f"{fit}{' ' if hint else ''}{hint}"
+        )
+
+    def __reduce__(self):
+        return type(self), (self.spent, self.requested, self.remaining, self.epsilon, self.delta, self.hint)
+
+    def with_hint(self, hint: str) -> "PrivacyBudgetExceeded":
+        """The same error with advice in the caller's terms, as "At most draws=350 would fit."."""
+        return type(self)(self.spent, self.requested, self.remaining, self.epsilon, self.delta, hint)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a ledger.
+
+    Attributes
+    ----------
+    id : int
+    created : str
+        UTC, ISO 8601.
+    label : str
+    key : str or None
+    events : EventSet
+    confirmed : str or None
+        When the work ended normally; None as long as it is only reserved. Both count the same.
+    """
+
+    id: int
+    created: str
+    label: str
+    key: str | None
+    events: EventSet
+    confirmed: str | None
+
+    @property
+    def status(self) -> str:
+        """'reserved' or 'confirmed'."""
+        return "reserved" if self.confirmed is None else "confirmed"
+
+
+class Ledger:
+    """Privacy budget of one data set, in a SQLite file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Created if it does not exist (then `epsilon` and `delta` are needed), readable by its owner only. On a
+        local disk: network file systems do not lock reliably.
+    epsilon, delta : float, optional
+        Budget of everything ever done with these data. Of an existing file: omitted, or equal to what it
+        says.
+    neighboring_relation : {"substitute", "add_remove"}, optional
+        As above; default for a new file "substitute".
+    accounting : {"renyi", "gaussian"}, optional
+        As above; default for a new file "renyi". See `pymc_dp.privacy.budget.filters.PrivacyFilter`.
+
+    Attributes
+    ----------
+    path : Path
+    epsilon, delta : float
+    neighboring_relation, accounting : str
+
+    Raises
+    ------
+    LedgerError
+        The file is missing (and no budget was given), damaged, not a ledger, from a newer version, or for
+        another budget.
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    **Privacy.** Everything accepted is together (epsilon, delta)-DP, also when requests depend on earlier
+    results (docs/ledger). A request is charged before its work begins and never given back. The file holds
+    events, labels and times; no data and no seed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        epsilon: float | None = None,
+        delta: float | None = None,
+        neighboring_relation: str | None = None,
+        accounting: str | None = None,
+    ):
+        self.path = _place(path)
+        if not self.path.exists():
+            if epsilon is None or delta is None:
+                raise LedgerError(
+                    f"There is no ledger at {self.path}. To make one, give its epsilon and delta."
+                )
+            _create(
+                self.path,
+                PrivacyFilter(epsilon, delta, neighboring_relation or "substitute", accounting or "renyi"),
+            )
+        self._uid: str | None = None
+        self._seen = 0  # entries
+        with self._transaction("DEFERRED") as db:
+            self._uid, self._filter = _read_budget(db)
+            self._entries_in(db)
+        self._agree("epsilon", epsilon)
+        self._agree("delta", delta)
+        self._agree("neighboring_relation", neighboring_relation)
+        self._agree("accounting", accounting)
+
+    @property
+    def epsilon(self) -> float:
+        """Budget."""
+        return self._filter.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Budget."""
+        return self._filter.delta
+
+    @property
+    def neighboring_relation(self) -> str:
+        """Relation of every event in the ledger."""
+        return self._filter.neighboring_relation
+
+    @property
+    def accounting(self) -> str:
+        """Rule by which requests are accepted."""
+        return self._filter.accounting
+
+    def _agree(self, name: str, given: Any) -> None:
+        if given is not None and given != getattr(self, name):
+            raise LedgerError(
+                f"The ledger at {self.path} has {name} = {getattr(self, name)!r}, not {given!r}. A budget is "
+                "fixed when its ledger is made: leave the argument out, or give the same."
+            )
+
+    # reserving
+
+    def reserve(self, events: Any, label: str = "", key: str | None = None) -> int:
+        """Charge for work before it begins.
+
+        Parameters
+        ----------
+        events : DpEvent, EventSet, list, tuple or mapping
+            Everything the work will do; as in `EventSet`.
+        label : str
+            For people who read the ledger; at most 200 printable characters. Never put data in it.
+        key : str, optional
+            Name of the call: the same key with the same events is charged once, in whatever process it is
+            asked.
+
+        Returns
+        -------
+        int
+            Number of the entry, for `confirm`.
+
+        Raises
+        ------
+        PrivacyBudgetExceeded
+            It does not fit; nothing was recorded.
+        BudgetError
+            The key was used for other events.
+        LedgerError
+            The file cannot be used; treat it as a refusal.
+        ValueError
+            Unknown or invalid event, other neighbouring relation, unsuitable label or key.
+
+        Notes
+        -----
+        **Privacy.** One exclusive transaction, on disk before this returns. Depends on events only, never on
+        data.
+        """
+        _check_text("label", label)
+        if key is not None:
+            _check_text("key", key)
+        requested = self._event_set(events)
+        cost = self._filter.cost(requested)
+        for (
+            entry
+        ) in self.entries():  # fills the cache of costs, so that the lock below is held for a moment only
+            self._filter.cost(entry.events)
+        alone = self._filter.accepts(_NOTHING, cost) or self._filter.accepts_alone(requested)
+        with self._transaction("EXCLUSIVE") as db:
+            entries = self._entries_in(db)
+            same = [entry for entry in entries if key is not None and entry.key == key]
+            if same and same[0].events != requested:
+                raise BudgetError(
+                    f"The key {key!r} was used in this ledger for other events: a new call needs a new key."
+                )
+            if same:
+                return same[0].id
+            fits = alone if not entries else self._filter.accepts(self._costs(entries), cost)
+            number = self._insert(db, entries, label, key, requested) if fits else 0
+        if not fits:
+            raise self._exceeded(requested)
+        self._seen = max(self._seen, number)
+        return number
+
+    def _insert(
+        self, db: sqlite3.Connection, entries: Sequence[Entry], label: str, key: str | None, events: EventSet
+    ) -> int:
+        number, created, text = len(entries) + 1, _now(), events.to_json()
+        db.execute(
+            "INSERT INTO entry (id, created, label, key, events, digest) VALUES (?, ?, ?, ?, ?, ?)",
+            (number, created, label, key, text, _digest(self._uid, number, created, label, key, text)),
+        )
+        return number
+
+    def _exceeded(self, requested: EventSet) -> PrivacyBudgetExceeded:
+        return PrivacyBudgetExceeded(
+            spent=self.spent().epsilon(self.delta),
+            requested=compose(requested).epsilon(self.delta),
+            remaining=self.remaining(),
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
+
+    def confirm(self, reservation: int) -> None:
+        """Note that reserved work ended normally. It costs the same either way.
+
+        Raises
+        ------
+        LedgerError
+            There is no such entry, or the file cannot be used.
+        """
+        with self._transaction("EXCLUSIVE") as db:
+            if reservation not in {entry.id for entry in self._entries_in(db)}:
+                raise LedgerError(f"The ledger has no entry {reservation!r}.")
+            db.execute(
+                "UPDATE entry SET confirmed = ? WHERE id = ? AND confirmed IS NULL", (_now(), reservation)
+            )
+
+    def record(self, events: Any, label: str = "", key: str | None = None) -> int:
+        """`reserve` and `confirm`, for work done elsewhere: call it before anybody sees the work's result.
+
+        Returns
+        -------
+        int
+            Number of the entry.
+
+        Raises
+        ------
+        PrivacyBudgetExceeded
+            It does not fit; nothing was recorded, and the result must not be shown.
+        BudgetError, LedgerError, ValueError
+            As `reserve`.
+        """
+        reservation = self.reserve(events, label, key)
+        self.confirm(reservation)
+        return reservation
+
+    # reading
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything recorded, oldest first."""
+        with self._transaction("DEFERRED") as db:
+            return self._entries_in(db)
+
+    def spent(self) -> Guarantee:
+        """Composition of everything recorded, reserved and confirmed alike.
+
+        Returns
+        -------
+        Guarantee
+            What the list costs. What was promised, and may be published, is the budget: see docs/ledger.
+        """
+        return self._composed(self.entries())
+
+    def remaining(self) -> float:
+        """Largest epsilon of a run by itself, at the ledger's delta, that would still be accepted.
+
+        Returns
+        -------
+        float
+            For Gaussian releases; rounded down. 0 when nothing fits.
+        """
+        entries = self.entries()
+        if not entries:
+            return self.epsilon
+        mu = self._filter.largest_mu(self._costs(entries))
+        return max(float(gaussian.epsilon(mu, self.delta)) * (1 - 1e-9), 0.0)
+
+    def fits(self, events: Any) -> bool:
+        """Whether `reserve` would accept events now. Nothing is reserved."""
+        requested, entries = self._event_set(events), self.entries()
+        cost = self._filter.cost(requested)
+        if self._filter.accepts(self._costs(entries), cost):
+            return True
+        return not entries and self._filter.accepts_alone(requested)
+
+    def largest(self, make_events: Callable[[int], Any], upper: int) -> int:
+        """Largest number for which events would be accepted now, as the largest `draws` that fits.
+
+        Parameters
+        ----------
+        make_events : callable
+            Events as a function of an integer; their cost must not fall with it.
+        upper : int
+            Largest number of interest, >= 0.
+
+        Returns
+        -------
+        int
+            Between 0 and `upper`; 0 if not even ``make_events(1)`` fits.
+        """
+        if isinstance(upper, bool) or not isinstance(upper, int) or upper < 0:
+            raise ValueError(f"upper must be an integer of at least 0, got {upper!r}.")
+        good, bad = 0, upper + 1
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (middle, bad) if self.fits(make_events(middle)) else (good, middle)
+        return good
+
+    def _event_set(self, events: Any) -> EventSet:
+        return EventSet(events, self.neighboring_relation)
+
+    def _costs(self, entries: Sequence[Entry]) -> list[Cost]:
+        return [self._filter.cost(entry.events) for entry in entries]
+
+    def _composed(self, entries: Sequence[Entry]) -> Guarantee:
+        return compose(
+            [entry.events for entry in entries], self.neighboring_relation, reference_delta=self.delta
+        )
+
+    def _entries_in(self, db: sqlite3.Connection) -> tuple[Entry, ...]:
+        rows = db.execute(
+            "SELECT id, created, label, key, events, digest, confirmed FROM entry ORDER BY id"
+        ).fetchall()
+        last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
+        if [row[0] for row in rows] != list(range(1, len(rows) + 1)) or (last[0] if last else 0) != len(rows):
+            raise LedgerError(f"The ledger at {self.path} is damaged: entries are missing.")
+        if len(rows) < self._seen:
+            raise LedgerError(
+                f"The ledger at {self.path} was replaced by an older copy while it was in use: it has "
+                f"{len(rows)} entries, and had {self._seen}. A restored backup forgets what was released: "
+                "put the newer file back."
+            )
+        self._seen = len(rows)
+        entries = []
+        for number, created, label, key, text, digest, confirmed in rows:
+            if digest != _digest(self._uid, number, created, label, key, text):
+                raise LedgerError(f"The ledger at {self.path} is damaged: entry {number} was changed.")
+            try:
+                events = EventSet.from_json(text)
+            except ValueError as error:
+                raise LedgerError(
+                    f"Entry {number} of the ledger at {self.path} cannot be read: {error}"
+                ) from error
+            if events.neighboring_relation != self._filter.neighboring_relation:
+                raise LedgerError(
+                    f"Entry {number} of the ledger at {self.path} has another neighbouring relation."
+                )
+            entries.append(Entry(number, created, label, key, events, confirmed))
+        return tuple(entries)
+
+    # the file
+
+    @contextmanager
+    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
+        """A connection inside a transaction of this ledger: committed at the end, rolled back on error."""
+        if not self.path.is_file():
+            what = "What is there is not a file" if self.path.exists() else "It is not there any more"
+            raise LedgerError(f"The ledger at {self.path} cannot be used. {what}.")
+        _no_log(self.path)
+        try:
+            with closing(_connect(self.path)) as db:
+                db.execute(f"BEGIN {kind}")
+                _check_file(db, self.path)
+                if self._uid is not None and _read_budget(db) != (self._uid, self._filter):
+                    raise LedgerError(
+                        f"The ledger at {self.path} was replaced by another one while it was in use."
+                    )
+                yield db
+                db.execute("COMMIT")  # closing without it rolls back
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise LedgerError(
+                f"The ledger at {self.path} cannot be used ({error}). It is never repaired silently: find "
+                "out what happened to the file. A new ledger for the same data would forget what was "
+                "released."
+            ) from error
+
+    # showing
+
+    def _cells(self, entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+        return [
+            (str(e.id), e.created, e.status, round_up(self._composed([e]).epsilon(self.delta)), e.label)
+            for e in entries
+        ]
+
+    def _summary(self, entries: Sequence[Entry]) -> list[str]:
+        spent = round_up(self._composed(entries).epsilon(self.delta))
+        count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+        return [
+            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) "
+            "for everything together",
+            f"Spent: epsilon = {spent} ({count}, composed)",
+            f"Remaining: a run of at most epsilon = {_round_down(self.remaining())} by itself",
+        ]
+
+    def __str__(self) -> str:
+        entries = self.entries()
+        table = [_HEADER, *self._cells(entries)]
+        widths = [max(len(row[i]) for row in table) for i in range(len(_HEADER))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in table
+        ]
+        return "\n".join([f"Privacy ledger {self.path}", *self._summary(entries), "", *lines])
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r}, epsilon={self.epsilon!r}, delta={self.delta!r})"
+
+    def _repr_html_(self) -> str:
+        entries = self.entries()
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in _HEADER)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._cells(entries)
+        )
+        summary = "<br>".join(html.escape(line) for line in self._summary(entries))
+        return f"<h4>Privacy ledger</h4><p>{summary}</p><table><tr>{head}</tr>{rows}</table>"
+
+
+_HEADER = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
+_NOTHING: tuple[Cost, ...] = ()
+
+
+def _place(path: Any) -> Path:
+    """Where the file is, links resolved: SQLite's journal lies beside the file itself."""
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"path must be text or a pathlib.Path, got {type(path).__name__}.")
+    text = str(path)
+    if not text or text == ":memory:" or text.startswith("file:"):
+        raise ValueError(
+            f"path must be the path of a file, as 'study.db', not {text!r}: a ledger outlives a session."
+        )
+    return Path(os.path.realpath(text))
+
+
+def _create(path: Path, budget: PrivacyFilter) -> None:
+    """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
+    left = [suffix for suffix in (_JOURNAL, *_LOG) if os.path.lexists(f"{path}{suffix}")]
+    if left and not path.exists():
+        raise LedgerError(
+            f"There is no ledger at {path}, but {path.name}{left[0]} is there, which belongs to one that was "
+            "moved or deleted. Put the ledger back; or, if it had nothing to do with these data, move that "
+            "file away."
+        )
+    try:
+        _write(path, budget)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(
+            f"No ledger can be made at {path} ({error}). Its folder must exist, be writable, and be on a "
+            "local disk."
+        ) from error
+
+
+def _write(path: Path, budget: PrivacyFilter) -> None:
+    handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)  # mode 0600
+    os.close(handle)
+    try:
+        with closing(_connect(Path(name))) as db:
+            db.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA}")
+            values = (uuid.uuid4().hex, _now(), *_budget_texts(budget))
+            db.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, _digest(*values)))
+            db.execute("COMMIT")
+        try:
+            os.link(name, path)
+        except FileExistsError:
+            pass
+    finally:
+        os.unlink(name)
+    if os.name == "posix":
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _no_log(path: Path) -> None:
+    """Refuse a write-ahead log beside the ledger: SQLite would read it into the file."""
+    for suffix in _LOG:
+        if os.path.lexists(f"{path}{suffix}"):
+            raise LedgerError(_wal(path, f"{path.name}{suffix} is beside it"))
+
+
+def _wal(path: Path, found: str) -> str:
+    return (
+        f"The ledger at {path} was switched to a write-ahead log ({found}). Its newest entries are then in a "
+        "second file, which gets lost when a ledger is copied: nothing is charged in this mode. If the file "
+        "and its log were always together, open it with SQLite, run PRAGMA journal_mode = DELETE, and close "
+        "it. If the log was lost, so were entries."
+    )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    try:
+        for name, setting in _SETTINGS.items():
+            db.execute(f"PRAGMA {name} = {setting}")
+            if db.execute(f"PRAGMA {name}").fetchone() != (setting,):
+                raise LedgerError(
+                    f"SQLite does not take the setting {name} = {setting}: charges could be lost."
+                )
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _check_file(db: sqlite3.Connection, path: Path) -> None:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise LedgerError(f"{path} is not a privacy ledger.")
+    if version != FORMAT:
+        raise LedgerError(
+            f"The ledger at {path} has format {version}, and this version of pymc_dp reads format {FORMAT}."
+        )
+    if db.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+        raise LedgerError(f"The ledger at {path} is damaged: SQLite's integrity check failed.")
+    (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+    if mode == "wal":
+        raise LedgerError(_wal(path, "its header says so"))
+    if mode != "delete":
+        raise LedgerError(
+            f"SQLite's journal mode for {path} is {mode!r}, and must be 'delete': a crash could lose charges."
+        )
+    if _schema(db) != _expected_schema():
+        raise LedgerError(f"The ledger at {path} is damaged: its tables were changed.")
+
+
+def _schema(db: sqlite3.Connection) -> set[tuple[str, ...]]:
+    return set(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+
+
+def _expected_schema() -> set[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(_SCHEMA)
+        return _schema(db)
+
+
+def _budget_texts(budget: PrivacyFilter) -> tuple[str, ...]:
+    return (
+        repr(float(budget.epsilon)),
+        repr(float(budget.delta)),
+        budget.neighboring_relation,
+        budget.accounting,
+        repr(None if budget.order is None else float(budget.order)),
+    )
+
+
+def _read_budget(db: sqlite3.Connection) -> tuple[str, PrivacyFilter]:
+    rows = db.execute("SELECT * FROM budget").fetchall()
+    if len(rows) != 1 or rows[0][-1] != _digest(*rows[0][:-1]):
+        raise LedgerError("The ledger is damaged: its budget was changed.")
+    uid, _, epsilon, delta, relation, accounting, order, _ = rows[0]
+    try:
+        return uid, PrivacyFilter(
+            float(epsilon), float(delta), relation, accounting, None if order == "None" else float(order)
+        )
+    except ValueError as error:
+        raise LedgerError(f"The ledger's budget cannot be read: {error}") from error
+
+
+def _digest(*values: Any) -> str:
+    """Detects accidents; whoever can write the file can also forge it."""
+    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
+
+
+def _check_text(name: str, value: Any) -> None:
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
+        raise ValueError(f"{name} must be text of at most {_LONGEST_TEXT} printable characters.")
+    if name == "key" and not value:
+        raise ValueError("key must not be empty.")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _round_down(value: float, digits: int = 4) -> str:
+    """Decimal string of at most `value`: what is left is never printed too large."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    steps = math.floor(value / unit)
+    while float(f"{steps * unit:.{digits}g}") > value:
+        steps -= 1
+    return f"{steps * unit:.{digits}g}"

@@ -1,0 +1,242 @@
+"""What a whole call costs, and how it is spent, before any data are read."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+
+from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
+from pymc_dp.privacy.accounting.composition import Guarantee, compose
+from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, round_up
+from pymc_dp.privacy.budget.running import running_epsilon
+
+#: What an iteration lets out, and how a report says it.
+RELEASES = {
+    "decisions": "decisions",
+    "noisy_ratio": "decisions and noisy log-ratios",
+    "gradients": "what follows from noisy gradients",
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of `pymc.sample` and its budget.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Target of the whole call; ``epsilon=inf`` for no privacy.
+    neighboring_relation : {"substitute", "add_remove"}
+    chains, tune, draws : int
+        Iterations are ``chains * (tune + draws)``: discarded draws are paid for like others.
+
+    Raises
+    ------
+    ValueError
+        A number is out of range.
+    """
+
+    epsilon: float
+    delta: float
+    neighboring_relation: str
+    chains: int
+    tune: int
+    draws: int
+
+    def __post_init__(self) -> None:
+        check_target(self.epsilon, self.delta)
+        check_relation(self.neighboring_relation)
+        check_counts(self.draws, self.tune, self.chains)
+
+    @property
+    def length(self) -> int:
+        """Iterations of one chain."""
+        return self.tune + self.draws
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of all chains."""
+        return self.chains * self.length
+
+
+@dataclass(frozen=True)
+class PrivacyPlan(Call):
+    """What a call releases and costs.
+
+    Attributes
+    ----------
+    iteration : tuple of EventSet
+        What each iteration of a chain releases: one entry when all are alike, otherwise ``tune + draws``.
+    chain : EventSet
+        What each chain releases once: its noisy clip fraction, ...
+    once : EventSet
+        What the call releases once, for all chains.
+    release : {"decisions", "noisy_ratio", "gradients"}
+        What each iteration lets out.
+    parameters : mapping of str to float
+        Public numbers that the step runs with: "noise_multiplier", "clip_bound", ...
+
+    Notes
+    -----
+    **Privacy.** Releases compose as in `pymc_dp.privacy.compose`: Gaussians exactly (``mu**2`` is the sum of
+    ``1 / nm**2``; Räisä 2021, Theorems 4.3 and 7), accept decisions by their own Renyi divergence. See
+    docs/proofs/penalty and docs/proofs/decision_accounting.
+    """
+
+    iteration: tuple[EventSet, ...]
+    chain: EventSet
+    once: EventSet
+    release: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.iteration) not in (1, self.length):
+            raise ValueError(f"{len(self.iteration)} iterations are described, the call has {self.length}.")
+        if self.release not in RELEASES:
+            raise ValueError(f"release must be one of {', '.join(RELEASES)}, got {self.release!r}.")
+
+    @property
+    def is_private(self) -> bool:
+        """Whether every release has a price."""
+        return self.guarantee.is_private
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise of each log-ratio over its sensitivity: 0 without privacy, NaN where there is none."""
+        return self.parameters.get("noise_multiplier", math.nan)
+
+    @property
+    def noise_std(self) -> float | None:
+        """Standard deviation of the noise of the log-ratio, in nats, when it is one public number."""
+        return self.parameters.get("noise_std")
+
+    @property
+    def clip_fraction_noise_multiplier(self) -> float:
+        """Noise of a chain's mean clipped share over its sensitivity; inf when it is not released."""
+        return self.parameters.get("clip_fraction_noise_multiplier", math.inf)
+
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter of the whole call (of the noisy ratios, also when only decisions come out).
+
+        inf without privacy, NaN when not every release is Gaussian.
+        """
+        return self._total(lambda events: exact_gaussian(events).mu)
+
+    @property
+    def rho(self) -> float:
+        """Zero-concentrated DP parameter of the whole call; NaN when a release has none."""
+        return self._total(lambda events: zero_concentrated(events).rho)
+
+    def _total(self, accountant: Any) -> float:
+        if not self.is_private:
+            return math.inf
+        try:
+            return accountant(self.events)
+        except NotApplicableError:
+            return math.nan
+
+    @cached_property
+    def events(self) -> EventSet:
+        """Everything the call releases."""
+        repeats = self.length // len(self.iteration)
+        chain = EventSet([*(one.repeated(repeats) for one in self.iteration), self.chain])
+        return chain.repeated(self.chains) + self.once
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Trade-off curve of the whole call."""
+        return compose(self.events, reference_delta=self.delta)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Epsilon of the whole call at another delta, an upper bound."""
+        return self.guarantee.epsilon(delta)
+
+    @cached_property
+    def _running_epsilon(self) -> np.ndarray:
+        if not self.is_private:
+            return np.full(self.length, np.inf)
+        return running_epsilon(
+            self.iteration,
+            self.length,
+            self.delta,
+            chains=self.chains,
+            once=self.chain.repeated(self.chains) + self.once,
+            total=self.epsilon_at(self.delta),
+        )
+
+    def running_epsilon(self) -> np.ndarray:
+        """Epsilon, at the plan's delta, of the first t iterations of every chain.
+
+        Returns
+        -------
+        ndarray, shape (tune + draws,)
+            Entry t - 1 is an upper bound on the cost of iterations 1..t of *all* chains, so that the last
+            entry is the cost of the call.
+        """
+        return self._running_epsilon
+
+    def __reduce__(self):  # without the computed curves
+        return PrivacyPlan.from_dict, (self.to_dict(),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields as plain numbers and strings; event sets as JSON-able values."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return values | {
+            "iteration": [json.loads(one.to_json()) for one in self.iteration],
+            "chain": json.loads(self.chain.to_json()),
+            "once": json.loads(self.once.to_json()),
+            "parameters": dict(self.parameters),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "PrivacyPlan":
+        """Rebuild from `to_dict`; other keys are ignored."""
+        kept = {f.name: values[f.name] for f in fields(cls)}
+        for name in ("chain", "once"):
+            kept[name] = EventSet.from_json(json.dumps(values[name]))
+        kept["iteration"] = tuple(EventSet.from_json(json.dumps(one)) for one in values["iteration"])
+        return cls(**kept)
+
+    def settings(self) -> str:
+        """Public numbers that the step runs with, in words."""
+        shown = {k: v for k, v in self.parameters.items() if k != "clip_fraction_noise_multiplier"}
+        return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
+
+    def __str__(self) -> str:
+        relation = {"substitute": "one record replaced", "add_remove": "one record added or removed"}
+        calls = (
+            f"  {self.chains} chain(s) x ({self.tune} tuning + {self.draws} sampling) = "
+            f"{self.iterations} iterations"
+        )
+        if not self.is_private:
+            return f"NOT PRIVATE: epsilon = inf, no noise is added.\n{calls}"
+        totals = [(name, getattr(self, name)) for name in ("mu", "rho")]
+        gaussian = ", ".join(f"{name} = {value:.4g}" for name, value in totals if not math.isnan(value))
+        return "\n".join(
+            [
+                f"({self.epsilon:g}, {self.delta:g})-differential privacy for the whole call, "
+                f"{relation[self.neighboring_relation]}",
+                calls,
+                "  " + "; ".join(part for part in (self.settings(), gaussian) if part),
+                f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, "
+                f"{self.guarantee.accountant} accounting",
+            ]
+        )
+
+
+def not_private(call: Call, release: str, **parameters: float) -> PrivacyPlan:
+    """Plan of a call that adds no noise."""
+    relation = call.neighboring_relation
+    nothing = EventSet([], relation)
+    iteration = (EventSet([dp_event.NonPrivateDpEvent()], relation),)
+    own = {f.name: getattr(call, f.name) for f in fields(Call)}
+    return PrivacyPlan(**own, iteration=iteration, chain=nothing, once=nothing, release=release,
+                       parameters=parameters)  # fmt: skip

@@ -1,0 +1,1 @@
+"""What adds noise and draws batches, and states as which event."""

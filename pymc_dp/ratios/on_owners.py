@@ -1,0 +1,101 @@
+"""The log-likelihood ratio from several data owners, each of whom adds its own noise."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.clip_fraction import rounding_grid
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.remote.owners import RecordsOfOwners, points
+
+
+class OnOwners:
+    """Sum of the owners' noisy sums (Yıldırım & Ermiş 2019, Algorithm 2).
+
+    Parameters
+    ----------
+    records : RecordsOfOwners
+    tempering : float
+    plan : PrivacyPlan
+        Of the call: every owner charges it now, before it releases anything.
+
+    Raises
+    ------
+    BudgetError
+        An owner's ledger has no room.
+
+    Notes
+    -----
+    **Privacy.** Only sums with an owner's own noise are seen here. Each owner is charged for one Gaussian
+    release an iteration, whether the noisy ratio is stored or not. The plan of the call has the smallest of
+    the owners' noise multipliers: it bounds every record's loss.
+    """
+
+    def __init__(self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan):
+        self.records, self.tempering, self.terms = records, tempering, records.owners.terms
+        said = records.ask("begin", chains=plan.chains, tune=plan.tune, draws=plan.draws)
+        multipliers = [one["noise_multiplier"] for one in said]
+        if multipliers != [own.noise_multiplier for own in plans(records, plan)]:
+            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
+        # Standard deviations of noise, and grids of rounding, in units of the clip bounds.
+        self._noise = [nm * terms.sensitivity for nm, terms in zip(multipliers, self.terms, strict=True)]
+        self._grids = [rounding_grid(noise) for noise in self._noise]
+
+    def bound_of_noise(self, noise_std: float) -> float:
+        """Largest of the owners' clip bounds at which the noise has a given standard deviation."""
+        constants = np.array([terms.clip_bound or terms.lipschitz for terms in self.terms])
+        noise = np.array(self._noise) * constants / constants.max()
+        return noise_std / (self.tempering * float(np.sqrt(noise @ noise)))
+
+    def at(self, theta: np.ndarray) -> tuple[None, float]:
+        """Nothing, and the log-prior: rows stay with their owners."""
+        return None, self.records.log_prior(theta)
+
+    def __call__(
+        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
+    ) -> LogRatio:
+        """Ask every owner; each clips at its own bound."""
+        ratio, variance = 0.0, 0.0
+        sums = self.records.ask("compare", **points(theta, new))
+        for noisy_sum, terms, noise, grid in zip(sums, self.terms, self._noise, self._grids, strict=True):
+            scale = self.tempering * terms.clip.bound(new - theta)
+            ratio += scale * noisy_sum
+            # Rounding adds the variance of a uniform error of the grid's width.
+            variance += scale**2 * (noise**2 + grid**2 / 12)
+        return LogRatio(ratio, math.sqrt(variance), clip_bound, 0.0, None, self.records.log_prior(new))
+
+
+def plans(records: RecordsOfOwners, call: Call) -> list[PrivacyPlan]:
+    """What each owner pays for a call."""
+    return [terms.price(call.chains, call.tune, call.draws) for terms in records.owners.terms]
+
+
+def price(records: RecordsOfOwners, call: Call, release: str) -> PrivacyPlan:
+    """Gaussian releases with the noise of the owner who adds least."""
+    least = min(plans(records, call), key=lambda plan: plan.noise_multiplier)
+    return replace(least, epsilon=call.epsilon, delta=call.delta, release=release)
+
+
+def facts(records: RecordsOfOwners, plan: PrivacyPlan) -> dict[str, Any]:
+    """What each owner is guaranteed, for the report."""
+    owners = records.owners
+    return {
+        "owners": [
+            {
+                "name": owner.name,
+                "plan": own.to_dict(),
+                "n": n,
+                "unit": "row" if owner.privacy_unit is None else "id",
+                "clip": str(terms.clip),
+                "ledger": owner.ledger is not None,
+            }
+            for owner, terms, own, n in zip(
+                owners.owners, owners.terms, plans(records, plan), records.sizes, strict=True
+            )
+        ]
+    }

@@ -1,0 +1,109 @@
+"""Steps that propose, compare and decide: a random walk, or public moves and what a surrogate leaves."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.clipping import Clip
+from pymc_dp.kernels.metropolis import Info, Move, State, metropolis, prior_change
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.proposals.walk import RandomWalk
+from pymc_dp.steps.base import DPStep
+from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.on_residuals import CUT, OnResiduals
+
+
+class MetropolisStep(DPStep):
+    """Base class of steps with an accept test.
+
+    A subclass implements `_price_of_walk` and `_start_walk`; with control variates `residuals` does both.
+    """
+
+    clip: Clip
+    #: What is different with control variates; None without.
+    residuals: OnResiduals | None = None
+
+    def _use(self, residuals: OnResiduals) -> None:
+        """Take control variates; the last thing that a constructor does."""
+        self.residuals, self.moves = residuals, residuals.moves
+        self.default_tune_steps = 0
+        # PyMC has put both on the instance.
+        self.stats_dtypes_shapes = self.stats_dtypes_shapes | {CUT: (np.float64, [])}  # type: ignore[misc]
+        self.stats_dtypes: Any = [stats | {CUT: np.float64} for stats in self.stats_dtypes]
+        self.clip_fraction = self.clip_fraction and residuals.test.on_all
+        self.mechanism, self.approximation = residuals.mechanism, residuals.approximation
+
+    @property
+    def title(self) -> str:
+        """What a report calls the step."""
+        return super().title + (" with control variates" if self.residuals is not None else "")
+
+    @property
+    def surrogate(self) -> Any:
+        """The surrogate that this chain's call released; None before, and without control variates."""
+        released = None if self.residuals is None or self._chain is None else self._chain.memory
+        return None if released is None else released.surrogate
+
+    def _price(self, call: Call) -> PrivacyPlan:
+        if self.residuals is not None:
+            return self.residuals.price(call, self.clip_fraction)
+        return self._price_of_walk(call)
+
+    def _price_of_walk(self, call: Call) -> PrivacyPlan:
+        """As `_price`, without control variates."""
+        raise NotImplementedError
+
+    def _start(self, chain: Chain) -> None:
+        if self.residuals is not None:
+            self.residuals.start(chain)
+        else:
+            self._start_walk(chain)
+
+    def _start_walk(self, chain: Chain) -> None:
+        """As `_start`, without control variates."""
+        raise NotImplementedError
+
+    def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
+        if self.residuals is None:
+            return super()._arrive(chain, theta)
+        return self.residuals.arrive(self, chain, theta)
+
+    def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
+        if self.residuals is not None:
+            return self.residuals.propose(chain, rng, state)
+        if not isinstance(self.moves, RandomWalk):
+            raise NotImplementedError
+        move = self.moves.move(rng)
+        return Move(state.theta + move, chain.clip_bound or self.clip.bound(move), prior_change(state))
+
+    def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
+        if self.residuals is not None:
+            self.residuals.expand(chain)
+        propose = partial(self._propose, chain)
+        chain.state, info = metropolis(
+            chain.current(), propose, chain.ratio, chain.accept, self.rng, chain.random
+        )
+        chain.clipped += info.ratio.clipped
+        if self.residuals is not None:
+            self.residuals.decided(chain, info.accepted)
+        return info.accepted, self._stats(chain, info)
+
+    def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
+        """What is public of an iteration, which has become `chain.state`."""
+        return {"noise_std": info.ratio.noise_std, "clip_bound": info.ratio.clip_bound}
+
+    def facts(self) -> dict[str, Any]:
+        """What a report needs to know; the surrogate is in it once it is released."""
+        if self.residuals is None:
+            return super().facts()
+        released = None if self._chain is None else self._chain.memory
+        return super().facts() | self.residuals.facts(released)
+
+    def _clip_name(self) -> str:
+        return str(self.clip) if self.residuals is None else self.residuals.clip_name(self.plan)
+
+    def __getstate__(self):
+        if self.residuals is not None:
+            self.residuals.forget()
+        return super().__getstate__()

@@ -1,0 +1,243 @@
+"""Private control variates in a step: propose on prior and surrogate, test what the surrogate leaves."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from dp_accounting import dp_event
+
+from pymc_dp.bounds import check_bound
+from pymc_dp.control_variates.curvature import prior_curvature
+from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
+from pymc_dp.control_variates.structure import structure_of
+from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, what_was_cut
+from pymc_dp.kernels.metropolis import Move, State, nothing
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.proposals.moves import Moves
+from pymc_dp.proposals.public import PublicTransitions
+from pymc_dp.records.residuals import Residuals
+from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.residual_tests import ClipBound, ResidualTest
+
+if TYPE_CHECKING:
+    from pymc_dp.steps.metropolis_step import MetropolisStep
+
+# Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
+CUT = "clip_uncertainty"
+# Transitions on the public density from the centre to a chain's start.
+_WARM_UP = 30
+
+
+class Released(NamedTuple):
+    """What a chain has of the call's surrogate, and what follows from it."""
+
+    surrogate: Surrogate
+    transitions: PublicTransitions
+    clip_bound: ClipBound
+    cut: Cut | None
+
+
+class OnResiduals:
+    """What `DPPenaltyMH`, `DPBarker`, `DPFastMH` and `DPHMC` do with ``control_variates=``.
+
+    The gradient and Hessian of the log-likelihood are released once, with noise, at a private centre; an
+    iteration makes Hamiltonian moves on prior times surrogate, which cost nothing, and tests only what the
+    surrogate leaves of each record's log-likelihood. See docs/control_variates.
+
+    Parameters
+    ----------
+    settings : ControlVariates
+    test : ResidualTest
+    records : RecordModel
+    lipschitz : object
+        A number limits the clip bounds of gradients, which are found privately.
+
+    Raises
+    ------
+    ValueError
+        A setting does not go with the test or the model.
+
+    Notes
+    -----
+    **Privacy.** Events: the Gaussian releases of the surrogate's schedule, once for all chains of the call
+    (`pymc_dp.control_variates.releases`), and one decision an iteration. Released: the surrogate, the draws,
+    decisions, data-free stats. Proof: docs/proofs/control_variates.
+    """
+
+    def __init__(self, settings: ControlVariates, test: ResidualTest, records: Any, lipschitz: Any):
+        self.settings, self.test, self.records = settings, test, records
+        # Other forms bound moves in blocks or coordinates.
+        if isinstance(lipschitz, int | float | str):
+            check_bound("lipschitz", lipschitz)
+        self.lipschitz = float(lipschitz) if isinstance(lipschitz, int | float) else None
+        if settings.third_derivative_bound is not None:
+            if test.name != "penalty":
+                raise ValueError("third_derivative_bound is for DPPenaltyMH and DPHMC.")
+            if not records.coordinates.identity:
+                raise ValueError(
+                    "third_derivative_bound bounds derivatives in the parameters, and the surrogate of this "
+                    "model is in other coordinates."
+                )
+        self.moves = _OnSurrogate()
+        self.mechanism = (
+            "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
+            f"the surrogate); then {test.name} test of what that leaves of the ratio"
+        )
+        self.approximation = "posterior with the noise of the released gradient and Hessian in it"
+        if settings.noise_aware:
+            self.approximation += ", widened for that of the gradient"
+        self.target = Residuals(records, structure_of(settings.structure, records.coordinates))
+        self._expanded = False
+
+    def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
+        """The surrogate once, and the chains' decisions.
+
+        Raises
+        ------
+        TooFewRecordsError
+            No call with so few records can succeed.
+        """
+        if math.isfinite(call.epsilon):
+            judge_price(self.settings, call.epsilon, call.delta, self.records.n)
+        releases = surrogate_events(self.settings, call.epsilon, call.delta)
+        return self.test.price(call, EventSet(releases, call.neighboring_relation), clip_fraction)
+
+    def start(self, chain: Chain) -> None:
+        """The chain's ratio and test."""
+        self._expanded = False
+        chain.ratio, chain.accept = self.test.ratio(self.target, chain.plan), self.test.accept
+        if "batch_size" in chain.plan.parameters:
+            chain.stats = {"batch_size": chain.plan.parameters["batch_size"]}
+
+    def arrive(self, step: "MetropolisStep", chain: Chain, theta: np.ndarray) -> State:
+        """Release the surrogate, or take the one of the call; move away from its centre."""
+        budgeted = math.isfinite(step.epsilon)
+        squared = float(gaussian.mu(step.epsilon, step.delta)) ** 2 if budgeted else math.inf
+
+        def release() -> str:
+            # Of the call, not of the chain that happens to be first.
+            random = PrivacyRandom(step.debug_seed, stream=step.chains)
+            finder = Finder(
+                self.records, self.settings, squared, random, step.tempering, step.epsilon, self.lipschitz
+            )
+            return finder(theta).to_json()
+
+        surrogate = Surrogate.from_json(step._call.slots.once(release))
+        transitions = PublicTransitions(self.target, self._root(surrogate))
+        cut = what_was_cut(surrogate, self.records, names_of(step))
+        judge_cut(cut)
+        chain.stats = {**chain.stats, CUT: math.nan if cut is None else cut.worst}
+        chain.memory = Released(surrogate, transitions, self.test.clip_bound(self.target, chain.plan), cut)
+        self.expand(chain)
+        chain.facts = facts.encode(step.facts())
+        if not self.records.coordinates.identity:
+            transitions.shorten(step.rng, surrogate.point)
+        resumed = chain.iteration > 0
+        start = theta if resumed else transitions(step.rng, surrogate.point, _WARM_UP)
+        return State(start, *chain.ratio.at(start))
+
+    def _root(self, surrogate: Surrogate) -> np.ndarray:
+        """Square root of the covariance of prior times surrogate."""
+        point = surrogate.point
+        jacobian = self.records.coordinates.jacobian(point)
+        precision = surrogate.precision(prior_curvature(self.records, point), jacobian)
+        return np.linalg.inv(np.linalg.cholesky(precision)).T
+
+    def expand(self, chain: Chain) -> None:
+        """Give the residuals the surrogate, unless they have it."""
+        if not self._expanded and chain.memory is not None:
+            self.target.expand(chain.memory.surrogate.expansion(self.records))
+            self._expanded = True
+
+    def forget(self) -> None:
+        """Drop what was computed from records; a chain that goes on expands again."""
+        self.target.forget()
+        self._expanded = False
+
+    def propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
+        """Transitions that leave prior times surrogate invariant."""
+        new = chain.memory.transitions(rng, state.theta)
+        return Move(new, chain.memory.clip_bound(state.theta, new), nothing)
+
+    def decided(self, chain: Chain, accepted: bool) -> None:
+        """At a chain's end, see whether it accepted about as often as its surrogate has it."""
+        if chain.budget.at_end:
+            made = chain.accepted + accepted, chain.iteration + 1
+            judge_acceptance(*made, self.test.expected_acceptance)
+
+    def facts(self, released: "Released | None") -> dict[str, Any]:
+        """The released surrogate, and what is known of what clips cut, for the report."""
+        if released is None:
+            return {"surrogate": None, "cut": None}
+        cut = released.cut
+        return {"surrogate": released.surrogate.to_json(), "cut": None if cut is None else cut._asdict()}
+
+    def clip_name(self, plan: PrivacyPlan) -> str:
+        """Where ratios are clipped, for the report."""
+        bound = self.test.bound(plan)
+        return f"{bound}, less the surrogate's part; gradients, Hessians at bounds found privately"
+
+
+def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
+    """One Gaussian for each release of the schedule, of noise multiplier ``1 / sqrt(share mu^2)``."""
+    if math.isinf(epsilon):
+        return []
+    squared = float(gaussian.mu(epsilon, delta)) ** 2
+    return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
+
+
+def names_of(step: "MetropolisStep") -> list[str]:
+    """Of the parameters, as `arviz.summary` writes them."""
+    names = []
+    for value in step.records.value_vars:
+        name, shape = step.model.values_to_rvs[value].name, step.records.shapes[value.name]
+        names += [f"{name}[{', '.join(map(str, k))}]" if k else name for k in np.ndindex(*shape)]
+    return names
+
+
+def settings_of(control_variates: Any, kwargs: Mapping[str, Any], **own: Any) -> ControlVariates | None:
+    """Settings of the argument ``control_variates=`` of a step.
+
+    Parameters
+    ----------
+    control_variates : bool or ControlVariates or None
+    kwargs : mapping
+        Arguments for `DPStep`.
+    **own : object
+        Arguments of the step that have no meaning with control variates: None, or their default.
+
+    Returns
+    -------
+    ControlVariates or None
+        None: without.
+
+    Raises
+    ------
+    ValueError
+        An argument has no meaning with control variates.
+    """
+    settings = as_control_variates(control_variates)
+    if settings is None:
+        return None
+    if kwargs.get("neighboring_relation", "substitute") != "substitute":
+        raise ValueError("control_variates= is for neighboring_relation='substitute' only: n must be public.")
+    given = [f"{name}=" for name, value in {**own, "data": kwargs.get("data")}.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: no meaning with control_variates=. Proposals are Hamiltonian moves on "
+            "prior and surrogate, clip bounds and noise follow from the budget, and all records are in one "
+            "place (docs/control_variates)."
+        )
+    return settings
+
+
+class _OnSurrogate(Moves):
+    name = "Hamiltonian transitions on prior and surrogate"
+    step_size = np.nan
