@@ -8,15 +8,14 @@ from pymc_dp.privacy.accounting.composition import (
     compare_accountants,
     compose,
 )
+from pymc_dp.privacy.accounting.event_sets import EventSet, subsampled_penalty
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
     BoundedRangeDecisionDpEvent,
-    EventSet,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
-    subsampled_penalty,
 )
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.running import running_epsilon

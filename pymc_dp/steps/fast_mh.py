@@ -10,7 +10,7 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget import fast_mh_price as fast_mh
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan, not_private

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from dp_accounting import dp_event
@@ -16,18 +16,16 @@ from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, what_was_cut
 from pymc_dp.kernels.metropolis import Move, State, nothing
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.moves import Moves
 from pymc_dp.proposals.public import PublicTransitions
 from pymc_dp.records.residuals import Residuals
+from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.residual_tests import ClipBound, ResidualTest
-
-if TYPE_CHECKING:
-    from pymc_dp.steps.metropolis_step import MetropolisStep
 
 # Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
 CUT = "clip_uncertainty"
@@ -116,7 +114,7 @@ class OnResiduals:
         if "batch_size" in chain.plan.parameters:
             chain.stats = {"batch_size": chain.plan.parameters["batch_size"]}
 
-    def arrive(self, step: "MetropolisStep", chain: Chain, theta: np.ndarray) -> State:
+    def arrive(self, step: DPStep, chain: Chain, theta: np.ndarray) -> State:
         """Release the surrogate, or take the one of the call; move away from its centre."""
         budgeted = math.isfinite(step.epsilon)
         squared = float(gaussian.mu(step.epsilon, step.delta)) ** 2 if budgeted else math.inf
@@ -193,7 +191,7 @@ def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) ->
     return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
 
 
-def names_of(step: "MetropolisStep") -> list[str]:
+def names_of(step: DPStep) -> list[str]:
     """Of the parameters, as `arviz.summary` writes them."""
     names = []
     for value in step.records.value_vars:

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
 from pymc_dp.kernels.metropolis import Accept
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches

@@ -14,7 +14,7 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps.on_residuals import surrogate_events

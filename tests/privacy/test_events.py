@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from types import MappingProxyType
 
+import attr
 import numpy as np
 import pytest
 from dp_accounting import dp_event
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import events as ev
 from pymc_dp.privacy.accounting.calibration import calibrate
+from pymc_dp.privacy.accounting.costs import COSTS, Costs
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 ALL = [
@@ -38,8 +40,7 @@ def test_json_goes_both_ways():
 
 
 def test_every_registered_leaf_is_in_the_test_above():
-    composite = {"NoOpDpEvent", "SelfComposedDpEvent", "ComposedDpEvent"}
-    assert {type(event).__name__ for event in ALL} == set(ev.REGISTRY) - composite
+    assert {type(event).__name__ for event in ALL} == {cls.__name__ for cls in COSTS}
 
 
 def json_of(event, count=1, **more):
@@ -306,3 +307,39 @@ def test_sets_add_up(events, times):
 def test_numpy_numbers_are_numbers():
     event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(np.float64(2.0)), np.int64(3))
     assert privacy.EventSet.from_json(privacy.EventSet(event, "substitute").to_json()).counts == {GAUSSIAN: 3}
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class Toy(dp_event.DpEvent):
+    """An event of two lines."""
+
+    eta: float
+
+
+class Disguised(dp_event.NoOpDpEvent):
+    """Says that it costs nothing."""
+
+
+def test_an_event_without_a_price_is_refused_before_anything_is_charged(tmp_path):
+    ledger = privacy.Ledger(tmp_path / "study.db", epsilon=1.0, delta=1e-6)
+    for event in (Toy(0.1), Disguised()):
+        for one in (event, dp_event.SelfComposedDpEvent(event, 3), dp_event.ComposedDpEvent([event])):
+            with pytest.raises(ValueError, match=f"unknown event {type(event).__name__}"):
+                ledger.reserve(one)
+    assert not ledger.entries()
+
+
+def test_an_event_is_added_by_one_line(monkeypatch):
+    """Every accountant for which the line has a number takes it; the others say that they do not."""
+    same = ev.BoundedRangeDecisionDpEvent
+    monkeypatch.setitem(COSTS, Toy, Costs(decision=COSTS[same].decision, eta=lambda e: e.eta))
+    toys, known = ({cls(0.01): 50} for cls in (Toy, same))
+    found, expected = (
+        {row.accountant: row.epsilon for row in privacy.compare_accountants(e, 1e-6, "substitute").rows}
+        for e in (toys, known)
+    )
+    for name in ("decision", "zCDP", "basic composition", "advanced composition"):
+        assert found[name] == expected[name] < math.inf
+    assert found["RDP"] == found["decision"]
+    assert found["GDP"] == math.inf  # no number for it
+    assert privacy.EventSet.from_json(privacy.EventSet(toys, "substitute").to_json()).counts == toys

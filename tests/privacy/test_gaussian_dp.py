@@ -7,7 +7,8 @@ from scipy import special, stats
 
 from pymc_dp.privacy import compose
 from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, NotApplicableError
-from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, EventSet, PoissonMixtureDpEvent
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, PoissonMixtureDpEvent
 from pymc_dp.privacy.accounting.poisson_barker import largest_probit_shift, largest_range, probit_range
 
 GDP = ACCOUNTANTS["GDP"]

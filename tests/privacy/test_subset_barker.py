@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from scipy.special import log_ndtr, ndtr
 
 from pymc_dp import privacy
-from pymc_dp.privacy.accounting import accountants, rdp
+from pymc_dp.privacy.accounting import accountants, costs, rdp
 from pymc_dp.privacy.accounting.subset_barker import _rates, _shift, subset_barker_rdp
 from pymc_dp.ratios import barker_correction
 
@@ -67,7 +67,7 @@ def test_above_every_small_data_set(b, n, correction):
 
 
 def privacy_of(b, n, order):
-    return rdp.event_rdp(privacy.BarkerMinibatchDpEvent(b, n), order, "substitute", True)
+    return costs.event_rdp(privacy.BarkerMinibatchDpEvent(b, n), order, "substitute", True)
 
 
 @pytest.mark.parametrize(("b", "n"), [(100, 1000), (1000, 10_000), (1000, 1000)])

@@ -12,26 +12,9 @@ from typing import Protocol
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
-from pymc_dp.privacy.accounting.events import (
-    BarkerMinibatchDpEvent,
-    BoundedRangeDecisionDpEvent,
-    EventSet,
-    FixedScalePenaltyDecisionDpEvent,
-    PenaltyDecisionDpEvent,
-    PoissonBarkerDecisionDpEvent,
-    PoissonMixtureDpEvent,
-)
-from pymc_dp.privacy.accounting.poisson_barker import largest_probit_shift, probit_range
-from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity
+from pymc_dp.privacy.accounting.costs import costs_of, total_curve
+from pymc_dp.privacy.accounting.event_sets import EventSet
 
-_GAUSSIANS = (dp_event.GaussianDpEvent, PenaltyDecisionDpEvent, FixedScalePenaltyDecisionDpEvent)
-_DECISIONS = (
-    PenaltyDecisionDpEvent,
-    FixedScalePenaltyDecisionDpEvent,
-    BoundedRangeDecisionDpEvent,
-    PoissonBarkerDecisionDpEvent,
-    BarkerMinibatchDpEvent,
-)
 # Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
 _GROUP_RATIO = 1.01
 _UNGROUPED = 32
@@ -109,10 +92,12 @@ def zero_concentrated(events: EventSet) -> ConcentratedTradeOff:
 def _total_rho(events: EventSet, bounded_range: bool) -> float:
     rho = 0.0
     for event, count in events.counts.items():
-        if isinstance(event, _GAUSSIANS):
-            rho += count / (2 * event.noise_multiplier**2) if event.noise_multiplier > 0 else math.inf
-        elif isinstance(event, BoundedRangeDecisionDpEvent) and bounded_range:
-            rho += count * event.eta**2 / 8
+        costs = costs_of(event)
+        if costs.noise_multiplier is not None:
+            noise = costs.noise_multiplier(event)
+            rho += count / (2 * noise**2) if noise > 0 else math.inf
+        elif costs.eta is not None and bounded_range:
+            rho += count * costs.eta(event) ** 2 / 8
         else:
             raise NotApplicableError(f"{type(event).__name__} is not a Gaussian release")
     return rho
@@ -142,17 +127,17 @@ class _Renyi:
 
 def renyi(events: EventSet) -> TradeOff:
     """Sum of Renyi curves; decisions charged as the release behind them."""
-    curve = rdp.total_curve(_coarsened(events.counts), events.neighboring_relation, decisions=False)
+    curve = total_curve(_coarsened(events.counts), events.neighboring_relation, decisions=False)
     return _renyi(events, curve, None)
 
 
 def decision(events: EventSet) -> TradeOff:
     """Sum of Renyi curves, with decisions charged for the bit (docs/proofs/decision_accounting)."""
-    if not any(isinstance(event, _DECISIONS) for event in events.counts):
+    if not any(costs_of(event).decision for event in events.counts):
         raise NotApplicableError("there is no accept decision among the events")
     counts = _coarsened(events.counts)
-    cheap = rdp.total_curve(counts, events.neighboring_relation, decisions=False)
-    return _renyi(events, rdp.total_curve(counts, events.neighboring_relation, decisions=True), cheap)
+    cheap = total_curve(counts, events.neighboring_relation, decisions=False)
+    return _renyi(events, total_curve(counts, events.neighboring_relation, decisions=True), cheap)
 
 
 def _renyi(events: EventSet, curve: rdp.Curve, proxy: rdp.Curve | None) -> TradeOff:
@@ -166,26 +151,17 @@ def _renyi(events: EventSet, curve: rdp.Curve, proxy: rdp.Curve | None) -> Trade
 
 def renyi_excluded(events: EventSet) -> float:
     """Probability outside which the Renyi bounds hold: capped multiplicities of Poisson mixtures."""
-    return sum(
-        count * largest_multiplicity(event.rate, event.clip_bound)[1]
-        for event, count in events.counts.items()
-        if isinstance(event, PoissonMixtureDpEvent)
-    )
+    excluded = ((costs_of(event).excluded, event, count) for event, count in events.counts.items())
+    return sum(count * probability(event) for probability, event, count in excluded if probability)
 
 
 def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEvent, int]:
     """Round noise down to that of a neighbour, where a kind of event comes with many noise scales."""
     kinds: dict[tuple, list[tuple[float, dp_event.DpEvent]]] = defaultdict(list)
     for event in counts:
-        match event:
-            case PenaltyDecisionDpEvent() | dp_event.GaussianDpEvent():
-                kinds[(type(event),)].append((event.noise_multiplier, event))
-            case dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise)):
-                kinds[(type(event), q)].append((noise, event))
-            case dp_event.SampledWithoutReplacementDpEvent(n, b, dp_event.GaussianDpEvent(noise)):
-                kinds[(type(event), n, b)].append((noise, event))
-            case _:
-                kinds[(event,)].append((0.0, event))
+        noise_of = costs_of(event).noise
+        kind, noise = (event, 0.0) if noise_of is None else noise_of(event)
+        kinds[type(event), kind].append((noise, event))
     result: dict[dp_event.DpEvent, int] = defaultdict(int)
     for members in kinds.values():
         leader, least = members[0][1], -math.inf
@@ -236,9 +212,10 @@ def basic(events: EventSet) -> TradeOff:
     """Sum of epsilons of pure-DP events (bounded-range decisions); delta is 0."""
     total = 0.0
     for event, count in events.counts.items():
-        if not isinstance(event, BoundedRangeDecisionDpEvent):
+        eta = costs_of(event).eta
+        if eta is None:
             raise NotApplicableError(f"{type(event).__name__} is not pure-DP")
-        total += count * event.eta
+        total += count * eta(event)
     return _Basic(total * _UP)
 
 
@@ -280,10 +257,11 @@ def advanced_composition(events: EventSet) -> TradeOff:
     noise: dict[float, int] = defaultdict(int)
     pure: dict[float, int] = defaultdict(int)
     for event, count in events.counts.items():
-        if isinstance(event, _GAUSSIANS):
-            noise[event.noise_multiplier] += count
-        elif isinstance(event, BoundedRangeDecisionDpEvent):
-            pure[event.eta] += count
+        costs = costs_of(event)
+        if costs.noise_multiplier is not None:
+            noise[costs.noise_multiplier(event)] += count
+        elif costs.eta is not None:
+            pure[costs.eta(event)] += count
         else:
             raise NotApplicableError(
                 f"{type(event).__name__} is not in Yıldırım & Ermiş's class of mechanisms"
@@ -297,15 +275,13 @@ def gaussian_dp(events: EventSet) -> GaussianTradeOff:
     For many Gaussian releases and decisions that cost next to nothing beside them: one Renyi curve for all
     loses several per cent on the Gaussians.
     """
-    substitute = events.neighboring_relation == "substitute"
     gaussians, squared = [], 0.0
     for event, count in events.counts.items():
-        if isinstance(event, BoundedRangeDecisionDpEvent):
-            squared += count * probit_range(event.eta) ** 2
-        elif isinstance(event, PoissonBarkerDecisionDpEvent):
-            squared += count * largest_probit_shift(event.rate, event.clip_bound, substitute) ** 2
+        shift = costs_of(event).probit_shift
+        if shift is None:
+            gaussians.append((event, count))
         else:
-            gaussians.append(dp_event.SelfComposedDpEvent(event, count))
+            squared += count * shift(event, events.neighboring_relation) ** 2
     if squared == 0:
         raise NotApplicableError("no decision of bounded range")
     squared += exact_gaussian(EventSet(gaussians, events.neighboring_relation)).mu ** 2
@@ -327,8 +303,9 @@ ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff]] = {
 
 def never_best(events: EventSet) -> set[str]:
     """Accountants that another one, valid here, is never above: not worth their time."""
-    if all(isinstance(event, _GAUSSIANS) for event in events.counts):
+    costs = [costs_of(event) for event in events.counts]
+    if all(one.noise_multiplier is not None for one in costs):
         return {"RDP", "zCDP", "advanced composition", "PLD"}
-    if any(isinstance(event, _DECISIONS) for event in events.counts):
+    if any(one.decision is not None for one in costs):
         return {"RDP", "zCDP", "advanced composition"}
     return {"zCDP", "advanced composition"}

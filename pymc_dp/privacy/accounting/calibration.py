@@ -11,11 +11,9 @@ from dp_accounting import dp_event
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, privacy_loss_distribution
 from pymc_dp.privacy.accounting.composition import compose
-from pymc_dp.privacy.accounting.events import (
-    EventSet,
-    FixedScalePenaltyDecisionDpEvent,
-    PenaltyDecisionDpEvent,
-)
+from pymc_dp.privacy.accounting.costs import costs_of
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.events import FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.accounting.values import check_target
 
 _TOLERANCE = 1e-5
@@ -23,7 +21,6 @@ _ITERATIONS = 60
 _MOST_ITERATIONS = 10**9
 # With more noise scales than this, composing them is slow enough to search with a coarser bound first.
 _MANY = 8
-_SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 _COARSE_TOLERANCE = 1e-3
 # Corrections of its result aim so far below the budget.
 _MARGIN, _CORRECTIONS = 1e-4, 3
@@ -102,9 +99,9 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
     float
         At least what `compose` says, and much sooner for many noise scales.
     """
-    if any(isinstance(event, _SAMPLED) for event in events.counts) and all(
-        isinstance(event, (*_SAMPLED, dp_event.GaussianDpEvent)) for event in events.counts
-    ):
+    costs = [costs_of(event) for event in events.counts]
+    plain = all(one.sampled or (one.noise_multiplier and not one.decision) for one in costs)
+    if plain and any(one.sampled for one in costs):
         try:
             value = privacy_loss_distribution(events, coarse).epsilon(delta)
         except NotApplicableError:
@@ -115,7 +112,7 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
 
 
 def _many_sampled(events: EventSet) -> bool:
-    return sum(isinstance(event, _SAMPLED) for event in events.counts) > _MANY
+    return sum(costs_of(event).sampled is not None for event in events.counts) > _MANY
 
 
 def _corrected(

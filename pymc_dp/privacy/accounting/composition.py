@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, NotApplicableError, TradeOff, never_best
-from pymc_dp.privacy.accounting.events import EventSet, base
+from pymc_dp.privacy.accounting.costs import costs_of
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_up
 
 
@@ -44,7 +45,7 @@ class Guarantee:
     @property
     def is_private(self) -> bool:
         """False once something non-private happened."""
-        return not any(isinstance(event, base.NonPrivateDpEvent) for event in self.events.counts)
+        return all(costs_of(event).private for event in self.events.counts)
 
     def _smallest(self, quantity: str, at: float, worst: float) -> tuple[float, str]:
         if not self.is_private:

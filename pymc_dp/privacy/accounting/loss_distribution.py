@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.sampled_gaussian import Mixture, SampledGaussian, mixtures, sampled_gaussians
 
 __all__ = ["LossDistribution", "SampledGaussian", "running_epsilon", "sampled_gaussians"]

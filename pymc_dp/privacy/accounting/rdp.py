@@ -1,19 +1,13 @@
-"""Renyi curves of the events, the conversion to (epsilon, delta), and the order that does it best."""
+"""Renyi curves of Gaussian releases, the conversion to (epsilon, delta), and the order that does it best."""
 
 import math
-from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy.special import gammaln, logsumexp
-
-from pymc_dp.privacy.accounting import events as ev
-from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
-from pymc_dp.privacy.accounting.poisson_barker import largest_range, poisson_barker_rdp
-from pymc_dp.privacy.accounting.poisson_mixture import poisson_mixture_rdp
-from pymc_dp.privacy.accounting.subset_barker import subset_barker_rdp
 
 #: Orders tried: any order gives a valid bound, so the grid (6 per cent steps in alpha - 1) costs at most 0.1
 # per cent.
@@ -95,65 +89,6 @@ def _best_index(
     return best
 
 
-def event_rdp(event: dp_event.DpEvent, order: float, neighboring_relation: str, decisions: bool) -> float:
-    """Renyi divergence bound of one event at one order; inf where there is none.
-
-    Parameters
-    ----------
-    event : DpEvent
-        A leaf event, checked.
-    order : float
-        > 1.
-    neighboring_relation : {"substitute", "add_remove"}
-    decisions : bool
-        Charge penalty decisions for the bit (decision accounting); otherwise for the Gaussian behind it.
-
-    Returns
-    -------
-    float
-    """
-    match event:
-        case dp_event.GaussianDpEvent():
-            return gaussian_rdp(event.noise_multiplier, order)
-        case ev.PenaltyDecisionDpEvent() if decisions:
-            return float(penalty_rdp(event.noise_multiplier, [order])[0])
-        case ev.FixedScalePenaltyDecisionDpEvent() if decisions:
-            return float(penalty_rdp(event.noise_multiplier, [order], event.noise_std)[0])
-        case ev.PenaltyDecisionDpEvent() | ev.FixedScalePenaltyDecisionDpEvent():
-            return gaussian_rdp(event.noise_multiplier, order)
-        case ev.BoundedRangeDecisionDpEvent() if decisions:
-            return float(bounded_range_rdp(event.eta, [order])[0])
-        case ev.BoundedRangeDecisionDpEvent():
-            return order * event.eta**2 / 8
-        case ev.PoissonMixtureDpEvent():
-            return poisson_mixture_rdp(
-                event.rate,
-                event.clip_bound,
-                event.noise_std,
-                order,
-                substitute=neighboring_relation == "substitute",
-            )
-        case ev.PoissonBarkerDecisionDpEvent():
-            substitute = neighboring_relation == "substitute"
-            if not decisions:
-                return order * largest_range(event.rate, event.clip_bound, substitute) ** 2 / 8
-            return poisson_barker_rdp(event.rate, event.clip_bound, order, substitute)
-        case ev.BarkerMinibatchDpEvent() if decisions:
-            return min(
-                subset_barker_rdp(event.batch_size, event.dataset_size, order),
-                barker_minibatch_rdp(event.batch_size, event.dataset_size, order),
-            )
-        case ev.BarkerMinibatchDpEvent():
-            return barker_minibatch_rdp(event.batch_size, event.dataset_size, order)
-        case dp_event.SampledWithoutReplacementDpEvent():
-            q = event.sample_size / event.source_dataset_size
-            return subsampled_gaussian_rdp(q, event.event.noise_multiplier, order)
-        case dp_event.PoissonSampledDpEvent() if neighboring_relation == "add_remove":
-            return poisson_gaussian_rdp(event.sampling_probability, event.event.noise_multiplier, order)
-        case _:
-            return math.inf
-
-
 def gaussian_rdp(noise_multiplier: float, order: float) -> float:
     """``order / (2 nm^2)``."""
     return order / (2 * noise_multiplier**2) if noise_multiplier > 0 else math.inf
@@ -230,22 +165,3 @@ def _amplified_cgf(q: float, order: int, inner: Callable[[np.ndarray], np.ndarra
 
 def _log_expm1(x: float) -> float:
     return x + math.log(-math.expm1(-x)) if x > 0 else -math.inf
-
-
-def total_curve(counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str, decisions: bool) -> Curve:
-    """Sum of the events' curves at an order (adaptive composition; Mironov 2017, Proposition 1).
-
-    The order is fixed by the search before the sum is used, and the parameters of the events are fixed in
-    advance.
-    """
-
-    @cache
-    def curve(order: float) -> float:
-        total = 0.0
-        for event, count in counts.items():
-            total += count * event_rdp(event, order, neighboring_relation, decisions)
-            if total == math.inf:
-                break
-        return total
-
-    return curve

@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 from scipy.special import erfcx, ndtr
 
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.events import FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
+from pymc_dp.privacy.accounting.costs import costs_of
 
 # Padding of a share for the rounding of the differences that it is made of.
 _SHARE_SLACK = 1e-9
@@ -105,24 +105,20 @@ def sampled_gaussians(
     found: dict[SampledGaussian, int] = defaultdict(int)
     squared = 0.0
     for event, count in counts.items():
-        match event:
-            case dp_event.GaussianDpEvent() | PenaltyDecisionDpEvent() | FixedScalePenaltyDecisionDpEvent():
-                if event.noise_multiplier == 0:
-                    return None
-                squared += count / event.noise_multiplier**2
-            case dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise)):
-                kind = f"poisson {neighboring_relation}"
-            case dp_event.SampledWithoutReplacementDpEvent(size, batch, dp_event.GaussianDpEvent(noise)):
-                probability, kind = batch / size, "fixed substitute"
-            case _:
-                return None
-        if isinstance(event, dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent):
-            if noise == 0:
-                return None
-            if probability == 1:
-                squared += count / noise**2
-            elif probability > 0 and math.isfinite(noise):
-                found[SampledGaussian(probability, 1 / noise, kind)] += count
+        costs = costs_of(event)
+        if costs.noise_multiplier is not None:
+            probability, noise = 1.0, costs.noise_multiplier(event)
+        elif costs.sampled is not None:
+            probability, noise = costs.sampled(event)
+        else:
+            return None
+        if noise == 0:
+            return None
+        if probability == 1:
+            squared += count / noise**2
+        elif probability > 0 and math.isfinite(noise):
+            kind = f"{costs.sampling} {neighboring_relation}"
+            found[SampledGaussian(probability, 1 / noise, kind)] += count
     if squared > 0:
         found[SampledGaussian(1.0, math.sqrt(squared), "fixed substitute")] += 1
     return dict(found)

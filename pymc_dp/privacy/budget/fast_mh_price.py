@@ -9,9 +9,9 @@ from typing import Any
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting.calibration import calibrate
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import (
     BoundedRangeDecisionDpEvent,
-    EventSet,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
 )

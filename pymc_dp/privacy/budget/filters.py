@@ -14,14 +14,9 @@ from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import compose
-from pymc_dp.privacy.accounting.events import (
-    EventSet,
-    FixedScalePenaltyDecisionDpEvent,
-    PenaltyDecisionDpEvent,
-    PoissonMixtureDpEvent,
-)
-from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity
-from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at, event_rdp
+from pymc_dp.privacy.accounting.costs import costs_of, event_rdp
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at
 from pymc_dp.privacy.accounting.values import check_relation, check_target
 
 ACCOUNTING = ("renyi", "gaussian")
@@ -139,15 +134,9 @@ class PrivacyFilter:
 
 @lru_cache(maxsize=100_000)
 def _leaf_cost(event: dp_event.DpEvent, order: float | None, neighboring_relation: str) -> Cost:
-    if isinstance(event, dp_event.NonPrivateDpEvent):
-        return Cost(math.inf)
+    costs = costs_of(event)
     if order is not None:
-        excluded = 0.0
-        if isinstance(event, PoissonMixtureDpEvent):
-            excluded = largest_multiplicity(event.rate, event.clip_bound)[1]
+        excluded = 0.0 if costs.excluded is None else costs.excluded(event)
         return Cost(event_rdp(event, order, neighboring_relation, decisions=True), excluded)
-    if isinstance(
-        event, dp_event.GaussianDpEvent | PenaltyDecisionDpEvent | FixedScalePenaltyDecisionDpEvent
-    ):
-        return Cost(1 / event.noise_multiplier**2 if event.noise_multiplier > 0 else math.inf)
-    return Cost(math.inf)
+    noise = 0.0 if costs.noise_multiplier is None else costs.noise_multiplier(event)
+    return Cost(1 / noise**2 if noise > 0 else math.inf)

@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 from pymc_dp.bounds import check_bound
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting.calibration import calibrate, epsilon_of
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan, not_private
 from pymc_dp.privacy.budget.pricing import Budget

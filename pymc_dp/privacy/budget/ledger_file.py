@@ -18,7 +18,7 @@ from typing import Any
 from pymc_dp.errors import BudgetError, PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_up
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 

@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, round_up
 from pymc_dp.privacy.budget.running import running_epsilon
 

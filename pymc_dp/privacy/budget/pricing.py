@@ -11,9 +11,9 @@ from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration, gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.composition import compose
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import (
     BoundedRangeDecisionDpEvent,
-    EventSet,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
 )

@@ -10,7 +10,8 @@ from dp_accounting import dp_event
 from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, renyi_excluded
 from pymc_dp.privacy.accounting.composition import check_delta, compose
-from pymc_dp.privacy.accounting.events import EventSet
+from pymc_dp.privacy.accounting.costs import costs_of, total_curve
+from pymc_dp.privacy.accounting.event_sets import EventSet
 
 # Any order is valid: every so many of the orders of the Renyi accountant.
 _ORDER_STRIDE = 6
@@ -63,7 +64,7 @@ def running_epsilon(
     if total is None:
         total = compose(run).epsilon(delta)
     bounds = [_gaussian(steps, extra, iterations, delta, chains)]
-    if any(isinstance(event, dp_event.PoissonSampledDpEvent) for event in run.counts):
+    if any(costs_of(event).sampling == "poisson" for event in run.counts):
         along = loss_distribution.running_epsilon(steps, extra, iterations, delta, chains)
         if not np.all(np.isfinite(along)):  # not only sampled Gaussians, or a delta that is too small for it
             along = np.minimum(along, _composed(steps, extra, iterations, delta, chains))
@@ -96,7 +97,7 @@ def _renyi(
 ) -> np.ndarray:
     excluded = renyi_excluded(run)
     share = delta if excluded == 0 else 0.999 * delta
-    curves = [rdp.total_curve(e.counts, e.neighboring_relation, decisions=True) for e in (once, *steps)]
+    curves = [total_curve(e.counts, e.neighboring_relation, decisions=True) for e in (once, *steps)]
     values = np.full(iterations, np.inf)
     for order in rdp.ORDERS[::_ORDER_STRIDE]:
         first, *each = (curve(float(order)) for curve in curves)

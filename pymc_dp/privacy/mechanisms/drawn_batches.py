@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from dp_accounting import dp_event
 
+from pymc_dp.privacy.accounting.event_sets import subsampled_penalty
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
-    subsampled_penalty,
 )
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom

@@ -1,0 +1,265 @@
+"""What one event costs, by each way of accounting: the registry that all accountants loop over."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dp_accounting import dp_event as base
+
+from pymc_dp.privacy.accounting import rdp
+from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
+from pymc_dp.privacy.accounting.events import (
+    BarkerMinibatchDpEvent,
+    BoundedRangeDecisionDpEvent,
+    FixedScalePenaltyDecisionDpEvent,
+    PenaltyDecisionDpEvent,
+    PoissonBarkerDecisionDpEvent,
+    PoissonMixtureDpEvent,
+    check_count,
+    check_number,
+)
+from pymc_dp.privacy.accounting.poisson_barker import (
+    largest_probit_shift,
+    largest_range,
+    poisson_barker_rdp,
+    probit_range,
+)
+from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity, poisson_mixture_rdp
+from pymc_dp.privacy.accounting.subset_barker import subset_barker_rdp
+from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
+
+#: From an event, a Renyi order and a neighbouring relation to a divergence.
+Renyi = Callable[[Any, float, str], float]
+
+
+def _nothing(event: Any) -> None:
+    """The class checks its own fields."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What is known of one event's cost; what is left out has no bound of that kind.
+
+    Each is an upper bound for the same release, for both orders of two neighbouring data sets.
+
+    Attributes
+    ----------
+    check : callable
+        Raises ValueError unless the event's fields are in range, where its class does not.
+    relations : tuple of str
+        Neighbouring relations that the event is defined for.
+    private : bool
+        False if nothing bounds its cost.
+    renyi : callable
+        Renyi divergence of what is released, or of the noisy value behind a decision.
+    decision : callable
+        Renyi divergence of the decision alone. An event with it is an accept decision; without `renyi` it is
+        charged for the bit everywhere.
+    excluded : callable
+        Probability outside which the Renyi bounds hold.
+    noise_multiplier : callable
+        Of a full-batch Gaussian that the event is, or is made from.
+    eta : callable
+        Range of the log-odds of a decision; a bound of its pure epsilon.
+    probit_shift : callable
+        Most that one record moves the probit of a decision, under a relation: its mu.
+    sampled : callable
+        Inclusion probability and noise multiplier of a Gaussian release on a random part of the records.
+    sampling : {"poisson", "fixed"}
+        How that part is drawn.
+    noise : callable
+        What events of many noise scales have in common, and the scale: some of them may be rounded down to
+        that of a neighbour.
+    """
+
+    check: Callable[[Any], None] = _nothing
+    relations: tuple[str, ...] = NEIGHBORING_RELATIONS
+    private: bool = True
+    renyi: Renyi | None = None
+    decision: Renyi | None = None
+    excluded: Callable[[Any], float] | None = None
+    noise_multiplier: Callable[[Any], float] | None = None
+    eta: Callable[[Any], float] | None = None
+    probit_shift: Callable[[Any, str], float] | None = None
+    sampled: Callable[[Any], tuple[float, float]] | None = None
+    sampling: str = ""
+    noise: Callable[[Any], tuple[Any, float]] | None = None
+
+
+def _multiplier(event: Any) -> float:
+    return event.noise_multiplier
+
+
+def _gaussian_rdp(event: Any, order: float, relation: str) -> float:
+    return rdp.gaussian_rdp(event.noise_multiplier, order)
+
+
+def _check_gaussian(event: Any) -> None:
+    check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
+    if not event.noise_multiplier >= 0:
+        raise ValueError(
+            f"GaussianDpEvent.noise_multiplier must be at least 0, got {event.noise_multiplier!r}."
+        )
+
+
+def _check_sampled_gaussian(event: Any) -> None:
+    if type(event.event) is not base.GaussianDpEvent:
+        name = type(event.event).__name__
+        raise ValueError(f"sampling is accounted for Gaussian releases only, not for {name}.")
+    _check_gaussian(event.event)
+
+
+def _check_poisson_sampled(event: Any) -> None:
+    check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
+    if not 0 <= event.sampling_probability <= 1:
+        raise ValueError(f"sampling_probability must be in [0, 1], got {event.sampling_probability!r}.")
+    _check_sampled_gaussian(event)
+
+
+def _check_fixed_size(event: Any) -> None:
+    check_count("SampledWithoutReplacementDpEvent.source_dataset_size", event.source_dataset_size, 1)
+    check_count("SampledWithoutReplacementDpEvent.sample_size", event.sample_size, 1)
+    if event.sample_size > event.source_dataset_size:
+        raise ValueError("sample_size is larger than source_dataset_size.")
+    _check_sampled_gaussian(event)
+
+
+def _poisson_sampled_rdp(event: Any, order: float, relation: str) -> float:
+    if relation != "add_remove":
+        return math.inf
+    return rdp.poisson_gaussian_rdp(event.sampling_probability, event.event.noise_multiplier, order)
+
+
+def _fixed_size_rdp(event: Any, order: float, relation: str) -> float:
+    q = event.sample_size / event.source_dataset_size
+    return rdp.subsampled_gaussian_rdp(q, event.event.noise_multiplier, order)
+
+
+def _poisson_mixture_rdp(event: Any, order: float, relation: str) -> float:
+    substitute = relation == "substitute"
+    return poisson_mixture_rdp(event.rate, event.clip_bound, event.noise_std, order, substitute=substitute)
+
+
+def _poisson_barker_range(event: Any, order: float, relation: str) -> float:
+    return order * largest_range(event.rate, event.clip_bound, relation == "substitute") ** 2 / 8
+
+
+def _barker_minibatch_rdp(event: Any, order: float, relation: str) -> float:
+    return rdp.barker_minibatch_rdp(event.batch_size, event.dataset_size, order)
+
+
+def _barker_minibatch_decision(event: Any, order: float, relation: str) -> float:
+    bit = subset_barker_rdp(event.batch_size, event.dataset_size, order)
+    return min(bit, _barker_minibatch_rdp(event, order, relation))
+
+
+#: Every event that can be charged for; another one is refused when an `EventSet` is made of it.
+COSTS: dict[type[base.DpEvent], Costs] = {
+    base.NonPrivateDpEvent: Costs(private=False),
+    base.GaussianDpEvent: Costs(
+        check=_check_gaussian,
+        renyi=_gaussian_rdp,
+        noise_multiplier=_multiplier,
+        noise=lambda e: ((), e.noise_multiplier),
+    ),
+    base.PoissonSampledDpEvent: Costs(
+        check=_check_poisson_sampled,
+        renyi=_poisson_sampled_rdp,
+        sampled=lambda e: (e.sampling_probability, e.event.noise_multiplier),
+        sampling="poisson",
+        noise=lambda e: (e.sampling_probability, e.event.noise_multiplier),
+    ),
+    base.SampledWithoutReplacementDpEvent: Costs(
+        check=_check_fixed_size,
+        relations=("substitute",),
+        renyi=_fixed_size_rdp,
+        sampled=lambda e: (e.sample_size / e.source_dataset_size, e.event.noise_multiplier),
+        sampling="fixed",
+        noise=lambda e: ((e.source_dataset_size, e.sample_size), e.event.noise_multiplier),
+    ),
+    # docs/proofs/decision_accounting, Theorem 2.
+    PenaltyDecisionDpEvent: Costs(
+        renyi=_gaussian_rdp,
+        decision=lambda e, order, _: float(penalty_rdp(e.noise_multiplier, [order])[0]),
+        noise_multiplier=_multiplier,
+        noise=lambda e: ((), e.noise_multiplier),
+    ),
+    # Theorem 3.
+    FixedScalePenaltyDecisionDpEvent: Costs(
+        renyi=_gaussian_rdp,
+        decision=lambda e, order, _: float(penalty_rdp(e.noise_multiplier, [order], e.noise_std)[0]),
+        noise_multiplier=_multiplier,
+    ),
+    # Proposition 1.
+    BoundedRangeDecisionDpEvent: Costs(
+        renyi=lambda e, order, _: order * e.eta**2 / 8,
+        decision=lambda e, order, _: float(bounded_range_rdp(e.eta, [order])[0]),
+        eta=lambda e: e.eta,
+        probit_shift=lambda e, _: probit_range(e.eta),
+    ),
+    # Theorem 7.
+    PoissonMixtureDpEvent: Costs(
+        renyi=_poisson_mixture_rdp,
+        excluded=lambda e: largest_multiplicity(e.rate, e.clip_bound)[1],
+    ),
+    # docs/proofs/fast_mh, Theorem 5.
+    PoissonBarkerDecisionDpEvent: Costs(
+        renyi=_poisson_barker_range,
+        decision=lambda e, order, relation: poisson_barker_rdp(
+            e.rate, e.clip_bound, order, relation == "substitute"
+        ),
+        probit_shift=lambda e, relation: largest_probit_shift(e.rate, e.clip_bound, relation == "substitute"),
+    ),
+    # docs/proofs/barker, Theorem 4; Räisä 2021, Theorem 8.
+    BarkerMinibatchDpEvent: Costs(
+        relations=("substitute",), renyi=_barker_minibatch_rdp, decision=_barker_minibatch_decision
+    ),
+}
+
+
+def costs_of(event: base.DpEvent) -> Costs:
+    """Costs of an event of an `EventSet`."""
+    return COSTS[type(event)]
+
+
+def event_rdp(event: base.DpEvent, order: float, neighboring_relation: str, decisions: bool) -> float:
+    """Renyi divergence bound of one event at one order; inf where there is none.
+
+    Parameters
+    ----------
+    event : DpEvent
+        Of an `EventSet`.
+    order : float
+        > 1.
+    neighboring_relation : {"substitute", "add_remove"}
+    decisions : bool
+        Charge accept decisions for the bit (decision accounting); otherwise for what is behind it.
+
+    Returns
+    -------
+    float
+    """
+    costs = costs_of(event)
+    curve = (costs.decision if decisions else None) or costs.renyi or costs.decision
+    return math.inf if curve is None else curve(event, order, neighboring_relation)
+
+
+def total_curve(counts: Mapping[base.DpEvent, int], neighboring_relation: str, decisions: bool) -> rdp.Curve:
+    """Sum of the events' curves at an order (adaptive composition; Mironov 2017, Proposition 1).
+
+    The order is fixed by the search before the sum is used, and the parameters of the events are fixed in
+    advance.
+    """
+
+    @cache
+    def curve(order: float) -> float:
+        total = 0.0
+        for event, count in counts.items():
+            total += count * event_rdp(event, order, neighboring_relation, decisions)
+            if total == math.inf:
+                break
+        return total
+
+    return curve

@@ -1,0 +1,229 @@
+"""Sets of events on one data set, under one neighbouring relation, and their JSON form."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import attr
+import numpy as np
+from dp_accounting import dp_event as base
+
+from pymc_dp.privacy.accounting.costs import COSTS
+from pymc_dp.privacy.accounting.events import check_count
+from pymc_dp.privacy.accounting.values import check_relation
+
+FORMAT = 1
+# Counts are multiplied by costs as floats: up to here they are exact.
+_MOST_EVENTS = 2**53
+# Taken apart, or left out, before anything is charged.
+_MADE_OF_OTHERS = (base.NoOpDpEvent, base.SelfComposedDpEvent, base.ComposedDpEvent)
+
+
+def check_event(event: base.DpEvent, neighboring_relation: str) -> None:
+    """Raise unless `event` has a price, has fields in range, and is defined under the relation.
+
+    Parameters
+    ----------
+    event : DpEvent
+    neighboring_relation : {"substitute", "add_remove"}
+
+    Raises
+    ------
+    ValueError
+        What is wrong with it. (`dp_accounting` events accept any number: they are checked here.)
+    """
+    costs, name = COSTS.get(type(event)), type(event).__name__
+    if costs is None:
+        if type(event) not in _MADE_OF_OTHERS:
+            raise ValueError(f"unknown event {name}: no accountant here can charge for it.")
+        return
+    costs.check(event)
+    if neighboring_relation not in costs.relations:
+        relations = " or ".join(f"'{one}'" for one in costs.relations)
+        raise ValueError(f"{name} is defined for neighboring_relation={relations} only.")
+
+
+def subsampled_penalty(tau: float, batch_size: int, dataset_size: int) -> base.DpEvent:
+    """Event of one subsampled penalty iteration (Räisä 2021, Theorem 9).
+
+    Parameters
+    ----------
+    tau : float
+        Noise variance over the squared sensitivity c^2 (Lemma 1), > 0.
+    batch_size, dataset_size : int
+        The batch is drawn without replacement.
+
+    Returns
+    -------
+    DpEvent
+        A Gaussian of noise multiplier ``sqrt(tau)``, sampled without replacement.
+    """
+    if not (tau > 0 and math.isfinite(tau)):
+        raise ValueError(f"tau must be positive and finite, got {tau!r}.")
+    event = base.SampledWithoutReplacementDpEvent(
+        dataset_size, batch_size, base.GaussianDpEvent(math.sqrt(tau))
+    )
+    check_event(event, "substitute")
+    return event
+
+
+@attr.s(frozen=True, init=False, hash=False)
+class EventSet:
+    """Events on one data set under one neighbouring relation.
+
+    Parameters
+    ----------
+    events : DpEvent, EventSet, list, tuple or mapping
+        One event or set of events; a list or tuple of them, or of pairs (event, count); or a mapping of event
+        to count. Nothing else: a `set` holds equal events once, and an iterator is empty the second time.
+    neighboring_relation : {"substitute", "add_remove"}, optional
+        Needed unless `events` holds an `EventSet`.
+
+    Attributes
+    ----------
+    counts : mapping of DpEvent to int
+        Number of times each distinct leaf event happened.
+    neighboring_relation : str
+
+    Raises
+    ------
+    ValueError
+        An event or a count is invalid, or event sets of different neighbouring relations are mixed.
+    """
+
+    counts: Mapping[base.DpEvent, int] = attr.ib()
+    neighboring_relation: str = attr.ib()
+
+    def __init__(self, events: Any, neighboring_relation: str | None = None):
+        items = _counted(events)
+        relations = {item.neighboring_relation for item, _ in items if isinstance(item, EventSet)}
+        if neighboring_relation is not None:
+            check_relation(neighboring_relation)
+            relations.add(neighboring_relation)
+        if not relations:
+            raise ValueError("neighboring_relation is missing: 'substitute' or 'add_remove'.")
+        if len(relations) > 1:
+            raise ValueError(
+                f"events of different neighbouring relations ({', '.join(sorted(relations))}) "
+                "cannot be composed."
+            )
+        (relation,) = relations
+        check_relation(relation)
+        counts: Counter[base.DpEvent] = Counter()
+        for item, times in items:
+            check_count("the count of an event", times, least=0)
+            for event, count in item.counts.items() if isinstance(item, EventSet) else [(item, 1)]:
+                check_count("the count of an event", count, least=0)
+                _flatten(event, int(times) * int(count), relation, counts)
+        if sum(counts.values()) > _MOST_EVENTS:
+            raise ValueError("more than 2**53 events: no accountant here can charge for so many.")
+        object.__setattr__(self, "counts", dict(counts))
+        object.__setattr__(self, "neighboring_relation", relation)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self.counts.items()), self.neighboring_relation))
+
+    def __add__(self, other: "EventSet") -> "EventSet":
+        return EventSet([self, other])
+
+    def repeated(self, times: int) -> "EventSet":
+        """The same events, `times` times over."""
+        check_count("times", times, least=0)
+        return EventSet(
+            {event: count * int(times) for event, count in self.counts.items()}, self.neighboring_relation
+        )
+
+    def to_json(self) -> str:
+        """JSON text that `from_json` reads."""
+        events = [{"count": count, "event": _encode(event)} for event, count in self.counts.items()]
+        return json.dumps(
+            {"format": FORMAT, "neighboring_relation": self.neighboring_relation, "events": events},
+            allow_nan=False,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "EventSet":
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            Unknown class or field, missing field, value out of range, other format. Nothing is ever imported.
+        """
+        try:
+            content = json.loads(text)
+            if content["format"] != FORMAT:
+                raise ValueError(f"format {content['format']!r} is not {FORMAT}")
+            relation, rows = content.pop("neighboring_relation"), content.pop("events")
+            events = [(_decode(row.pop("event")), row.pop("count")) for row in rows]
+        except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+            raise ValueError(f"not a set of privacy events: {error!r}.") from error
+        if set(content) != {"format"} or any(rows):
+            raise ValueError("not a set of privacy events: it has fields that are not known.")
+        return cls(events, relation)
+
+
+def _counted(events: Any) -> list[tuple[Any, Any]]:
+    """Pairs of an event, or a set of events, and how often; not checked yet."""
+    if isinstance(events, base.DpEvent | EventSet):
+        return [(events, 1)]
+    if isinstance(events, Mapping):
+        return list(events.items())
+    if isinstance(events, list | tuple):
+        return [item if isinstance(item, tuple) and len(item) == 2 else (item, 1) for item in events]
+    raise ValueError(f"{_FORMS}, got {type(events).__name__}.")
+
+
+_FORMS = (
+    "events are a DpEvent, an EventSet, a list or tuple of these or of pairs (event, count), or a mapping of "
+    "event to count"
+)
+
+
+def _flatten(event: Any, times: int, relation: str, counts: Counter[base.DpEvent]) -> None:
+    if isinstance(event, base.SelfComposedDpEvent):
+        check_count("SelfComposedDpEvent.count", event.count, least=0)
+        _flatten(event.event, times * int(event.count), relation, counts)
+    elif isinstance(event, base.ComposedDpEvent):
+        if not isinstance(event.events, list | tuple):
+            raise ValueError(f"ComposedDpEvent.events must be a list, got {type(event.events).__name__}.")
+        for inner in event.events:
+            _flatten(inner, times, relation, counts)
+    elif not isinstance(event, base.DpEvent):
+        raise ValueError(f"{_FORMS}; one of them is of type {type(event).__name__}.")
+    else:
+        check_event(event, relation)
+        if times and type(event) in COSTS:
+            counts[event] += times
+
+
+def _encode(event: base.DpEvent) -> dict[str, Any]:
+    values: dict[str, Any] = {"class": type(event).__name__}
+    for field in attr.fields(type(event)):
+        value = getattr(event, field.name)
+        if isinstance(value, base.DpEvent):
+            value = _encode(value)
+        elif isinstance(value, np.generic):
+            value = value.item()
+        values[field.name] = value
+    return values
+
+
+def _decode(values: Any) -> base.DpEvent:
+    name = values.get("class") if isinstance(values, dict) else values
+    classes = [one for one in (*COSTS, *_MADE_OF_OTHERS) if one.__name__ == name]
+    if not classes:
+        raise ValueError(f"unknown event class {name!r}: the registry is closed.")
+    (cls,) = classes
+    known = {field.name for field in attr.fields(cls)}
+    given = set(values) - {"class"}
+    if given != known:
+        raise ValueError(f"{values['class']} has fields {sorted(known)}, got {sorted(given)}.")
+    decoded = {
+        key: _decode(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if key != "class"
+    }
+    return cls(**decoded)
