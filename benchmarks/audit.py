@@ -37,6 +37,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.events import PenaltyDecisionDpEvent
 from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.iterations import Friction
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.walk import RandomWalk
 from pymc_dp.ratios import barker_correction, tuna
@@ -46,7 +47,7 @@ from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import base
-from pymc_dp.steps import residuals as surrogate_step
+from pymc_dp.steps import on_residuals as surrogate_step
 from pymc_dp.tester import Approximate, TradeOffTester
 
 EPSILON, DELTA = 6.0, 1e-5
@@ -624,13 +625,9 @@ def stochastic_gradients():
     def total(found):
         return sums(found)[0].sum(1)
 
-    def first_step_priced(price):
-        def apply(self, call):
-            steps, self.n_steps = self.n_steps, 1
-            try:
-                return price(self, call)
-            finally:
-                self.n_steps = steps
+    def first_step_priced(iterations):
+        def apply(self, relation, length):
+            return iterations(replace(self, n_steps=1), relation, length)
 
         return apply
 
@@ -645,7 +642,7 @@ def stochastic_gradients():
         replace(chain_faults(cls)[0], draws=4),
         Fault(
             "a quarter of the inner steps priced",
-            (Patch(cls, "_price", first_step_priced),),
+            (Patch(Friction, "iterations", first_step_priced),),
             draws=1,
             arguments={"n_steps": 4},
             case={"score": lambda found: found["point"][:, -1, 0]},

@@ -12,6 +12,7 @@ from xarray import DataArray, Dataset, DataTree
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.results import GROUPS, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.on_residuals import CUT
@@ -133,7 +134,8 @@ def release(idata: DataTree) -> DataTree:
 
 def released_stats(known: dict[str, Any]) -> frozenset[str]:
     """Names of the sampler stats that a run paid for."""
-    paid = {NOISY_RATIO} if known["plan"]["release"] == "noisy_ratio" else set()
+    noisy = PrivacyPlan.from_dict(known["plan"]).release == "noisy_ratio"
+    paid = {NOISY_RATIO} if noisy else set()
     return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
 
 

@@ -13,8 +13,8 @@ from pymc_dp.clipping import as_clip
 from pymc_dp.control_variates import releases
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.privacy.budget.friction import Dynamics
 from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios import barker_correction, subsets, tuna
 from pymc_dp.records.clipped_sums import Clip, Dense
@@ -68,9 +68,7 @@ def test_control_what_is_a_bound(value):
 
 
 def dynamics(**kwargs):
-    return Dynamics(
-        PoissonBatches(100, 0.1), **{"clip_bound": 1.0, "step_size": 0.1, "friction": 1.0, **kwargs}
-    )
+    return Dynamics(PoissonBatches(0.1), **{"clip_bound": 1.0, "step_size": 0.1, "friction": 1.0, **kwargs})
 
 
 DOORS = {

@@ -124,8 +124,8 @@ def test_a_state_is_all_new_or_the_same(answer):
 
 
 def test_a_clip_bound_is_lowered_to_the_largest():
-    """In tempered nats; the noise goes with it."""
-    ratio = AllRecords(NormalRecords(), 0.5, 0.0, largest=0.2)
+    """In untempered nats; the noise goes with it."""
+    ratio = AllRecords(NormalRecords(), 0.5, 0.0, largest=0.4)
     theta, new = np.zeros(1), np.array([3.0])
     kept, _ = ratio.at(theta)
     found = ratio(theta, new, kept, 1.0, PrivacyRandom(1))

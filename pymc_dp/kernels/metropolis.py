@@ -76,13 +76,16 @@ class Info(NamedTuple):
     ratio: LogRatio
 
 
-class Compare(Protocol):
-    """A source of log-likelihood ratios (`pymc_dp.ratios`)."""
+class Ratio(Protocol):
+    """A source of log-likelihood ratios (`pymc_dp.ratios`): compares two points on the records."""
+
+    def at(self, theta: np.ndarray) -> tuple[Any, float]:
+        """What is kept at a starting point (private), and its log-prior."""
 
     def __call__(
         self, theta: np.ndarray, new: np.ndarray, kept: Any, clip_bound: float, random: Any
     ) -> LogRatio:
-        """`new` against `theta`, of which `kept` is known."""
+        """`new` against `theta`; each record's untempered ratio is clipped at `clip_bound` nats."""
 
 
 Propose = Callable[[np.random.Generator, State], Move]
@@ -91,7 +94,7 @@ Accept = Callable[[float, float, Any], bool]
 
 
 def metropolis(
-    state: State, propose: Propose, compare: Compare, accept: Accept, rng: np.random.Generator, random: Any
+    state: State, propose: Propose, compare: Ratio, accept: Accept, rng: np.random.Generator, random: Any
 ) -> tuple[State, Info]:
     """Make one iteration.
 
@@ -101,7 +104,7 @@ def metropolis(
     propose : callable
         ``propose(rng, state)`` gives a `Move`.
     compare : callable
-        See `pymc_dp.ratios.protocol.Ratio`: the only one of these that reads records.
+        The only one of these that reads records.
     accept : callable
         ``accept(log_ratio, noise_std, random)``.
     rng : numpy.random.Generator

@@ -23,7 +23,7 @@ class AllRecords:
         Standard deviation of the Gaussian noise on the sum, in units of the clip bound. Default: none is
         drawn.
     largest : float
-        Clip bounds are lowered to this many tempered nats.
+        Clip bounds are lowered to it: the bound that was paid for, in untempered nats.
 
     Notes
     -----
@@ -46,8 +46,8 @@ class AllRecords:
         self, theta: np.ndarray, new: np.ndarray, kept: np.ndarray, clip_bound: float, random: PrivacyRandom
     ) -> LogRatio:
         """One pass over the data."""
-        scale = min(self.tempering * clip_bound, self.largest)
-        bound = clip_bound if scale < self.largest else scale / self.tempering
+        bound = min(clip_bound, self.largest)
+        scale = self.tempering * bound
         found = self.records.full_batch(new, kept, bound)
         total, noise = ExactSum(found.total / GRID, scale), self.noise
         if noise is None:

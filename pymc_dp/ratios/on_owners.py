@@ -9,7 +9,8 @@ import numpy as np
 from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import rounding_grid
+from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
+from pymc_dp.privacy.mechanisms.noise import Gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.remote.owners import RecordsOfOwners, points
 
@@ -44,7 +45,7 @@ class OnOwners:
             raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
         # Standard deviations of noise, and grids of rounding, in units of the clip bounds.
         self._noise = [nm * terms.sensitivity for nm, terms in zip(multipliers, self.terms, strict=True)]
-        self._grids = [rounding_grid(noise) for noise in self._noise]
+        self._grids = [Gaussian(noise).grid for noise in self._noise]
 
     def bound_of_noise(self, noise_std: float) -> float:
         """Largest of the owners' clip bounds at which the noise has a given standard deviation."""
@@ -78,7 +79,8 @@ def plans(records: RecordsOfOwners, call: Call) -> list[PrivacyPlan]:
 def price(records: RecordsOfOwners, call: Call, release: str) -> PrivacyPlan:
     """Gaussian releases with the noise of the owner who adds least."""
     least = min(plans(records, call), key=lambda plan: plan.noise_multiplier)
-    return replace(least, epsilon=call.epsilon, delta=call.delta, release=release)
+    mechanism = NoisyRatio(least.noise_multiplier, release)
+    return replace(least, epsilon=call.epsilon, delta=call.delta, mechanism=mechanism)
 
 
 def facts(records: RecordsOfOwners, plan: PrivacyPlan) -> dict[str, Any]:

@@ -1,34 +1,21 @@
 """DP Barker: a test whose own randomness is the privacy, on all records; batches (Heikkilä et al. 2019)."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
-
-from dp_accounting import dp_event
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.errors import BudgetError
-from pymc_dp.kernels.acceptance import accept_barker
 from pymc_dp.kernels.tuning import optimal_barker_walk
-from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent
-from pymc_dp.privacy.accounting.values import round_down
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios import barker_correction
-from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
 from pymc_dp.steps.on_residuals import OnResiduals, settings_of
-from pymc_dp.steps.residual_tests import BarkerOnResiduals
-
-# Relative distance of a bound from the calibrated one: covers the rounding of a few operations.
-_HEADROOM = 1e-12
 
 
 class DPBarker(MetropolisStep):
@@ -154,8 +141,7 @@ class DPBarker(MetropolisStep):
             vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
         )
         if variates is not None:
-            test = BarkerOnResiduals(self.tempering)
-            self._use(OnResiduals(variates, test, self.records, lipschitz))
+            self._use(OnResiduals(variates, "barker", self.records, self.tempering, lipschitz))
             return
         if batch_size is not None:
             if self.neighboring_relation != "substitute":
@@ -174,44 +160,17 @@ class DPBarker(MetropolisStep):
         self.moves.target_accept = self.moves.target_accept or best
 
     def _price_of_walk(self, call: Call) -> PrivacyPlan:
-        """The parameter "clip_bound" is missing where nothing bounds the ratios."""
         if self._batches is not None:
-            return self._price_of_batches(call, self._batches)
+            sizes = self._batches.batch_size, self._batches.dataset_size
+            bound = barker_correction.clip_bound(*sizes, self.tempering)
+            return pricing.barker_on_batches(call, self._batches, bound)
         if isinstance(self.clip, ConstantClip):
-            unit, bound = self.tempering * self._sensitivity, self.clip.constant
-            return _fixed(
-                call,
-                BoundedRangeDecisionDpEvent(unit * bound),
-                lambda: f"clip_bound = {round_down(self._largest(call))} would fit too.",
-                clip_fraction=self.clip_fraction,
-                clip_bound=bound,
-            )
-        plan = pricing.bounded_range(call, clip_fraction=self.clip_fraction)
-        if math.isinf(call.epsilon):
-            return replace(plan, parameters={})
-        return replace(plan, parameters={"clip_bound": self._largest(call), **plan.parameters})
-
-    def _largest(self, call: Call) -> float:
-        eta = pricing.bounded_range(call, clip_fraction=self.clip_fraction).parameters["eta"]
-        return eta / (self.tempering * self._sensitivity) * (1 - _HEADROOM)
-
-    def _price_of_batches(self, call: Call, batches: FixedSizeBatches) -> PrivacyPlan:
-        """Fixed by the sizes of batch and data."""
-        return _fixed(
-            call,
-            batches.barker_event(),
-            lambda: _advice(call, batches),
-            clip_bound=barker_correction.clip_bound(batches.batch_size, batches.dataset_size, self.tempering),
-            batch_size=batches.batch_size,
-        )
+            return pricing.barker_at(call, self.clip.constant, self.tempering, self.clip_fraction)
+        return pricing.barker(call, self.tempering, clip_fraction=self.clip_fraction)
 
     def _start_walk(self, chain: Chain) -> None:
-        chain.clip_bound = chain.plan.parameters.get("clip_bound")
-        if self._batches is None:
-            chain.ratio, chain.accept = AllRecords(self.records, self.tempering), accept_barker
-        else:
-            chain.ratio = BarkerBatch(self.records, self.tempering, self._batches)
-            chain.accept = barker_correction.accepts
+        chain.clip_bound = chain.plan.clip_bound
+        if self._batches is not None:
             chain.stats = {"batch_size": float(self._batches.batch_size)}
         if chain.clip_bound is not None and isinstance(self.clip, LipschitzClip):
             self.moves.longest = chain.clip_bound / self.clip.constant
@@ -220,23 +179,6 @@ class DPBarker(MetropolisStep):
         self.step_size = self.moves.initial or default
 
     def _clip_name(self) -> str:
-        constant = self.plan.parameters.get("clip_bound")
-        if self.residuals is not None or constant is None:
+        if self.residuals is not None or self.plan.clip_bound is None:
             return super()._clip_name()
-        return str(ConstantClip(constant))
-
-
-def _advice(call: Call, batches: FixedSizeBatches) -> str:
-    budget, size = pricing.Budget(call), batches.batch_size
-    while (size := int(0.8 * size)) > 10:
-        if budget.fits(budget.plan(FixedSizeBatches(batches.dataset_size, size).barker_event())):
-            return f"batch_size = {size} would fit too; a smaller batch allows shorter moves only."
-    return "No smaller batch fits: make fewer draws, a shorter tune or fewer chains, or raise epsilon."
-
-
-def _fixed(call: Call, event: dp_event.DpEvent, advice: Callable[[], str], **settings: Any) -> PrivacyPlan:
-    """`pricing.fixed`, with advice that takes time to find."""
-    try:
-        return pricing.fixed(call, event, "", **settings)
-    except BudgetError as error:
-        raise BudgetError(f"{error}{advice()}") from None
+        return str(ConstantClip(self.plan.clip_bound))

@@ -20,7 +20,7 @@ from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import noisy_share
+from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.noise import ExactSum
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.moves import Moves
@@ -281,10 +281,8 @@ class DPStep(BlockedStep):
         """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
         if not (chain.budget.at_end and self.clip_fraction):
             return math.nan
-        noise_multiplier = chain.plan.clip_fraction_noise_multiplier if chain.plan.is_private else 0.0
-        return noisy_share(
-            chain.clipped, self.records.n, chain.budget.iterations, noise_multiplier, chain.random
-        )
+        share = chain.plan.clip_fraction or ClipFraction(0.0)
+        return share.release(chain.clipped, self.records.n, chain.budget.iterations, chain.random)
 
     @property
     def _sensitivity(self) -> float:

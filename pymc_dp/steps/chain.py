@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pymc_dp.kernels.metropolis import Accept, State
+from pymc_dp.kernels.metropolis import Accept, Ratio, State
 from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.ratios.protocol import Ratio
 
 
 class Chain:

@@ -8,22 +8,18 @@ from typing import Any
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
-from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
-from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import is_number
-from pymc_dp.privacy.budget import fast_mh_price as fast_mh
-from pymc_dp.privacy.budget.plan import Call, PrivacyPlan, not_private
-from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches, Unlimited
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
-from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
 from pymc_dp.steps.on_residuals import OnResiduals, settings_of
-from pymc_dp.steps.residual_tests import FastBarkerOnResiduals
 
 TESTS = ("barker", "penalty", "published")
 
@@ -118,7 +114,7 @@ class DPFastMH(MetropolisStep):
     takes_data = True
     moves: RandomWalk
     _published: Published | None = None
-    # Bound on each tempered ratio where the plan is at a given one.
+    # Bound on each ratio where the plan is at a given one.
     _constant: float | None = None
 
     def __init__(
@@ -172,13 +168,12 @@ class DPFastMH(MetropolisStep):
         budget = math.inf if test == "published" else epsilon
         super().__init__(vars, epsilon=budget, delta=delta, **(kwargs | {"clip_fraction": False}))
         if variates is not None:
-            of_batches = FastBarkerOnResiduals(self.tempering, self.records.n)
-            self._use(OnResiduals(variates, of_batches, self.records, lipschitz))
+            self._use(OnResiduals(variates, "fast", self.records, self.tempering, lipschitz))
             return
         self._n = self._known_n(public_n, batch_size)
         self._inclusion = None if batch_size is None else batch_size / self._n
         if isinstance(self.clip, ConstantClip):
-            self._constant = self.tempering * self.clip.constant
+            self._constant = self.clip.constant
         if test == "published":
             self._published = Published(
                 self.records, self.tempering, lipschitz, epsilon, delta, **(published or {})
@@ -189,8 +184,7 @@ class DPFastMH(MetropolisStep):
         self._best_noise_std, best = optimal_walk(d, not self.moves.gaussian)
         self.noise_std = self._best_noise_std if noise_std is None else float(noise_std)
         # Without privacy the test is Metropolis', and the noise is the batch's own.
-        self._barker = test == "barker" and math.isfinite(self.epsilon)
-        if self._barker:
+        if test == "barker" and math.isfinite(self.epsilon):
             self._best_noise_std, best = optimal_barker_walk(d, not self.moves.gaussian)
         self.moves.target_accept = self.moves.target_accept or best
 
@@ -206,37 +200,31 @@ class DPFastMH(MetropolisStep):
         return n
 
     def _price_of_walk(self, call: Call) -> PrivacyPlan:
-        if self.test == "published":
-            return not_private(call, "decisions")
-        test: fast_mh.Test = fast_mh.BarkerTest()
-        if self.test == "penalty":
-            test = fast_mh.PenaltyTest(self.noise_std, constant=self._constant is not None)
-        return fast_mh.plan(
-            call, test, n=self._n, d=self.records.d, inclusion=self._inclusion, clip_bound=self._constant
+        if self._published is not None:
+            return pricing.plan_of(call, Unlimited())
+        return pricing.fast_mh(
+            call,
+            n=self._n,
+            d=self.records.d,
+            tempering=self.tempering,
+            noise_std=self.noise_std if self.test == "penalty" else None,
+            one_scale=self._constant is not None,
+            inclusion=self._inclusion,
+            clip_bound=self._constant,
         )
 
+    def _ratio(self, plan: PrivacyPlan) -> Any:
+        return super()._ratio(plan) if self._published is None else self._published
+
     def _start_walk(self, chain: Chain) -> None:
-        chain.ratio, chain.accept = self._ratio(chain.plan), accept_barker if self._barker else accept_penalty
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
-        chain.stats = {"batch_size": chain.plan.parameters.get("batch_size", math.nan)}
-        bound = chain.plan.parameters.get("clip_bound", math.inf)
+        chain.stats = {"batch_size": getattr(chain.plan.mechanism, "batch_size", math.nan)}
+        bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
         if isinstance(self.clip, LipschitzClip):
-            self.moves.longest = bound / (self.tempering * self.clip.constant)
-        self.step_size = self.moves.initial or self._default_step_size(chain.ratio, bound)
+            self.moves.longest = bound / self.clip.constant
+        self.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
-    def _ratio(self, plan: PrivacyPlan) -> Published | TunaBatch | AllRecords:
-        if self._published is not None:
-            return self._published
-        noise_std, bound = plan.parameters.get("noise_std", 0.0), plan.parameters.get("clip_bound", math.inf)
-        if "inclusion" not in plan.parameters:
-            return AllRecords(self.records, self.tempering, noise_std / bound or None, bound)
-        batches = TunaBatches(plan.parameters["inclusion"], bound)
-        event = batches.mixture_event(noise_std) if noise_std else batches.barker_event()
-        if plan.is_private and plan.iteration != (EventSet(event, self.neighboring_relation),):
-            raise PrivacyError("The batches of this step are not those that were paid for.")
-        return TunaBatch(self.records, self.tempering, batches, noise_std)
-
-    def _default_step_size(self, ratio: Any, largest: float) -> float:
+    def _default_step_size(self, ratio: Any) -> float:
         if isinstance(ratio, Published):
             return ratio.largest_free / self.tempering / self.moves.unit_length
         if math.isinf(self.moves.longest):
@@ -246,7 +234,7 @@ class DPFastMH(MetropolisStep):
             # Where the noise of the batch is best, if records were as bad as they may be (docs/fast_mh).
             middle = ratio.batches.spread / 2
             bound = self._best_noise_std * math.sqrt(middle * self.records.d / self._n)
-            length *= min(1.0, bound / largest)
+            length *= min(1.0, bound / ratio.batches.clip_bound)
         return length / self.moves.unit_length
 
     def _mechanism(self) -> str:
@@ -254,7 +242,8 @@ class DPFastMH(MetropolisStep):
             return self.mechanism
         if self.test == "published":
             return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
-        where = "Poisson batches of clipped" if "inclusion" in self.plan.parameters else "sum of clipped"
+        on_batches = isinstance(self.plan.mechanism, OnTunaBatches)
+        where = "Poisson batches of clipped" if on_batches else "sum of clipped"
         noise = "Gaussian noise, penalty test" if self.test == "penalty" else "no noise, Barker's test"
         return f"{where} log-likelihood ratios, {noise if math.isfinite(self.epsilon) else 'Metropolis test'}"
 

@@ -10,17 +10,14 @@ from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import BudgetError
-from pymc_dp.kernels.acceptance import accept_penalty
 from pymc_dp.kernels.metropolis import LogRatio, State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
-from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
 from pymc_dp.steps.on_residuals import OnResiduals, settings_of
-from pymc_dp.steps.residual_tests import PenaltyOnResiduals
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5
@@ -146,9 +143,7 @@ class DPHMC(MetropolisStep):
         )
         if variates is not None:
             super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-            third = variates.third_derivative_bound
-            test = PenaltyOnResiduals(self.tempering, variates.noise_std, third)
-            self._use(OnResiduals(variates, test, self.records, lipschitz))
+            self._use(OnResiduals(variates, "penalty", self.records, self.tempering, lipschitz))
             return
         if lipschitz is None and (gradient_clip is None or ratio_clip is None):
             raise ValueError(
@@ -177,14 +172,12 @@ class DPHMC(MetropolisStep):
         )
 
     def _start_walk(self, chain: Chain) -> None:
-        # Standard deviations of the noise, in units of the clip bounds.
-        noise = chain.plan.noise_multiplier * self._sensitivity
-        chain.ratio, chain.accept = AllRecords(self.records, self.tempering, noise), accept_penalty
         self.moves.start(self.moves.initial or self._default_step_size(chain.plan), chain.plan.tune)
 
     def _noise_of_gradients(self, plan: PrivacyPlan) -> float:
         """Standard deviation of the noise on a sum of clipped gradients."""
-        return plan.parameters["gradient_noise_multiplier"] * self._sensitivity * self.gradient_clip
+        mechanism: Any = plan.mechanism
+        return mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip
 
     def _default_step_size(self, plan: PrivacyPlan) -> float:
         if not plan.is_private:

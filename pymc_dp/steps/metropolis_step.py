@@ -9,6 +9,7 @@ from pymc_dp.clipping import Clip
 from pymc_dp.kernels.metropolis import Info, Move, State, metropolis, prior_change
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.proposals.walk import RandomWalk
+from pymc_dp.ratios.build import ratio_of, test_of
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.on_residuals import CUT, OnResiduals
@@ -31,7 +32,7 @@ class MetropolisStep(DPStep):
         # PyMC has put both on the instance.
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | {CUT: (np.float64, [])}  # type: ignore[misc]
         self.stats_dtypes: Any = [stats | {CUT: np.float64} for stats in self.stats_dtypes]
-        self.clip_fraction = self.clip_fraction and residuals.test.on_all
+        self.clip_fraction = self.clip_fraction and residuals.on_all
         self.mechanism, self.approximation = residuals.mechanism, residuals.approximation
 
     @property
@@ -55,13 +56,19 @@ class MetropolisStep(DPStep):
         raise NotImplementedError
 
     def _start(self, chain: Chain) -> None:
+        chain.accept = test_of(chain.plan.mechanism)
         if self.residuals is not None:
             self.residuals.start(chain)
-        else:
-            self._start_walk(chain)
+            return
+        chain.ratio = self._ratio(chain.plan)
+        self._start_walk(chain)
+
+    def _ratio(self, plan: PrivacyPlan) -> Any:
+        """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
+        return ratio_of(plan.mechanism, self.records, self.tempering, self._sensitivity)
 
     def _start_walk(self, chain: Chain) -> None:
-        """As `_start`, without control variates."""
+        """The moves of a chain whose ratio and test are known, without control variates."""
         raise NotImplementedError
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:

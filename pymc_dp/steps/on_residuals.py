@@ -1,7 +1,7 @@
 """Private control variates in a step: propose on prior and surrogate, test what the surrogate leaves."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,23 +14,28 @@ from pymc_dp.control_variates.settings import ControlVariates, as_control_variat
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, what_was_cut
+from pymc_dp.kernels.acceptance import largest_acceptance
 from pymc_dp.kernels.metropolis import Move, State, nothing
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget import facts, pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.noise import ExactSum
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.moves import Moves
 from pymc_dp.proposals.public import PublicTransitions
+from pymc_dp.ratios.build import ratio_of
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.residual_tests import ClipBound, ResidualTest
 
 # Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
 CUT = "clip_uncertainty"
 # Transitions on the public density from the centre to a chain's start.
 _WARM_UP = 30
+
+#: From two points to where residual ratios are clipped, in untempered nats.
+ClipBound = Callable[[np.ndarray, np.ndarray], float]
 
 
 class Released(NamedTuple):
@@ -40,6 +45,12 @@ class Released(NamedTuple):
     transitions: PublicTransitions
     clip_bound: ClipBound
     cut: Cut | None
+
+
+# Clip bounds that go by distance stay in floating point's range.
+_SMALLEST = 1e-100
+#: Tests of what is left: of the penalty or Barker's on all records, Barker's on a batch of TunaMH.
+TESTS = ("penalty", "barker", "fast")
 
 
 class OnResiduals:
@@ -52,8 +63,9 @@ class OnResiduals:
     Parameters
     ----------
     settings : ControlVariates
-    test : ResidualTest
+    test : {"penalty", "barker", "fast"}
     records : RecordModel
+    tempering : float
     lipschitz : object
         A number limits the clip bounds of gradients, which are found privately.
 
@@ -69,14 +81,15 @@ class OnResiduals:
     decisions, data-free stats. Proof: docs/proofs/control_variates.
     """
 
-    def __init__(self, settings: ControlVariates, test: ResidualTest, records: Any, lipschitz: Any):
-        self.settings, self.test, self.records = settings, test, records
+    def __init__(self, settings: ControlVariates, test: str, records: Any, tempering: float, lipschitz: Any):
+        self.settings, self.test, self.records, self.tempering = settings, test, records, tempering
+        self.on_all = test != "fast"
         # Other forms bound moves in blocks or coordinates.
         if isinstance(lipschitz, int | float | str):
             check_bound("lipschitz", lipschitz)
         self.lipschitz = float(lipschitz) if isinstance(lipschitz, int | float) else None
         if settings.third_derivative_bound is not None:
-            if test.name != "penalty":
+            if test != "penalty":
                 raise ValueError("third_derivative_bound is for DPPenaltyMH and DPHMC.")
             if not records.coordinates.identity:
                 raise ValueError(
@@ -86,7 +99,7 @@ class OnResiduals:
         self.moves = _OnSurrogate()
         self.mechanism = (
             "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
-            f"the surrogate); then {test.name} test of what that leaves of the ratio"
+            f"the surrogate); then {test} test of what that leaves of the ratio"
         )
         self.approximation = "posterior with the noise of the released gradient and Hessian in it"
         if settings.noise_aware:
@@ -105,14 +118,42 @@ class OnResiduals:
         if math.isfinite(call.epsilon):
             judge_price(self.settings, call.epsilon, call.delta, self.records.n)
         releases = surrogate_events(self.settings, call.epsilon, call.delta)
-        return self.test.price(call, EventSet(releases, call.neighboring_relation), clip_fraction)
+        once = EventSet(releases, call.neighboring_relation)
+        if self.test == "fast":
+            return pricing.barker_on_residuals(call, self.records.n, self.tempering, once)
+        shared: Any = {"clip_fraction": clip_fraction, "once": once}
+        if self.test == "barker":
+            return pricing.barker(call, self.tempering, most=pricing.UNCLIPPED, **shared)
+        if self.settings.third_derivative_bound is not None:
+            return pricing.penalty(call, **shared)
+        return pricing.penalty_on_residuals(call, self.settings.noise_std, self.tempering, **shared)
 
     def start(self, chain: Chain) -> None:
-        """The chain's ratio and test."""
+        """The chain's ratio, on what the surrogate will leave."""
         self._expanded = False
-        chain.ratio, chain.accept = self.test.ratio(self.target, chain.plan), self.test.accept
-        if "batch_size" in chain.plan.parameters:
+        mechanism, relation = chain.plan.mechanism, chain.plan.neighboring_relation
+        chain.ratio = ratio_of(mechanism, self.target, self.tempering, ExactSum.sensitivity(relation))
+        if not self.on_all:
             chain.stats = {"batch_size": chain.plan.parameters["batch_size"]}
+
+    @property
+    def expected_acceptance(self) -> float:
+        """Share of moves that are accepted where the surrogate is the likelihood."""
+        if self.test != "penalty" or self.settings.third_derivative_bound is not None:
+            return 0.5  # noise that goes by distance is smaller near the mode
+        return largest_acceptance(self.settings.noise_std)
+
+    def _clip_bound(self, plan: PrivacyPlan) -> ClipBound:
+        third, constant = self.settings.third_derivative_bound, plan.clip_bound or math.inf
+        if third is None:
+            return lambda theta, new: constant
+
+        def bound(theta: np.ndarray, new: np.ndarray) -> float:
+            first, second = (float(np.linalg.norm(self.target.displacement(x))) for x in (theta, new))
+            cubes = first * first * first + second * second * second
+            return min(max(third * cubes / 6, _SMALLEST), 1 / _SMALLEST)
+
+        return bound
 
     def arrive(self, step: DPStep, chain: Chain, theta: np.ndarray) -> State:
         """Release the surrogate, or take the one of the call; move away from its centre."""
@@ -132,7 +173,7 @@ class OnResiduals:
         cut = what_was_cut(surrogate, self.records, names_of(step))
         judge_cut(cut)
         chain.stats = {**chain.stats, CUT: math.nan if cut is None else cut.worst}
-        chain.memory = Released(surrogate, transitions, self.test.clip_bound(self.target, chain.plan), cut)
+        chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)
         chain.facts = facts.encode(step.facts())
         if not self.records.coordinates.identity:
@@ -168,7 +209,7 @@ class OnResiduals:
         """At a chain's end, see whether it accepted about as often as its surrogate has it."""
         if chain.budget.at_end:
             made = chain.accepted + accepted, chain.iteration + 1
-            judge_acceptance(*made, self.test.expected_acceptance)
+            judge_acceptance(*made, self.expected_acceptance)
 
     def facts(self, released: "Released | None") -> dict[str, Any]:
         """The released surrogate, and what is known of what clips cut, for the report."""
@@ -179,8 +220,9 @@ class OnResiduals:
 
     def clip_name(self, plan: PrivacyPlan) -> str:
         """Where ratios are clipped, for the report."""
-        bound = self.test.bound(plan)
-        return f"{bound}, less the surrogate's part; gradients, Hessians at bounds found privately"
+        third = self.settings.third_derivative_bound
+        bound = f"{plan.clip_bound:.3g}" if third is None else f"{third:g} x (|delta|^3 + |delta'|^3) / 6"
+        return f"{bound} nats, less the surrogate's part; gradients, Hessians at bounds found privately"
 
 
 def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:

@@ -7,17 +7,15 @@ import numpy as np
 
 from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.kernels.acceptance import accept_penalty
 from pymc_dp.kernels.metropolis import Info
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import rounded
 from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
+from pymc_dp.privacy.mechanisms.noise import Gaussian
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios import on_owners as of_owners
-from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.on_owners import OnOwners
 from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
 from pymc_dp.ratios.subsets import CorrectedBatch
@@ -29,7 +27,6 @@ from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
 from pymc_dp.steps.on_residuals import OnResiduals, settings_of
 from pymc_dp.steps.penalty_arguments import clip_of, settings
-from pymc_dp.steps.residual_tests import PenaltyOnResiduals
 
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
@@ -222,9 +219,7 @@ class DPPenaltyMH(MetropolisStep):
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if variates is not None:
-            third = variates.third_derivative_bound
-            test = PenaltyOnResiduals(self.tempering, variates.noise_std, third)
-            self._use(OnResiduals(variates, test, self.records, lipschitz))
+            self._use(OnResiduals(variates, "penalty", self.records, self.tempering, lipschitz))
             return
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
@@ -266,20 +261,17 @@ class DPPenaltyMH(MetropolisStep):
         """What a report needs to know; nothing here is computed from private rows."""
         return super().facts() | (of_owners.facts(self.records, self.plan) if self._asks_owners else {})
 
-    def _ratio(self, plan: PrivacyPlan) -> OnOwners | OnStatistics | CorrectedBatch | AllRecords:
+    def _ratio(self, plan: PrivacyPlan) -> Any:
         """Where the log-ratio comes from; owners charge the call here."""
-        nm = plan.noise_multiplier
         if self._asks_owners:
             return OnOwners(self.records, self.tempering, plan)
         if isinstance(self.clip, StatisticClip):
+            nm = plan.noise_multiplier
             return OnStatistics(self.statistics, self.clip, self.tempering, self._sensitivity, nm)
-        if self._batches is not None:
-            return CorrectedBatch(self.records, self.tempering, self._batches, nm)
-        return AllRecords(self.records, self.tempering, nm * self._sensitivity)
+        return super()._ratio(plan)
 
     def _start_walk(self, chain: Chain) -> None:
-        ratio = self._ratio(chain.plan)
-        chain.ratio, chain.accept = ratio, accept_penalty
+        ratio: Any = chain.ratio
         self.step_size = self.moves.initial or 0.1
         if isinstance(ratio, OnStatistics):
             rate = ratio.rate(self.records.ravel(self.model.initial_point(0)))
@@ -292,7 +284,7 @@ class DPPenaltyMH(MetropolisStep):
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         stats = super()._stats(chain, info)
         if self.release == "noisy_ratio":
-            stats[NOISY_RATIO] = rounded(info.ratio.value, info.ratio.noise_std)
+            stats[NOISY_RATIO] = float(Gaussian(info.ratio.noise_std).rounded(info.ratio.value))
         return stats
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from pymc_dp.bounds import check_bound
 from pymc_dp.kernels.friction import sghmc
 from pymc_dp.kernels.metropolis import State
-from pymc_dp.privacy.budget.friction import Dynamics, injected, price
+from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches
+from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
 from pymc_dp.proposals.moves import Moves
 from pymc_dp.steps.base import DPStep
@@ -104,7 +105,7 @@ class DPSGHMC(DPStep):
         kwargs["clip_fraction"] = False  # a batch's share of clipped gradients has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self.dynamics = Dynamics(
-            PoissonBatches(self.records.n, sampling_probability),
+            PoissonBatches(sampling_probability),
             lipschitz,
             step_size,
             offset,
@@ -115,15 +116,14 @@ class DPSGHMC(DPStep):
         )
         self.n_steps = n_steps
         self.moves = _Dynamics()
-        price(
-            Call(math.inf, self.delta, self.neighboring_relation, 1, 0, 1), self.dynamics, n_steps
-        )  # checks
+        self._price(Call(math.inf, self.delta, self.neighboring_relation, 1, 0, 1))  # checks n_steps
 
     def _price(self, call: Call) -> PrivacyPlan:
-        return price(call, self.dynamics, self.n_steps)
+        return pricing.friction(call, self.dynamics, self.n_steps)
 
     def _start(self, chain: Chain) -> None:
-        noise = injected(chain.plan, self.dynamics)
+        mechanism: Any = chain.plan.mechanism
+        noise = np.broadcast_to(mechanism.noise_multipliers, chain.plan.length)
         step_sizes, frictions = self.dynamics.realized(noise, self.neighboring_relation)
         chain.memory = Schedule(step_sizes, frictions, noise * self._sensitivity * self.dynamics.clip_bound)
         self.step_size = float(step_sizes[0])
@@ -138,7 +138,7 @@ class DPSGHMC(DPStep):
         if batches.sampling_probability == 1:
             total = self.records.gradients(theta, self.dynamics.clip_bound).total
         else:
-            batch = batches.draw(chain.random)
+            batch = batches.draw(chain.random, self.records.n)
             total = self.records.gradients.batch(theta, batch, self.dynamics.clip_bound).total
         noisy = Gaussian(float(noise)).release(ExactSum(total), chain.random)
         return self.tempering / batches.sampling_probability * noisy + self.records.log_prior_gradient(theta)
@@ -150,7 +150,7 @@ class DPSGHMC(DPStep):
             theta,
             self.rng.standard_normal(theta.size),
             partial(self._gradient_at, chain, noise=noise),
-            steps=self.n_steps,
+            steps=chain.plan.mechanism.n_steps,  # type: ignore[attr-defined]
             step_size=eta,
             friction=friction,
         )

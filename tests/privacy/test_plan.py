@@ -1,5 +1,6 @@
 """The price of a call: never over the target, never rounded down."""
 
+import json
 import math
 
 import numpy as np
@@ -9,8 +10,26 @@ from hypothesis import strategies as st
 
 import pymc_dp as dp
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_down, round_up
-from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.friction import Dynamics
+from pymc_dp.privacy.mechanisms.iterations import (
+    Barker,
+    BarkerOnBatches,
+    Friction,
+    Hamiltonian,
+    Mechanism,
+    NoisyRatio,
+    OnTunaBatches,
+    Penalty,
+    PenaltyOnBatches,
+    Unlimited,
+)
+from pymc_dp.ratios.build import RATIOS
+from tests.conftest import logistic_model
 
 EPSILON = st.floats(1e-3, 100)
 DELTA = st.floats(-40, -0.5).map(lambda power: 10.0**power)
@@ -130,3 +149,72 @@ def test_bad_arguments(kwargs, message):
 def test_printed_numbers_are_rounded_up(value):
     assert value <= float(round_up(value)) <= value * 1.0011
     assert value / 1.011 <= float(round_down(value)) <= value
+
+
+MECHANISMS = [
+    Unlimited(),
+    Penalty(30.0),
+    Penalty(30.0, 1.2, 0.02),
+    NoisyRatio(40.0, "decisions"),
+    PenaltyOnBatches(FixedSizeBatches(1000, 30), 3.0),
+    Barker(0.02, 0.01),
+    BarkerOnBatches(FixedSizeBatches(10_000, 300), 0.01),
+    OnTunaBatches(TunaBatches(0.1, 0.01), 1000, 0.5),
+    OnTunaBatches(TunaBatches(0.1, 0.01), 1000, noise_std=2.0),
+    Hamiltonian(30.0, 60.0, 4),
+    Friction(Dynamics(PoissonBatches(0.01), 1.0, 0.1), 3, tuple(np.linspace(5.0, 6.0, 60).tolist())),
+]
+
+
+def test_every_mechanism_is_in_the_list_above():
+    assert {type(one) for one in MECHANISMS} == set(Mechanism.__subclasses__())
+    assert set(RATIOS) == set(Mechanism.__subclasses__()) - {Friction}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: type(one).__name__)
+def test_a_mechanism_travels_with_its_plan(mechanism):
+    """It comes back as it was, and is charged for the same; a field that is not its own is refused."""
+    call = Call(1.0, 1e-6, "substitute", 2, 10, 50)
+    plan = PrivacyPlan(
+        **call.__dict__, mechanism=mechanism, clip_fraction=None, once=EventSet([], "substitute")
+    )
+    values = json.loads(json.dumps(plan.to_dict()))
+    again = PrivacyPlan.from_dict(values)
+    assert again.mechanism == mechanism and again.events == plan.events
+    assert again.parameters == plan.parameters
+    for wrong in ({"class": "PrivacyPlan"}, {"more": 1}):
+        with pytest.raises((TypeError, KeyError)):
+            PrivacyPlan.from_dict({**values, "mechanism": {**values["mechanism"], **wrong}})
+
+
+def test_a_clip_bound_is_in_untempered_nats_everywhere():
+    """With the likelihood to a tenth, the same price allows ten times the bound, whatever the sampler."""
+    call = Call(1.0, 1e-6, "substitute", 1, 0, 200)
+    once = EventSet([], "substitute")
+    sizes = {"n": 10**5, "d": 5}
+    prices = {
+        "Barker": lambda t: pricing.barker(call, t),
+        "fast": lambda t: pricing.fast_mh(call, **sizes, tempering=t),
+        "fast penalty": lambda t: pricing.fast_mh(call, **sizes, noise_std=2.0, tempering=t),
+        "fast, few": lambda t: pricing.fast_mh(call, n=100, d=5, tempering=t),
+        "fast penalty, few": lambda t: pricing.fast_mh(call, n=100, d=5, noise_std=2.0, tempering=t),
+        "residuals": lambda t: pricing.penalty_on_residuals(call, 1.0, t, False, once),
+        "residuals, fast": lambda t: pricing.barker_on_residuals(call, 10**5, t, once),
+    }
+    for name, price in prices.items():
+        whole, tenth = price(1.0), price(0.1)
+        assert tenth.clip_bound == pytest.approx(10 * whole.clip_bound, rel=1e-9), name
+        assert tenth.parameters["clip_bound"] == tenth.clip_bound
+        assert tenth.events == whole.events
+
+
+def test_no_plan_tells_the_number_of_records_where_it_is_private():
+    step = dp.DPSGHMC(
+        epsilon=5.0,
+        delta=1e-6,
+        lipschitz=1.0,
+        chains=1,
+        neighboring_relation="add_remove",
+        model=logistic_model(n=4321),
+    )
+    assert "4321" not in json.dumps(step.cost(draws=20).to_dict())

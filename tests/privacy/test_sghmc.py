@@ -14,11 +14,16 @@ from scipy.linalg import solve_discrete_lyapunov
 import pymc_dp.privacy as privacy
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import gaussian, loss_distribution
-from pymc_dp.privacy.budget.friction import Dynamics, injected, price
 from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.privacy.budget.pricing import friction as price
 from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches
+from pymc_dp.privacy.mechanisms.friction import Dynamics
 
-BATCHES = PoissonBatches(5000, 0.01)
+BATCHES = PoissonBatches(0.01)
+
+
+def injected(plan):
+    return np.broadcast_to(plan.mechanism.noise_multipliers, plan.length)
 
 
 def lode(clip_bound, friction, beta):
@@ -116,7 +121,7 @@ def test_budget_is_spent_and_not_exceeded(relation, resample, friction):
     plan = price(call(relation=relation), dynamics, 5, clip_fraction=True)
     assert 0.999 <= plan.epsilon_at(1e-6) <= 1.0
     assert sum(plan.events.counts.values()) == 2 * (60 * 5 + 1)
-    noise = injected(plan, dynamics)
+    noise = injected(plan)
     own = dynamics.noise_multipliers(60, relation)
     # The floor, and nothing else, differs from what the friction gives by itself.
     assert np.array_equal(noise, np.maximum(own, noise.min())) and noise.min() > own.min()
@@ -130,7 +135,7 @@ def test_noise_friction_and_step_size_are_in_balance(relation, records, resample
         BATCHES, 2.0, 0.1, offset=3.0, decay=0.4, friction=5.0, resample=resample, tempering=0.5
     )
     plan = price(call(relation=relation), dynamics, 5)
-    noise = injected(plan, dynamics)
+    noise = injected(plan)
     eta, friction = dynamics.realized(noise, relation)
     # Noise on the sum over the batch, as charged, times what makes an estimate of it ...
     on_gradient = noise * records * 2.0 * 0.5 / 0.01
@@ -149,7 +154,7 @@ def test_no_friction_of_its_own_means_equal_noise():
     dynamics = Dynamics(BATCHES, 2.0, 0.03)
     plan = price(call(), dynamics, 5)
     assert len(plan.iteration) == 1
-    noise = injected(plan, dynamics)
+    noise = injected(plan)
     assert noise.shape == (60,) and np.all(noise == noise[0])
     less = dp_event.GaussianDpEvent(noise[0] * (1 - 1e-3))
     steps = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.01, less), 600)
@@ -160,25 +165,25 @@ def test_a_schedule_within_the_budget_is_left_alone():
     dynamics = Dynamics(BATCHES, 2.0, 0.001, friction=300.0)
     plan = price(call(5.0), dynamics, 5)
     assert plan.epsilon_at(1e-6) < 4.0
-    np.testing.assert_array_equal(injected(plan, dynamics), dynamics.noise_multipliers(60, "add_remove"))
+    np.testing.assert_array_equal(injected(plan), dynamics.noise_multipliers(60, "add_remove"))
 
 
 def test_the_full_batch_has_the_exact_price():
-    dynamics = Dynamics(PoissonBatches(100, 1.0), 2.0, 0.03)
+    dynamics = Dynamics(PoissonBatches(1.0), 2.0, 0.03)
     plan = price(call(relation="substitute", delta=1e-40), dynamics, 5)
     assert plan.guarantee.accountant == "exact Gaussian"
     mu = float(gaussian.mu(1.0, 1e-40))
-    assert injected(plan, dynamics)[0] == pytest.approx(math.sqrt(600) / mu, rel=1e-4)
+    assert injected(plan)[0] == pytest.approx(math.sqrt(600) / mu, rel=1e-4)
 
 
 def test_no_privacy_keeps_the_dynamics():
     dynamics = Dynamics(BATCHES, 2.0, 0.03, friction=5.0)
     plan = price(call(math.inf), dynamics, 5)
     assert not plan.is_private
-    _, friction = dynamics.realized(injected(plan, dynamics), "add_remove")
+    _, friction = dynamics.realized(injected(plan), "add_remove")
     np.testing.assert_allclose(friction, 5.0)
     naive = Dynamics(BATCHES, 2.0, 0.03)
-    assert np.all(injected(price(call(math.inf), naive, 5), naive) == 0)
+    assert np.all(injected(price(call(math.inf), naive, 5)) == 0)
 
 
 @pytest.mark.parametrize("clip_fraction", [False, True])
@@ -198,7 +203,7 @@ def test_a_plan_survives_storage():
     dynamics = Dynamics(BATCHES, 2.0, 0.03, friction=20.0)
     plan = price(call(), dynamics, 5)
     copy = pickle.loads(pickle.dumps(plan))
-    np.testing.assert_array_equal(injected(copy, dynamics), injected(plan, dynamics))
+    np.testing.assert_array_equal(injected(copy), injected(plan))
     assert "noise multiplier" in str(plan)
 
 

@@ -41,7 +41,7 @@ def test_pairs_are_included_as_without_replacement():
 @pytest.mark.slow
 def test_poisson_batches_include_each_record_by_itself():
     """Sizes and pairs at a false-alarm rate of 1e-6; a batch of fixed size fails."""
-    batches, random = PoissonBatches(N, 0.3), PrivacyRandom(debug_seed=1)
+    batches, random = PoissonBatches(0.3), PrivacyRandom(debug_seed=1)
 
     def p_value(drawn):
         inside = np.zeros((len(drawn), N))
@@ -56,7 +56,7 @@ def test_poisson_batches_include_each_record_by_itself():
         difference = (counts.mean(1) - exact) * np.sqrt(len(drawn))
         return stats.chi2.sf(difference @ np.linalg.solve(covariance, difference), len(exact))
 
-    drawn = [batches.draw(random) for _ in range(BATCHES)]
+    drawn = [batches.draw(random, N) for _ in range(BATCHES)]
     assert all(len(set(batch)) == len(batch) for batch in drawn)
     assert p_value(drawn) > 1e-6
     assert p_value([FixedSizeBatches(N, 4).draw(random) for _ in range(BATCHES)]) < 1e-6
@@ -64,7 +64,7 @@ def test_poisson_batches_include_each_record_by_itself():
     assert (event.sampling_probability, event.event.noise_multiplier) == (0.3, 2.0)
     for bad in (0.0, -0.1, 1.1, np.nan, "1", True):
         with pytest.raises(ValueError, match="sampling_probability"):
-            PoissonBatches(N, bad)
+            PoissonBatches(bad)
 
 
 def test_events_are_those_of_the_draw():

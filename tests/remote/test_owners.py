@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.privacy.mechanisms.clip_fraction import rounding_grid
+from pymc_dp.privacy.mechanisms.noise import Gaussian
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import REFUSALS, UnavailableError, refused
@@ -145,7 +145,7 @@ def test_only_noisy_sums_are_said(here):
             bound = np.linalg.norm(new - theta)
             exact = whole.full_batch(new, whole.full_batch.rows(theta), bound).total / GRID
             errors.append((noisy - exact) / noise)
-            assert noisy / rounding_grid(noise) == round(noisy / rounding_grid(noise))
+            assert noisy / Gaussian(noise).grid == round(noisy / Gaussian(noise).grid)
         assert noise == 2 * answers[1]["noise_multiplier"]
         assert stats.kstest(errors, "norm").pvalue > FALSE_ALARM
         assert stats.kstest(np.array(errors) / 2, "norm").pvalue < FALSE_ALARM  # control: half the noise

@@ -6,6 +6,8 @@ the log-ratio must be an inverse hyperbolic tangent shows in tests/test_tuna.py,
 this posterior by less than so many chains can tell.)
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -13,9 +15,10 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.kernels import acceptance
-from pymc_dp.privacy.budget.plan import not_private
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.mechanisms.iterations import Barker, OnTunaBatches
 from pymc_dp.ratios import tuna
-from pymc_dp.steps import fast_mh as module
 from tests.conftest import NUMBA
 from tests.statistical.test_invariance import banana
 
@@ -54,13 +57,11 @@ def curved():
 def p_values(target, monkeypatch, *, epsilon=1.0, on_batches=True, **kwargs):
     """Smallest p-value over coordinates, with batches that no budget would choose."""
     model, draws, settings, (bound, rate) = target()
-    parameters = {"clip_bound": bound}
-    if on_batches:
-        parameters |= {"inclusion": rate + bound, "batch_size": 1.0}
-    if kwargs.get("test") == "penalty":
-        parameters["noise_std"] = 3.0
+    noise_std = 3.0 if kwargs.get("test") == "penalty" else 0.0 if np.isinf(epsilon) else None
+    batches = TunaBatches(rate + bound, bound)
+    mechanism = OnTunaBatches(batches, 1, noise_std=noise_std) if on_batches else Barker(np.inf, bound)
     monkeypatch.setattr(
-        module.fast_mh, "plan", lambda call, *args, **given: not_private(call, "decisions", **parameters)
+        pricing, "fast_mh", lambda call, **_: pricing.plan_of(replace(call, epsilon=np.inf), mechanism)
     )
     with model:
         step = dp.DPFastMH(

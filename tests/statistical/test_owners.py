@@ -11,7 +11,7 @@ from scipy import stats
 import pymc_dp as dp
 from pymc_dp.kernels import acceptance as test_of
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.mechanisms.clip_fraction import rounding_grid
+from pymc_dp.privacy.mechanisms.noise import Gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import GRID, SumOfRatios
 from pymc_dp.remote import owner as owner_module
@@ -180,6 +180,6 @@ def test_rounding_is_corrected_for():
 
     heights = np.linspace(0.1, 8, 40)
     for s in (1.0, 2.38, 4.0):
-        assert rounding_grid(s) <= s / 16
+        assert Gaussian(s).grid <= s / 16
         assert error(s, correction=1) < 1e-6
         assert error(s, correction=0) > 1e-4  # control

@@ -178,7 +178,7 @@ def test_without_the_clip_the_poison_would_show(decisions):
     data[5] = 1e3 if y[5] else -1e3
     step = started(logistic_model(x=data, y=y), step_size=50.0, draws=20)
     (event,) = step.plan.iteration[0].counts
-    step._chain.clip_bound = 1e3  # as good as none
+    step._chain.clip_bound = step._chain.ratio.largest = 1e3  # as good as none
     run(step, {"beta": np.array([0.5, -1.0])}, 20)
     assert max(abs(r) for r in decisions) > 20 * event.eta
 
@@ -407,7 +407,7 @@ def squared_distance(acceptance, precision, lengths):
 @pytest.mark.parametrize(("epsilon", "iterations"), [(1.0, 300), (2.0, 2500)])
 def test_barker_and_penalty_move_about_as_far(epsilon, iterations):
     call = Call(epsilon, 1e-6, "substitute", 1, 0, iterations)
-    longest = pricing.bounded_range(call).parameters["eta"] / 2  # L = T = 1
+    longest = pricing.barker(call).clip_bound  # L = T = 1
     normal = stats.norm.ppf((np.arange(500) + 0.5) / 500)
 
     def barker(variance, length):
@@ -431,9 +431,9 @@ def test_barker_and_penalty_move_about_as_far(epsilon, iterations):
 
 def test_length_of_the_longest_moves():
     call = Call(2.0, 1e-6, "substitute", 1, 500, 2000)
-    assert pricing.bounded_range(call).parameters["eta"] / 2 == pytest.approx(0.0084, abs=5e-5)
+    assert pricing.barker(call).clip_bound == pytest.approx(0.0084, abs=5e-5)
     call = Call(1.0, 1e-6, "substitute", 1, 500, 2000)
-    assert pricing.bounded_range(call).parameters["eta"] / 2 == pytest.approx(0.0044, abs=5e-5)
+    assert pricing.barker(call).clip_bound == pytest.approx(0.0044, abs=5e-5)
     assert barker_correction.clip_bound(1000, 10**5, 1.0) == pytest.approx(0.0003, abs=5e-5)
     # Squared length per unit of rho: (b / n^2) / rho, and (eta / 2)^2 / (eta^2 / 8) = 2. Half are accepted.
     b, n = 10_000, 10**6

@@ -1,12 +1,14 @@
 """DPFastMH, one step at a time: what is drawn and paid, poison, arguments, the published algorithm."""
 
 import math
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_dp as dp
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
@@ -14,7 +16,6 @@ from pymc_dp.ratios import tuna
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
-from pymc_dp.steps import fast_mh as module
 from tests.conftest import NUMBA, logistic_model, simple_data
 
 N = 4000
@@ -97,18 +98,17 @@ def test_shorter_moves_have_less_noise_in_proportion_to_the_largest_term(large):
     assert len({s["noise_std"] for s in all_stats}) > 20
 
 
-def test_a_plan_for_other_batches_is_refused(large, monkeypatch):
-    """The object that draws must be the one that was priced."""
-    right = module.fast_mh.plan
-
-    def other(*args, **kwargs):
-        plan = right(*args, **kwargs)
-        plan.parameters["inclusion"] *= 1.1
-        return plan
-
-    monkeypatch.setattr(module.fast_mh, "plan", other)
-    with pytest.raises(dp.PrivacyError, match="not those that were paid for"):
-        started(large, draws=123)
+def test_what_is_priced_is_what_draws(large):
+    """One object: nobody can change it between its price and its use."""
+    step = started(large, draws=123)
+    mechanism = step.plan.mechanism
+    assert step._chain.ratio.batches is mechanism.batches
+    assert step.plan.iteration == (EventSet(mechanism.batches.barker_event(), "substitute"),)
+    for target, name in ((mechanism, "batches"), (mechanism.batches, "inclusion"), (step.plan, "mechanism")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(target, name, getattr(target, name))
+    step.plan.parameters["inclusion"] *= 1.1  # for a reader; a copy
+    assert step.plan.parameters["inclusion"] == mechanism.batches.inclusion
 
 
 @pytest.mark.slow

@@ -55,12 +55,12 @@ def test_each_gradient_is_on_the_plan(logistic, monkeypatch):
     sizes = []
     draw = step.dynamics.batches.draw
 
-    def counted(random):
-        batch = draw(random)
+    def counted(*args):
+        batch = draw(*args)
         sizes.append(batch.size)
         return batch
 
-    monkeypatch.setattr(type(step.dynamics.batches), "draw", lambda self, random: counted(random))
+    monkeypatch.setattr(type(step.dynamics.batches), "draw", lambda self, *drawn: counted(*drawn))
     _, stat = run(step, logistic.initial_point(0), 15)
     assert len(sizes) == 60 and len(set(sizes)) > 5, "Poisson batches have no fixed size"
     (event,) = {type(e) for one in step.plan.iteration for e in one.counts}

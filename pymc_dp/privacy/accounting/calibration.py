@@ -84,6 +84,47 @@ def calibrate(
     return _corrected(cost, quick, epsilon, first, low, high)
 
 
+def bracket(
+    fits: Callable[[float], bool],
+    start: float,
+    *,
+    rising: bool = False,
+    fits_at_start: bool = False,
+    least: float = 0.0,
+) -> tuple[float, float]:
+    """Ends of a range of a parameter with the budget between them, for `calibrate`.
+
+    Parameters
+    ----------
+    fits : callable
+        Whether a parameter is within the budget.
+    start : float
+        Where to look first.
+    rising : bool
+        Whether the cost rises with the parameter.
+    fits_at_start : bool
+        Whether `start` is known to be within the budget; the range is then as narrow as it was seen to be.
+    least : float
+        No end below it is looked for.
+
+    Returns
+    -------
+    low, high : float
+    """
+    good = start
+    while not (fits_at_start or fits(good)):
+        good = good / 1.5 if rising else 1.5 * good
+    if rising:
+        bad = start
+        while fits(bad):
+            bad *= 1.5
+        return good, bad
+    bad = good / 1.5
+    while bad > least and fits(bad):
+        bad /= 1.5
+    return bad, min(1.5 * bad, good) if fits_at_start else good
+
+
 def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
     """Epsilon, an upper bound; of sampled Gaussians by loss distributions alone, their best accountant.
 
@@ -290,9 +331,9 @@ def smallest_noise_multiplier(
             one = FixedScalePenaltyDecisionDpEvent(noise_std, noise_std / noise_multiplier)
         return EventSet([dp_event.SelfComposedDpEvent(one, int(iterations))], "substitute")
 
-    # Decisions never cost more than the Gaussians, so `exact` fits; how much less they need depends on the
-    # scale.
-    low = exact / 1.5
-    while low > 1e-3 * exact and compose(events(low)).epsilon(delta) <= epsilon:
-        low /= 1.5
-    return calibrate(events, epsilon, delta, low=low, high=min(1.5 * low, exact))
+    def fits(noise_multiplier: float) -> bool:
+        return compose(events(noise_multiplier)).epsilon(delta) <= epsilon
+
+    # Decisions never cost more than the Gaussians, so `exact` fits; how much less depends on the scale.
+    low, high = bracket(fits, exact, fits_at_start=True, least=1e-3 * exact)
+    return calibrate(events, epsilon, delta, low=low, high=high)

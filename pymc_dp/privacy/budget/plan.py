@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,8 @@ from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, round_up
 from pymc_dp.privacy.budget.running import running_epsilon
+from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
+from pymc_dp.privacy.mechanisms.iterations import Mechanism, decode, encode
 
 #: What an iteration lets out, and how a report says it.
 RELEASES = {
@@ -67,40 +69,54 @@ class Call:
 
 @dataclass(frozen=True)
 class PrivacyPlan(Call):
-    """What a call releases and costs.
+    """What a call runs, releases and costs.
 
     Attributes
     ----------
-    iteration : tuple of EventSet
-        What each iteration of a chain releases: one entry when all are alike, otherwise ``tune + draws``.
-    chain : EventSet
-        What each chain releases once: its noisy clip fraction, ...
+    mechanism : Mechanism
+        What each iteration of a chain runs, and is charged for.
+    clip_fraction : ClipFraction or None
+        Each chain's release of its mean clipped share.
     once : EventSet
         What the call releases once, for all chains.
-    release : {"decisions", "noisy_ratio", "gradients"}
-        What each iteration lets out.
-    parameters : mapping of str to float
-        Public numbers that the step runs with: "noise_multiplier", "clip_bound", ...
 
     Notes
     -----
     **Privacy.** Releases compose as in `pymc_dp.privacy.compose`: Gaussians exactly (``mu**2`` is the sum of
     ``1 / nm**2``; Räisä 2021, Theorems 4.3 and 7), accept decisions by their own Renyi divergence. See
-    docs/proofs/penalty and docs/proofs/decision_accounting.
+    docs/proofs/penalty and docs/proofs/decision_accounting. A call with ``epsilon=inf`` is charged as not
+    private, whatever its mechanism.
     """
 
-    iteration: tuple[EventSet, ...]
-    chain: EventSet
+    mechanism: Mechanism
+    clip_fraction: ClipFraction | None
     once: EventSet
-    release: str
-    parameters: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.iteration) not in (1, self.length):
             raise ValueError(f"{len(self.iteration)} iterations are described, the call has {self.length}.")
-        if self.release not in RELEASES:
-            raise ValueError(f"release must be one of {', '.join(RELEASES)}, got {self.release!r}.")
+
+    @cached_property
+    def iteration(self) -> tuple[EventSet, ...]:
+        """What each iteration of a chain releases: one entry when all are alike, else ``tune + draws``."""
+        if math.isinf(self.epsilon):
+            return (EventSet([dp_event.NonPrivateDpEvent()], self.neighboring_relation),)
+        return self.mechanism.iterations(self.neighboring_relation, self.length)
+
+    @cached_property
+    def chain(self) -> EventSet:
+        """What each chain releases once."""
+        relation = self.neighboring_relation
+        if math.isinf(self.epsilon):
+            return EventSet([], relation)
+        own = self.mechanism.chain(relation)
+        return own if self.clip_fraction is None else EventSet(self.clip_fraction.event(), relation) + own
+
+    @property
+    def release(self) -> str:
+        """What each iteration lets out."""
+        return self.mechanism.release
 
     @property
     def is_private(self) -> bool:
@@ -108,19 +124,32 @@ class PrivacyPlan(Call):
         return self.guarantee.is_private
 
     @property
+    def parameters(self) -> dict[str, float]:
+        """Public numbers that the call runs with; "clip_bound" is in nats of the untempered ratio."""
+        found = self.mechanism.parameters()
+        if self.clip_fraction is not None:
+            found["clip_fraction_noise_multiplier"] = self.clip_fraction.noise_multiplier
+        return found
+
+    @property
     def noise_multiplier(self) -> float:
         """Noise of each log-ratio over its sensitivity: 0 without privacy, NaN where there is none."""
-        return self.parameters.get("noise_multiplier", math.nan)
+        return getattr(self.mechanism, "noise_multiplier", math.nan)
 
     @property
     def noise_std(self) -> float | None:
         """Standard deviation of the noise of the log-ratio, in nats, when it is one public number."""
-        return self.parameters.get("noise_std")
+        return getattr(self.mechanism, "noise_std", None)
+
+    @property
+    def clip_bound(self) -> float | None:
+        """Largest bound of a record's untempered log-likelihood ratio, in nats; None if not one number."""
+        return getattr(self.mechanism, "clip_bound", None)
 
     @property
     def clip_fraction_noise_multiplier(self) -> float:
         """Noise of a chain's mean clipped share over its sensitivity; inf when it is not released."""
-        return self.parameters.get("clip_fraction_noise_multiplier", math.inf)
+        return math.inf if self.clip_fraction is None else self.clip_fraction.noise_multiplier
 
     @property
     def mu(self) -> float:
@@ -187,22 +216,23 @@ class PrivacyPlan(Call):
         return PrivacyPlan.from_dict, (self.to_dict(),)
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields as plain numbers and strings; event sets as JSON-able values."""
+        """Fields as JSON-able values."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        share = self.clip_fraction
         return values | {
-            "iteration": [json.loads(one.to_json()) for one in self.iteration],
-            "chain": json.loads(self.chain.to_json()),
+            "mechanism": encode(self.mechanism),
+            "clip_fraction": None if share is None else share.noise_multiplier,
             "once": json.loads(self.once.to_json()),
-            "parameters": dict(self.parameters),
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PrivacyPlan":
         """Rebuild from `to_dict`; other keys are ignored."""
         kept = {f.name: values[f.name] for f in fields(cls)}
-        for name in ("chain", "once"):
-            kept[name] = EventSet.from_json(json.dumps(values[name]))
-        kept["iteration"] = tuple(EventSet.from_json(json.dumps(one)) for one in values["iteration"])
+        kept["mechanism"] = decode(values["mechanism"])
+        share = values["clip_fraction"]
+        kept["clip_fraction"] = None if share is None else ClipFraction(share)
+        kept["once"] = EventSet.from_json(json.dumps(values["once"]))
         return cls(**kept)
 
     def settings(self) -> str:
@@ -230,13 +260,3 @@ class PrivacyPlan(Call):
                 f"{self.guarantee.accountant} accounting",
             ]
         )
-
-
-def not_private(call: Call, release: str, **parameters: float) -> PrivacyPlan:
-    """Plan of a call that adds no noise."""
-    relation = call.neighboring_relation
-    nothing = EventSet([], relation)
-    iteration = (EventSet([dp_event.NonPrivateDpEvent()], relation),)
-    own = {f.name: getattr(call, f.name) for f in fields(Call)}
-    return PrivacyPlan(**own, iteration=iteration, chain=nothing, once=nothing, release=release,
-                       parameters=parameters)  # fmt: skip

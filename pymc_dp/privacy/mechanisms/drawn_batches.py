@@ -66,12 +66,10 @@ class FixedSizeBatches:
 
 @dataclass(frozen=True)
 class PoissonBatches:
-    """Each of `dataset_size` privacy units by itself, with one probability, drawn anew each time.
+    """Each privacy unit by itself, with one probability, drawn anew each time.
 
     Parameters
     ----------
-    dataset_size : int
-        n; the size of a batch is secret under "add_remove", and never released.
     sampling_probability : float
         q, in (0, 1].
 
@@ -82,10 +80,10 @@ class PoissonBatches:
 
     Notes
     -----
-    **Privacy.** As for `FixedSizeBatches`.
+    **Privacy.** As for `FixedSizeBatches`. The size of a batch is secret under "add_remove", and never
+    released; nor is n, which is no part of these settings.
     """
 
-    dataset_size: int
     sampling_probability: float
 
     def __post_init__(self) -> None:
@@ -93,14 +91,15 @@ class PoissonBatches:
         if not (is_number(q) and 0 < q <= 1):
             raise ValueError(f"sampling_probability must lie in (0, 1], got {q!r}.")
 
-    def draw(self, random: PrivacyRandom) -> np.ndarray:
+    def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
         """Positions 0..n-1, all different, in no particular order; all of them when q is 1."""
-        size = random.binomial(self.dataset_size, self.sampling_probability)
-        return random.without_replacement(self.dataset_size, size)
+        return random.without_replacement(n, random.binomial(n, self.sampling_probability))
 
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
-        """Event of a Gaussian release of a sum over the batch."""
+        """Event of a Gaussian release of a sum over the batch, which is everyone when q is 1."""
         release = dp_event.GaussianDpEvent(noise_multiplier)
+        if self.sampling_probability == 1:
+            return release
         return dp_event.PoissonSampledDpEvent(float(self.sampling_probability), release)
 
 

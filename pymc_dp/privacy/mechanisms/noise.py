@@ -65,12 +65,13 @@ class Gaussian:
         """Noisy sum, a multiple of ``total.unit * grid``; a number, or an array of the sum's shape."""
         scalar = np.ndim(total.value) == 0
         noise = random.normal() if scalar else random.normals(np.shape(total.value))
-        return total.unit * self._rounded(total.value + self.std * noise)
+        return total.unit * self.rounded(total.value + self.std * noise)
 
     def release_product(self, x: list[float], y: list[float], random: PrivacyRandom) -> float:
         """Sum of products ``x[i] y[i]`` with noise, as `release`; it is exact, and rounded once before."""
-        return float(self._rounded(math.sumprod([*x, self.std], [*y, random.normal()])))
+        return float(self.rounded(math.sumprod([*x, self.std], [*y, random.normal()])))
 
-    def _rounded(self, value: Any) -> Any:
+    def rounded(self, value: Any) -> Any:
+        """To the grid: what lies below the noise's last bits that may leave is dropped."""
         grid = self.grid
         return np.round(value / grid) * grid if grid > 0 else value

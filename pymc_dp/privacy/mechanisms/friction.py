@@ -1,0 +1,116 @@
+"""Stochastic gradient dynamics: the noise that friction injects is their privacy."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_dp.bounds import check_bound
+from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches
+from pymc_dp.privacy.mechanisms.noise import ExactSum
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """Step sizes ``step_size * (offset + t) ** -decay`` of iterations t = 1, 2, ..., and least friction.
+
+    Parameters
+    ----------
+    batches : PoissonBatches
+        A fresh one each step; the gradient estimate is ``tempering / q`` times the sum over the batch.
+    clip_bound : float
+        L: per-record gradients of the log-likelihood are clipped to this norm.
+    step_size : float
+        a, > 0.
+    offset : float
+        b, >= 0.
+    decay : float
+        gamma, >= 0; 1/3 as in Lode (2019), 0 for a constant step size.
+    friction : float
+        C, >= 0: the injected noise has variance 2 C eta per step, on a momentum of unit mass. A budget may
+        raise it.
+    resample : {"trajectory", "step"}
+        When the momentum is drawn anew. At every step means the friction 2 / eta, whatever `friction` is:
+        stochastic gradient Langevin dynamics.
+    tempering : float
+        In (0, 1].
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    **Privacy.** Noise multiplier at a step: ``q sqrt(2 C / eta) / (tempering k L)``, k = 2 under
+    "substitute", 1 under "add_remove" (docs/proofs/sampled_gaussians, Proposition 3; Lode 2019, section 5.4,
+    for k = 1 and tempering q). All of it is public.
+    """
+
+    batches: PoissonBatches
+    clip_bound: float
+    step_size: float
+    offset: float = 0.0
+    decay: float = 1 / 3
+    friction: float = 0.0
+    resample: str = "trajectory"
+    tempering: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("clip_bound", 0.0),
+            ("step_size", 0.0),
+            ("offset", None),
+            ("decay", None),
+            ("friction", None),
+            ("tempering", 0.0),
+        ):
+            value = getattr(self, name)
+            enough = is_number(value) and (value >= 0 if least is None else value > least)
+            if name in ("clip_bound", "step_size"):
+                check_bound(name, value)
+            if not (enough and value < math.inf):
+                kind = "at least 0" if least is None else "positive"
+                raise ValueError(f"{name} must be {kind} and finite, got {value!r}.")
+        if self.tempering > 1:
+            raise ValueError(f"tempering must lie in (0, 1], got {self.tempering!r}.")
+        if self.resample not in ("trajectory", "step"):
+            raise ValueError(f"resample must be 'trajectory' or 'step', got {self.resample!r}.")
+
+    def noise_multipliers(self, iterations: int, neighboring_relation: str) -> np.ndarray:
+        """What this friction's noise is over the sensitivity, shape (iterations,)."""
+        eta = self._step_sizes(iterations)
+        friction = 2 / eta if self.resample == "step" else self.friction
+        return np.sqrt(2 * friction / eta) / self._sensitivity(neighboring_relation)
+
+    def realized(
+        self, noise_multipliers: np.ndarray, neighboring_relation: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Step sizes and frictions that are in balance with the noise of each iteration.
+
+        The friction is raised; when the momentum is drawn anew at every step, the step size is lowered.
+
+        Parameters
+        ----------
+        noise_multipliers : ndarray, shape (iterations,)
+            At least those of `noise_multipliers`.
+        neighboring_relation : {"substitute", "add_remove"}
+
+        Returns
+        -------
+        step_sizes, frictions : ndarray, shape (iterations,)
+        """
+        noise = np.asarray(noise_multipliers) * self._sensitivity(neighboring_relation)
+        if self.resample == "step":
+            return 2 / noise, noise
+        eta = self._step_sizes(noise.size)
+        return eta, 0.5 * eta * noise**2
+
+    def _step_sizes(self, iterations: int) -> np.ndarray:
+        return self.step_size * (self.offset + np.arange(1, iterations + 1)) ** -self.decay
+
+    def _sensitivity(self, neighboring_relation: str) -> float:
+        """Of the gradient estimate."""
+        records = ExactSum.sensitivity(neighboring_relation)
+        return self.tempering * records * self.clip_bound / self.batches.sampling_probability

@@ -1,0 +1,330 @@
+"""What an iteration runs: frozen settings, one class a mechanism.
+
+The same object is priced (`event`), is what a plan carries, and is what a chain runs (`ratios.build`).
+As with events, the meaning of a class and of its fields never changes: results are stored with it. Nothing
+in it may be private: under "add_remove" not even the number of records.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from dp_accounting import dp_event
+
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.events import (
+    BoundedRangeDecisionDpEvent,
+    FixedScalePenaltyDecisionDpEvent,
+    PenaltyDecisionDpEvent,
+)
+from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.friction import Dynamics
+from pymc_dp.privacy.mechanisms.noise import ExactSum
+
+# Relative distance between the bound of a record and the one that is paid for: covers the rounding of a few
+# operations on the way from one to the other.
+_HEADROOM = 1e-12
+# Settings that a reader of a report has no use for.
+_NOT_SHOWN = ("tempering", "one_scale")
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What an iteration runs, and as which event it is charged.
+
+    Attributes
+    ----------
+    release : {"decisions", "noisy_ratio", "gradients"}
+        What it lets out.
+    test : {"penalty", "barker", "corrected barker", ""}
+        Accept test.
+
+    Notes
+    -----
+    Settings of several mechanisms have one meaning:
+
+    ``noise_multiplier``
+        Noise of the log-ratio over its sensitivity.
+    ``noise_std``
+        Standard deviation of that noise, in nats of the *tempered* log-ratio, of every move or the longest.
+    ``clip_bound``
+        Largest bound at which a record's log-likelihood ratio is clipped, in nats of the *untempered* ratio;
+        None where it is not one number, or no bound was paid for.
+    """
+
+    release = "decisions"
+    test = "penalty"
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """What an iteration releases."""
+        raise NotImplementedError
+
+    def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
+        """What each iteration of a chain releases: one entry when all are alike, otherwise `length`."""
+        return (EventSet(self.event(neighboring_relation), neighboring_relation),)
+
+    def chain(self, neighboring_relation: str) -> EventSet:
+        """What a chain releases once."""
+        return EventSet([], neighboring_relation)
+
+    def parameters(self) -> dict[str, float]:
+        """Public numbers, for a reader."""
+        numbers = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_SHOWN}
+        return {k: v for k, v in numbers.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+
+
+@dataclass(frozen=True)
+class Unlimited(Mechanism):
+    """No noise, Metropolis' test: not private."""
+
+    clip_bound: float | None = None
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """One without a bound."""
+        return dp_event.NonPrivateDpEvent()
+
+
+@dataclass(frozen=True)
+class Penalty(Mechanism):
+    """Gaussian noise on the sum over all records, penalty test; the decision is released.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+    noise_std : float, optional
+    clip_bound : float, optional
+    one_scale : bool
+        Whether `noise_std` is that of every iteration: decisions then cost less.
+    """
+
+    noise_multiplier: float
+    noise_std: float | None = None
+    clip_bound: float | None = None
+    one_scale: bool = True
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """A penalty decision."""
+        if self.noise_std is None or not self.one_scale:
+            return PenaltyDecisionDpEvent(self.noise_multiplier)
+        return FixedScalePenaltyDecisionDpEvent(self.noise_std, self.noise_std / self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class NoisyRatio(Mechanism):
+    """As `Penalty`, charged for the noisy log-ratio, whether or not it is let out."""
+
+    noise_multiplier: float
+    release: str = "noisy_ratio"
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """A Gaussian."""
+        return dp_event.GaussianDpEvent(self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class PenaltyOnBatches(Mechanism):
+    """Gaussian noise on the corrected ratio of a batch without replacement, penalty test."""
+
+    batches: FixedSizeBatches
+    noise_multiplier: float
+    release: str = "decisions"
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """A Gaussian on a batch."""
+        return self.batches.gaussian_event(self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class Barker(Mechanism):
+    """The sum over all records, without noise; Barker's test.
+
+    Parameters
+    ----------
+    eta : float
+        One record moves the log-odds of the decision by at most this much.
+    clip_bound : float, optional
+    """
+
+    eta: float
+    clip_bound: float | None = None
+    test = "barker"
+
+    @classmethod
+    def of_range(cls, eta: float, tempering: float, relation: str, most: float = math.inf) -> "Barker":
+        """The largest clip bound, up to `most`, at which one record moves the log-odds by at most `eta`."""
+        bound = eta / (tempering * ExactSum.sensitivity(relation)) * (1 - _HEADROOM)
+        return cls(eta, min(bound, most))
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """A decision of bounded range."""
+        return BoundedRangeDecisionDpEvent(self.eta)
+
+
+@dataclass(frozen=True)
+class BarkerOnBatches(Mechanism):
+    """Minibatch Barker on a batch without replacement."""
+
+    batches: FixedSizeBatches
+    clip_bound: float
+    test = "corrected barker"
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """Fixed by the sizes of batch and data."""
+        return self.batches.barker_event()
+
+    def parameters(self) -> dict[str, float]:
+        """With the size of a batch."""
+        return super().parameters() | {"batch_size": self.batches.batch_size}
+
+
+@dataclass(frozen=True)
+class OnTunaBatches(Mechanism):
+    """A batch of TunaMH, with Barker's test or Gaussian noise and the penalty test.
+
+    Parameters
+    ----------
+    batches : TunaBatches
+        Its bound is in tempered nats.
+    n : int
+        Number of records, public.
+    tempering : float
+    noise_std : float, optional
+        Of the longest move, and then the penalty test; 0 for Metropolis' test on a ratio without noise. None
+        for Barker's.
+    """
+
+    batches: TunaBatches
+    n: int
+    tempering: float = 1.0
+    noise_std: float | None = None
+
+    @property
+    def test(self) -> str:  # type: ignore[override]
+        """The accept test."""
+        return "barker" if self.noise_std is None else "penalty"
+
+    @property
+    def clip_bound(self) -> float:
+        """In nats of the untempered ratio."""
+        return self.batches.clip_bound / self.tempering
+
+    @property
+    def batch_size(self) -> float:
+        """Expected number of draws."""
+        return self.n * self.batches.inclusion
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """The object that draws the batch states it."""
+        if self.noise_std is None:
+            return self.batches.barker_event()
+        return self.batches.mixture_event(self.noise_std)
+
+    def parameters(self) -> dict[str, float]:
+        """With the expected size of a batch."""
+        noise = {"noise_std": self.noise_std} if self.noise_std else {}
+        sizes = {"batch_size": self.batch_size, "inclusion": self.batches.inclusion}
+        return {"clip_bound": self.clip_bound, **sizes, **noise}
+
+
+@dataclass(frozen=True)
+class Hamiltonian(Mechanism):
+    """Noisy gradients, and the penalty test at the end of a trajectory; a chain needs one gradient more."""
+
+    noise_multiplier: float
+    gradient_noise_multiplier: float
+    n_leapfrog: int
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """The decision and the gradients."""
+        gradient = dp_event.GaussianDpEvent(self.gradient_noise_multiplier)
+        decision = PenaltyDecisionDpEvent(self.noise_multiplier)
+        return dp_event.ComposedDpEvent([decision, dp_event.SelfComposedDpEvent(gradient, self.n_leapfrog)])
+
+    def chain(self, neighboring_relation: str) -> EventSet:
+        """The gradient at its start."""
+        return EventSet(dp_event.GaussianDpEvent(self.gradient_noise_multiplier), neighboring_relation)
+
+
+@dataclass(frozen=True)
+class Friction(Mechanism):
+    """Noisy gradients of Poisson batches, whose noise the friction balances; no test.
+
+    Parameters
+    ----------
+    dynamics : Dynamics
+    n_steps : int
+        Gradients of an iteration.
+    noise_multipliers : tuple of float
+        Of each iteration of a chain; one if all are alike.
+    """
+
+    dynamics: Dynamics
+    n_steps: int
+    noise_multipliers: tuple[float, ...] = field(repr=False)
+    release = "gradients"
+    test = ""
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The smallest."""
+        return min(self.noise_multipliers)
+
+    @property
+    def clip_bound(self) -> float:
+        """Of the norm of a record's gradient."""
+        return self.dynamics.clip_bound
+
+    def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
+        """As many Gaussians on batches as an iteration has steps."""
+        releases = map(self.dynamics.batches.gaussian_event, self.noise_multipliers[:length])
+        steps = self.n_steps
+        return tuple(
+            EventSet(dp_event.SelfComposedDpEvent(one, steps), neighboring_relation) for one in releases
+        )
+
+    def parameters(self) -> dict[str, float]:
+        """The smallest noise, and the batches."""
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "sampling_probability": self.dynamics.batches.sampling_probability,
+            "clip_bound": self.clip_bound,
+            "n_steps": self.n_steps,
+        }
+
+
+#: What JSON may name.
+_CLASSES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        *(Unlimited, Penalty, NoisyRatio, PenaltyOnBatches, Barker, BarkerOnBatches),
+        *(OnTunaBatches, Hamiltonian, Friction),
+        *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
+    )
+}
+
+
+def encode(settings: Any) -> dict[str, Any]:
+    """A mechanism as JSON-able values."""
+    found: dict[str, Any] = {"class": type(settings).__name__}
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        found[one.name] = encode(value) if is_dataclass(value) else value
+    return found
+
+
+def decode(values: Mapping[str, Any]) -> Any:
+    """What `encode` was given.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        It is something else. Nothing is ever imported.
+    """
+    given = {name: value for name, value in values.items() if name != "class"}
+    for name, value in given.items():
+        if isinstance(value, dict):
+            given[name] = decode(value)
+        elif isinstance(value, list):
+            given[name] = tuple(value)
+    return _CLASSES[values["class"]](**given)

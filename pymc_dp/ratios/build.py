@@ -1,0 +1,67 @@
+"""From what was paid for to what runs: the ratio and the accept test of each mechanism."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
+from pymc_dp.kernels.metropolis import Accept, Ratio
+from pymc_dp.privacy.mechanisms import iterations
+from pymc_dp.ratios import barker_correction
+from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.ratios.subsets import BarkerBatch, CorrectedBatch
+from pymc_dp.ratios.tuna import TunaBatch
+
+#: Accept tests by the name that a mechanism gives.
+TESTS: dict[str, Accept] = {
+    "penalty": accept_penalty,
+    "barker": accept_barker,
+    "corrected barker": barker_correction.accepts,
+}
+
+
+def _noisy_sum(m: Any, records: Any, tempering: float, sensitivity: float) -> AllRecords:
+    noise, largest = m.noise_multiplier * sensitivity, getattr(m, "clip_bound", None)
+    return AllRecords(records, tempering, noise, math.inf if largest is None else largest)
+
+
+def _sum(m: Any, records: Any, tempering: float, sensitivity: float) -> AllRecords:
+    return AllRecords(records, tempering, None, math.inf if m.clip_bound is None else m.clip_bound)
+
+
+#: Mechanism -> its ratio on records, for a tempering and a sensitivity in units of the clip bound.
+RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Any, float, float], Ratio]] = {
+    iterations.Unlimited: _sum,
+    iterations.Barker: _sum,
+    iterations.Penalty: _noisy_sum,
+    iterations.NoisyRatio: _noisy_sum,
+    iterations.Hamiltonian: _noisy_sum,
+    iterations.PenaltyOnBatches: lambda m, records, tempering, _: CorrectedBatch(
+        records, tempering, m.batches, m.noise_multiplier
+    ),
+    iterations.BarkerOnBatches: lambda m, records, tempering, _: BarkerBatch(records, tempering, m.batches),
+    iterations.OnTunaBatches: lambda m, records, tempering, _: TunaBatch(
+        records, tempering, m.batches, m.noise_std or 0.0
+    ),
+}
+
+
+def ratio_of(mechanism: iterations.Mechanism, records: Any, tempering: float, sensitivity: float) -> Ratio:
+    """What a chain compares points with.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Of the plan.
+    records : RecordModel
+        Or anything with its interface.
+    tempering : float
+    sensitivity : float
+        Most that one record moves a sum, in units of the clip bound.
+    """
+    return RATIOS[type(mechanism)](mechanism, records, tempering, sensitivity)
+
+
+def test_of(mechanism: iterations.Mechanism) -> Accept:
+    """How it decides."""
+    return TESTS[mechanism.test]
