@@ -251,7 +251,7 @@ class DPStep(BlockedStep):
         accepted, released = self._iterate(chain)
         chain.accepted += accepted
         chain.iteration += 1
-        new = chain.current().theta
+        new = chain.state.theta
         if not np.array_equal(new, theta):
             point = self.records.unravel(new)
             chain.values = None

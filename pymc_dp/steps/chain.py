@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pymc_dp.kernels.metropolis import Accept, Ratio, State
+from pymc_dp.kernels.metropolis import Accept, Ratio
 from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
@@ -50,19 +50,13 @@ class Chain:
 
     def __init__(self, budget: ChainBudget, plan: PrivacyPlan, random: PrivacyRandom, facts: Any):
         self.budget, self.plan, self.random, self.facts = budget, plan, random, facts
-        self.state: State | None = None
+        self.state: Any = None
         self.iteration = self.accepted = 0
         self.clipped = 0.0
         self.clip_bound: float | None = None
         self.stats: Mapping[str, float] = {}
         self.values: Any = None
         self.memory: Any = None
-
-    def current(self) -> State:
-        """Where the chain is; it has arrived."""
-        if self.state is None:
-            raise ValueError("the chain has no state yet")
-        return self.state
 
     def __reduce__(self):
         raise TypeError("a chain is never copied or stored")

@@ -232,7 +232,7 @@ class DPHMC(MetropolisStep):
             if info.accepted:
                 chain.memory = Gradient(info.move.new, info.move.gradient)
             if self.tune:
-                self.moves.learn_mass(chain.current().theta, chain.iteration + 1)
+                self.moves.learn_mass(chain.state.theta, chain.iteration + 1)
         return super()._stats(chain, info)
 
     def _clip_name(self) -> str:

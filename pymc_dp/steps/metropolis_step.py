@@ -89,7 +89,7 @@ class MetropolisStep(DPStep):
             self.residuals.expand(chain)
         propose = partial(self._propose, chain)
         chain.state, info = metropolis(
-            chain.current(), propose, chain.ratio, chain.accept, self.rng, chain.random
+            chain.state, propose, chain.ratio, chain.accept, self.rng, chain.random
         )
         chain.clipped += info.ratio.clipped
         if self.residuals is not None:

@@ -145,7 +145,7 @@ class DPSGHMC(DPStep):
 
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
         eta, friction, noise = (values[chain.iteration] for values in chain.memory)
-        theta = chain.current().theta
+        theta = chain.state.theta
         new = sghmc(
             theta,
             self.rng.standard_normal(theta.size),

@@ -7,7 +7,6 @@ import numpy as np
 
 NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 
-# Sizes of bounds with which one can compute.
 # Above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it.
 LARGEST_USUAL_EPSILON = 20.0
 
@@ -79,8 +78,10 @@ def round_up(value: float, digits: int = 4) -> str:
     return f"{steps * unit:.{digits}g}"
 
 
-def round_down(value: float, digits: int = 3) -> str:
-    """Decimal string of at most a positive `value`: a bound that is advised fits."""
+def round_down(value: float, digits: int = 4) -> str:
+    """Decimal string of at most `value`: what is left, or is advised, is never too large."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     steps = math.floor(value / unit)
     while float(f"{steps * unit:.{digits}g}") > value:

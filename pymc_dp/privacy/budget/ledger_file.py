@@ -3,7 +3,6 @@
 import hashlib
 import html
 import json
-import math
 import os
 import sqlite3
 import tempfile
@@ -19,7 +18,7 @@ from pymc_dp.errors import BudgetError, PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import round_up
+from pymc_dp.privacy.accounting.values import round_down, round_up
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 
 # "dpLe" in ASCII: tells a ledger from other SQLite files.
@@ -81,14 +80,14 @@ class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for i
         self.spent, self.requested, self.remaining = spent, requested, remaining
         self.epsilon, self.delta, self.hint = epsilon, delta, hint
         fit = (
-            f"What still fits: a run of at most epsilon = {_round_down(remaining)} by itself. "
+            f"What still fits: a run of at most epsilon = {round_down(remaining)} by itself. "
             "Take fewer iterations, more noise, or a smaller epsilon for this run."
             if remaining > 0
             else "Nothing fits any more."
         )
         super().__init__(
             f"This request does not fit the ledger's budget of epsilon = {epsilon:g} at delta = {delta:g}: "
-            f"spent {round_up(spent)}, requested {round_up(requested)}, remaining {_round_down(remaining)} "
+            f"spent {round_up(spent)}, requested {round_up(requested)}, remaining {round_down(remaining)} "
             "(each by itself; costs are composed, not added). "
             f"{fit}{' ' if hint else ''}{hint}"
         )
@@ -482,7 +481,7 @@ class Ledger:
             f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) "
             "for everything together",
             f"Spent: epsilon = {spent} ({count}, composed)",
-            f"Remaining: a run of at most epsilon = {_round_down(self.remaining())} by itself",
+            f"Remaining: a run of at most epsilon = {round_down(self.remaining())} by itself",
         ]
 
     def __str__(self) -> str:
@@ -666,14 +665,3 @@ def _check_text(name: str, value: Any) -> None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _round_down(value: float, digits: int = 4) -> str:
-    """Decimal string of at most `value`: what is left is never printed too large."""
-    if value <= 0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    steps = math.floor(value / unit)
-    while float(f"{steps * unit:.{digits}g}") > value:
-        steps -= 1
-    return f"{steps * unit:.{digits}g}"

@@ -234,7 +234,7 @@ def barker_at(call: Call, clip_bound: float, tempering: float, clip_fraction: bo
 
     def advice() -> str:
         largest = barker(call, tempering, clip_fraction=clip_fraction).clip_bound
-        return "" if largest is None else f"clip_bound = {round_down(largest)} would fit too."
+        return "" if largest is None else f"clip_bound = {round_down(largest, 3)} would fit too."
 
     return fixed(call, Barker(eta, clip_bound), advice, clip_fraction=clip_fraction)
 
@@ -431,7 +431,7 @@ def fast_mh(
         largest = noise_std / (nm * sensitivity)
         full = budget.plan(Penalty(nm, noise_std, largest / tempering, one_scale))
     if given is not None:
-        most = round_down(0.999 * largest / tempering)
+        most = round_down(0.999 * largest / tempering, 3)
         less = f"Take clip_bound = {most} or less, fewer draws, a shorter tune, fewer chains"
         advice = f"{less}, or a larger epsilon."
         # The smallest batches that fit, not below the default.
