@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -266,3 +267,11 @@ def test_draws_have_the_right_variance_at_every_friction(eta, friction):
     assert hot == pytest.approx(1.2 / precision, rel=1e-9)
     explicit, _ = transition(eta, friction, precision, explicit=True)
     assert (np.abs(np.linalg.eigvals(explicit)).max() >= 1) == (friction * eta + eta**2 * precision / 2 >= 2)
+
+
+def test_a_shorter_call_at_the_same_noise_has_a_price():
+    """What a full ledger's refusal advises; each iteration of this schedule has a noise of its own."""
+    plan = price(call(2.0, 1e-5, chains=1, tune=0, draws=200), lode(0.7, 1.0, 3.0), 10)
+    shorter = replace(plan, draws=plan.draws - 7)
+    assert len(plan.iteration) > 1 and shorter.iteration == plan.iteration[: shorter.length]
+    assert shorter.epsilon_at(1e-5) < plan.epsilon_at(1e-5)
