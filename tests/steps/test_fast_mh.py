@@ -132,7 +132,7 @@ def test_both_forms_estimate_the_same_ratio(large):
     """E exp(l) is the exact ratio; tempering multiplies it. 6 standard errors."""
     for tempering in (1.0, 0.5):
         step = started(large, tempering=tempering, draws=77)
-        batches, bound = step._chain.ratio.batches, step.plan.parameters["clip_bound"]
+        batches, bound = step._chain.ratio.batches, tempering * step.plan.parameters["clip_bound"]
         theta = np.array([0.1, 0.2])
         new = theta + np.array([0.6, -0.8]) * step.moves.longest
         full = AllRecords(step.records, tempering)
