@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
-import results
+from benchmarks import results
 from scipy.special import expit
-from truncated_mixture import NOT_PRIVATE, PUBLISHED, chain, records_as_published, samplers
+from benchmarks.truncated_mixture import NOT_PRIVATE, PUBLISHED, chain, records_as_published, samplers
 
 TRAIN, TEST, COMPONENTS, BATCH = 12_214, 2_037, 50, 1200
 EPSILONS, K_FACTORS = (0.01, 0.05, 0.2), (0.5, 1.0, 2.0)

@@ -12,7 +12,7 @@ import logging
 import warnings
 
 import numpy as np
-from iteration import Chain, medians, regression
+from benchmarks.iteration import Chain, medians, regression
 
 import pymc_dp as dp
 

@@ -232,7 +232,7 @@ _FIRST_DRAW = """
 import sys, time
 sys.path.insert(0, {folder!r})
 import numpy as np, pymc as pm, pymc_dp as dp
-from iteration import regression
+from benchmarks.iteration import regression
 model, _ = regression("logistic", {n}, 10)
 start = time.perf_counter()
 with model:
@@ -269,7 +269,7 @@ def construction(n: int = 100_000, runs: int = 5) -> None:
 _PEAK = """
 import sys
 sys.path.insert(0, {folder!r})
-from iteration import peaks
+from benchmarks.iteration import peaks
 peaks({n})
 """
 

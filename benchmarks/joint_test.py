@@ -28,7 +28,7 @@ import time
 
 import numpy as np
 from scipy import stats
-from simulation_based_calibration import FIXED, D, Setting, Simulation
+from benchmarks.simulation_based_calibration import FIXED, D, Setting, Simulation
 
 import pymc_dp as dp
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import results
+from benchmarks import results
 from scipy.special import expit, log_ndtr, ndtr
 
 import pymc_dp as dp

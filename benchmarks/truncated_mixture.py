@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import results
+from benchmarks import results
 from dp_accounting.dp_event import SelfComposedDpEvent
 from scipy.stats import poisson
 

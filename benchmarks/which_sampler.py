@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 from scipy.special import expit
-from simulation_based_calibration import PaidAgain
+from benchmarks.simulation_based_calibration import PaidAgain
 
 import pymc_dp as dp
 from pymc_dp.privacy import gaussian
