@@ -1,12 +1,12 @@
 """Private control variates against the non-private posterior.
 
-    python benchmarks/control_variates.py logistic --n 20000 --epsilon 1 2 4 --data 10 --plain
-    python benchmarks/control_variates.py released logistic --n 20000 --epsilon 1 2 4 --data 10
-    python benchmarks/control_variates.py coverage --n 20000 --epsilon 2 --data 200 [--chains --draws 300]
-    python benchmarks/control_variates.py poisson | linear | groups
-    python benchmarks/control_variates.py many | many_correlated [--structure full]
-    python benchmarks/control_variates.py gaussian | banana --epsilon 4 --data 5
-    python benchmarks/control_variates.py speed --n 1000000
+    python -m benchmarks.control_variates logistic --n 20000 --epsilon 1 2 4 --data 10 --plain
+    python -m benchmarks.control_variates released logistic --n 20000 --epsilon 1 2 4 --data 10
+    python -m benchmarks.control_variates coverage --n 20000 --epsilon 2 --data 200 [--chains --draws 300]
+    python -m benchmarks.control_variates poisson | linear | groups
+    python -m benchmarks.control_variates many | many_correlated [--structure full]
+    python -m benchmarks.control_variates gaussian | banana --epsilon 4 --data 5
+    python -m benchmarks.control_variates speed --n 1000000
 
 Errors are root mean squares over parameters of the difference of posterior means, in non-private posterior
 standard deviations, in unconstrained space. The non-private posterior is Laplace's approximation (exact
@@ -16,7 +16,6 @@ deviations of prior times surrogate (Laplace), which is what a chain samples but
 is compiled once for all data sets there, which is why there can be many.
 """
 
-import argparse
 import time
 import warnings
 
@@ -24,6 +23,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_dp as dp
+from benchmarks import running
 from pymc_dp.control_variates import ControlVariates
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
@@ -379,9 +379,7 @@ def _fast(model, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     others = {"released": released, "coverage": coverage, "banana": reference, "gaussian": reference}
     others["speed"] = speed
     parser.add_argument("what", choices=[*MODELS, *others])

@@ -1,9 +1,9 @@
 """Figures 7.1 and 7.2 of Räisä (2021): clipping, and the budget, against maximum mean discrepancy.
 
-    OMP_NUM_THREADS=1 python benchmarks/raisa_figures.py clipping      # six minutes
-    OMP_NUM_THREADS=1 python benchmarks/raisa_figures.py epsilon       # twenty minutes
-    OMP_NUM_THREADS=1 python benchmarks/raisa_figures.py epsilon --samplers "control variates" --keep
-    python benchmarks/raisa_figures.py epsilon --draw                  # the picture, from the stored numbers
+    OMP_NUM_THREADS=1 python -m benchmarks.raisa_figures clipping      # six minutes
+    OMP_NUM_THREADS=1 python -m benchmarks.raisa_figures epsilon       # twenty minutes
+    OMP_NUM_THREADS=1 python -m benchmarks.raisa_figures epsilon --samplers "control variates" --keep
+    python -m benchmarks.raisa_figures epsilon --draw                  # the picture, from the stored numbers
 
 The banana of the thesis in 2 and 10 dimensions, n = 100,000; in the second figure also tempered, T = 0.01. A
 chain starts within one posterior standard deviation of the mean, and its second half is compared with exact
@@ -15,7 +15,6 @@ control variates 1,000 iterations, and the rounds of their surrogate.
 Numbers go to benchmarks/results, pictures to docs/images.
 """
 
-import argparse
 import itertools
 import logging
 import warnings
@@ -25,10 +24,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from benchmarks import results
 from scipy.special import expit, log_ndtr, ndtr
 
 import pymc_dp as dp
+from benchmarks import results, running
 from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
 from pymc_dp.ratios import subsets as batch_ratio
 
@@ -354,9 +353,7 @@ def figure_7_2(rows: pd.DataFrame) -> Any:
 
 def main() -> None:
     """Measure a figure's numbers, and draw it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("what", choices=["clipping", "epsilon"])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 10])
     parser.add_argument("--runs", type=int)

@@ -1,6 +1,6 @@
 """Simulation-based calibration of each sampler, with a clip bound that holds and with one that does not.
 
-    OMP_NUM_THREADS=1 python benchmarks/simulation_based_calibration.py --figure docs/images/calibration.png
+    OMP_NUM_THREADS=1 python -m benchmarks.simulation_based_calibration --figure docs/images/calibration.png
 
 With `--only DPPenaltyMH --clips .9 .8 .7 .6 .5 .4`: bias against clip bound.
 
@@ -11,7 +11,7 @@ rank among the 21 (Besag and Clifford 1989; Talts et al. 2018), however slowly i
 
 - p: chi-square test that the ranks of each coefficient and of the log-likelihood are uniform, Bonferroni;
 - last: that the last draw is distributed as the prior, and that its log-likelihood exceeds the first draw's
-  half of the time, Bonferroni: one cycle of Geweke's joint test (`benchmarks/joint_test.py` has many), and
+  half of the time, Bonferroni: one cycle of Geweke's joint test (`benchmarks.joint_test` has many), and
   the only test here of the samplers that are not reversible;
 - higher: how often the last draw's log-likelihood is the larger one, .5 for an exact chain;
 - outward: how far the last draw lies further from 0 than the first, mean in posterior standard deviations;
@@ -25,7 +25,6 @@ but large, so that chains of this length move.
 batch for normal, and 25 records with a large budget, so with long moves, are too few for that.
 """
 
-import argparse
 import logging
 import time
 from collections.abc import Callable
@@ -38,6 +37,7 @@ from scipy import stats
 from scipy.special import expit
 
 import pymc_dp as dp
+from benchmarks import running
 from pymc_dp.privacy.call import CallBudget, ChainBudget
 
 N, D, KEPT = 1000, 2, 20
@@ -279,9 +279,7 @@ def figure(rows: list[tuple[str, str, dict[str, Any]]], path: str) -> None:
 
 def main() -> None:
     """Print the table, draw the histograms."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--data", type=int, default=600, help="data sets for each line")
     parser.add_argument("--only", nargs="+", help="samplers of these names")
     parser.add_argument("--clips", type=float, nargs="+", help="Lipschitz constants instead of 1 and .6")
