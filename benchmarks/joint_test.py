@@ -30,7 +30,7 @@ from scipy import stats
 
 import pymc_dp as dp
 from benchmarks import running
-from benchmarks.simulation_based_calibration import FIXED, D, Setting, Simulation
+from benchmarks.simulation_based_calibration.simulation import FIXED, D, Setting, Simulation
 
 ITERATIONS = 10
 CLIPS = {"wide": 1.0, "tight": 0.3}

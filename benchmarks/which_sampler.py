@@ -29,7 +29,7 @@ from scipy.special import expit
 
 import pymc_dp as dp
 from benchmarks import running
-from benchmarks.simulation_based_calibration import PaidAgain
+from benchmarks.simulation_based_calibration.simulation import PaidAgain
 from pymc_dp.privacy import gaussian
 
 DELTA = 1e-6
