@@ -1,8 +1,8 @@
 import os
 
 # Python thunks instead of compiled code, here and in child processes: most tests are about what is computed,
-# not how fast. Tests of the compiled code ask for it (see NUMBA).
-os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile"
+# not how fast. Tests of the compiled code ask for it (see NUMBA). Nodes do not remember where they were made.
+os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile,traceback__limit=0"
 
 import numpy as np
 import pymc as pm

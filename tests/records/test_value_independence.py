@@ -8,7 +8,6 @@ import functools
 import re
 
 import numpy as np
-import pytensor
 import pytest
 
 from pymc_dp.errors import ModelRefusedError
@@ -19,13 +18,6 @@ from tests.records.zoo import CONTAINERS, LARGE, ZOO
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*imputed.*", "ignore:.*rng.*:DeprecationWarning", "ignore:.*axes.*:DeprecationWarning"
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_compiler():
-    """Next to nothing is computed here: what is not compiled takes less time."""
-    with pytensor.config.change_flags(cxx=""):
-        yield
 
 
 def replacements(entry, name):
