@@ -6,9 +6,21 @@ os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile,traceback__limi
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 
 NUMBA = {"mode": "NUMBA"}
+
+
+def pytest_configure(config):
+    """Here, not in pyproject.toml: there pytest would import PyTensor before its flags are set above."""
+    for warning in (
+        "WeakGuaranteeWarning",  # a large epsilon shows a sampler through its noise
+        "ClippedRecordsWarning",  # about released numbers, not about a test
+    ):
+        config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
+    if pytensor.config.linker != "py":
+        raise pytest.UsageError("PyTensor was imported before tests/conftest.py set its flags")
 
 
 def simple_data(n=60, d=2, seed=0):
