@@ -1,7 +1,7 @@
 """DPPenaltyMH and DPHMC on the banana posterior of Räisä (2021), section 7: errors at one budget.
 
-    python benchmarks/banana.py           # DPPenaltyMH, d = 2, epsilon = 2, 4, 8; five runs each
-    python benchmarks/banana.py --dimensions 10 --epsilon 12 --runs 3 --steps DPPenaltyMH DPHMC
+    python -m benchmarks.banana           # DPPenaltyMH, d = 2, epsilon = 2, 4, 8; five runs each
+    python -m benchmarks.banana --dimensions 10 --epsilon 12 --runs 3 --steps DPPenaltyMH DPHMC
 
 Settings of the thesis: a = 20, b = m = 0, variances 20, 2.5, 1, ..., n = 100,000, no tempering, one chain
 started within one posterior standard deviation of the mean, first half dropped. The model is written in units
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import pymc_dp as dp
+from benchmarks import running
 
 N, CURVATURE, DELTA = 100_000, 20.0, 1e-6
 # A ratio of log-likelihoods, per unit of distance in these units, is within this for nine records of ten.
@@ -125,9 +126,7 @@ def run(reference: Any, make: Callable[[], Any], seed: int, iterations: int) -> 
 
 def main() -> None:
     """Print a line for each step and budget."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--steps", choices=STEPS, nargs="+", default=["DPPenaltyMH"])
     parser.add_argument("--dimensions", type=int, default=2)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[2, 4, 8])

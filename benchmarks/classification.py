@@ -1,7 +1,7 @@
 """Logistic regression at equal budgets, after figure 3 of Zhang & Zhang (2023): test accuracy, batch size, K.
 
-    OMP_NUM_THREADS=1 python benchmarks/classification.py           # about four minutes
-    python benchmarks/classification.py --draw                      # the picture, from the stored numbers
+    OMP_NUM_THREADS=1 python -m benchmarks.classification           # about four minutes
+    python -m benchmarks.classification --draw                      # the picture, from the stored numbers
 
 The article classifies 7s and 9s of MNIST by 50 principal components: 12,214 records to learn from, 2,037 to
 test. Here, with the same numbers, flights from New York that arrive more than 15 minutes late, or not
@@ -11,12 +11,9 @@ the records, which a private analysis may not do; all rows of the figure share t
 at 0, 2,000 iterations of tuning and 8,000 that count; budgets as in `truncated_mixture.py`.
 """
 
-import argparse
 import importlib.util
 import itertools
-import logging
 import math
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,9 +22,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
-import results
 from scipy.special import expit
-from truncated_mixture import NOT_PRIVATE, PUBLISHED, chain, records_as_published, samplers
+
+from benchmarks import results, running
+from benchmarks.truncated_mixture import NOT_PRIVATE, PUBLISHED, chain, records_as_published, samplers
 
 TRAIN, TEST, COMPONENTS, BATCH = 12_214, 2_037, 50, 1200
 EPSILONS, K_FACTORS = (0.01, 0.05, 0.2), (0.5, 1.0, 2.0)
@@ -139,14 +137,11 @@ def figure_3(rows: pd.DataFrame) -> Any:
 
 def main() -> None:
     """Measure, keep and draw."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--draw", action="store_true", help="stored numbers, no runs")
     args = parser.parse_args()
-    logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")
+    running.silence()
     rows = results.stored("zhang_3") if args.draw else compare(runs=args.runs)
     if not args.draw:
         results.store("zhang_3", rows)

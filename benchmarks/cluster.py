@@ -1,6 +1,6 @@
 """Records on Dask workers: speed with two workers, and what an iteration costs besides.
 
-    OMP_NUM_THREADS=1 python benchmarks/cluster.py [--n 10000000] [--iterations 20]
+    OMP_NUM_THREADS=1 python -m benchmarks.cluster [--n 10000000] [--iterations 20]
 
 Logistic regression, 10 coefficients; each part is generated on its worker.
 """

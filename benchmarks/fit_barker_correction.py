@@ -1,6 +1,6 @@
 """Fit of the correction distribution of minibatch Barker, and the proof that no other does better.
 
-    python benchmarks/fit_barker_correction.py
+    python -m benchmarks.fit_barker_correction
 
 Minibatch Barker needs a distribution V such that N(0, 2) + V is close to the standard logistic (Heikkilä et
 al. 2019; Räisä 2021, section 3.2). Every Gaussian mixture is a mixture of points, so that nothing is lost by

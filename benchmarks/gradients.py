@@ -1,43 +1,25 @@
 """What a clipped sum of per-record gradients costs, in ratios measured in one run.
 
-    OMP_NUM_THREADS=1 python benchmarks/gradients.py             # everything, about fifteen minutes
-    OMP_NUM_THREADS=1 python benchmarks/gradients.py --only cost --families logistic linear
+    OMP_NUM_THREADS=1 python -m benchmarks.gradients             # everything, about fifteen minutes
+    OMP_NUM_THREADS=1 python -m benchmarks.gradients --only cost --families logistic linear
 
 "plain" is PyTensor's gradient of PyMC's summed log-likelihood of the same model, compiled in the same mode:
 no clipping, no record by itself. Times are medians over alternating calls, of the process's own time (one
 thread), so that what else the machine does matters less.
 """
 
-import argparse
-import logging
-import subprocess
-import sys
 import time
-import warnings
 from functools import partial
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from benchmarks import running
 from pymc_dp.records.model import RecordModel
 
 GROUPS = 20
 BOUND = 1.0
-
-
-def medians(functions: list, seconds: float = 6.0) -> list[float]:
-    """Median time of each function, in milliseconds, calls alternating."""
-    for function in functions:
-        function()
-    times: list[list[float]] = [[] for _ in functions]
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 7:
-        for function, out in zip(functions, times, strict=True):
-            start = time.process_time()
-            function()
-            out.append(time.process_time() - start)
-    return [1e3 * float(np.median(t)) for t in times]
 
 
 def declare(family: str, n: int, d: int) -> pm.Model:
@@ -118,7 +100,9 @@ def cost(families: list[str]) -> None:
         seconds = time.perf_counter() - start
         if got.clipped or not np.allclose(got.total, expected, rtol=1e-6, atol=4e-5 * n):
             raise RuntimeError("the clipped sum without clipping is something else")
-        ours, theirs = medians([partial(records.gradients, theta, BOUND), partial(plain, *values)])
+        ours, theirs = running.medians(
+            [partial(records.gradients, theta, BOUND), partial(plain, *values)], clock=time.process_time
+        )
         name = f"{family} n={n:.0e} d={d}"
         print(
             f"{name:34}{ours:9.2f}{theirs:9.2f}{ours / theirs:8.2f}{limit:7.1f}"
@@ -136,23 +120,16 @@ def minibatch(families: list[str]) -> None:
             batches = iter(np.random.default_rng(0).integers(0, n, size=(100_000, 1000)))
             theta = np.full(records.d, 0.1)
             calls.append(lambda r=records, t=theta, b=batches: r.gradients.batch(t, next(b), BOUND))
-        small, large = medians(calls)
+        small, large = running.medians(calls, clock=time.process_time)
         print(
             f"{family}, batch of 1,000: n=1e4 {small:.4f} ms, n=1e6 {large:.4f} ms, ratio {large / small:.2f}"
         )
 
 
 _PEAK = """
-import sys
-sys.path.insert(0, {folder!r})
-from gradients import peak
+from benchmarks.gradients import peak
 peak({family!r})
 """
-
-
-def _status(name: str) -> int:
-    with open("/proc/self/status") as status:
-        return next(1024 * int(line.split()[1]) for line in status if line.startswith(name))
 
 
 def peak(family: str) -> None:
@@ -160,21 +137,18 @@ def peak(family: str) -> None:
     records = RecordModel(declare(family, 1_000_000, 10))
     theta = np.full(records.d, 0.1)
     records.gradients.batch(theta, np.arange(10_000), BOUND)
-    before = _status("VmRSS:")
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
+    before = running.memory()
+    running.reset_peak()
     for _ in range(5):
         records.gradients(theta, BOUND)
-    print(_status("VmHWM:") - before)
+    print(running.memory("VmHWM:") - before)
 
 
 def memory(families: list[str]) -> None:
     """Peak memory beyond what is there before the first sum over all records, n = 1e6, d = 10 (Linux)."""
-    folder = __file__.rsplit("/", 1)[0]
     for family in families or ["logistic", "linear", "hierarchical"]:
-        code = _PEAK.format(folder=folder, family=family)
-        out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, check=True)
-        print(f"{family}, n=1e6 d=10: peak {float(out.stdout.split()[-1]) / 2**20:.1f} MiB more", flush=True)
+        (bytes_more,) = running.printed_by(_PEAK.format(family=family))
+        print(f"{family}, n=1e6 d=10: peak {bytes_more / 2**20:.1f} MiB more", flush=True)
 
 
 PARTS = {"cost": cost, "minibatch": minibatch, "memory": memory}
@@ -182,14 +156,11 @@ PARTS = {"cost": cost, "minibatch": minibatch, "memory": memory}
 
 def main() -> None:
     """Run the parts that were asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--families", nargs="+", default=[])
     arguments = parser.parse_args()
-    logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")
+    running.silence()
     for name in arguments.only:
         PARTS[name](arguments.families)
 

@@ -1,6 +1,6 @@
 """Geweke's joint test of each sampler: chains of parameters *and* data against draws of both.
 
-    OMP_NUM_THREADS=1 python benchmarks/joint_test.py
+    OMP_NUM_THREADS=1 python -m benchmarks.joint_test
 
 Marginal-conditional draws take coefficients from the prior and outcomes from the model. Chains that are
 successive-conditional begin with such a draw, and alternate: ten iterations of the sampler given the
@@ -22,15 +22,15 @@ Logistic regression, n = 100, rows of norm 1, prior N(0, 1) for each of 2 coeffi
 budget of its own. "tight" is a control that has to fail.
 """
 
-import argparse
 import logging
 import time
 
 import numpy as np
 from scipy import stats
-from simulation_based_calibration import FIXED, D, Setting, Simulation
 
 import pymc_dp as dp
+from benchmarks import running
+from benchmarks.simulation_based_calibration.simulation import FIXED, D, Setting, Simulation
 
 ITERATIONS = 10
 CLIPS = {"wide": 1.0, "tight": 0.3}
@@ -102,9 +102,7 @@ def joint(simulation: Simulation, chains: int, cycles: int, draws: int, seed: in
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--chains", type=int, default=100)
     parser.add_argument("--cycles", type=int, default=30)
     parser.add_argument("--draws", type=int, default=20_000, help="marginal-conditional draws")

@@ -1,7 +1,7 @@
 """Iterations from five standard deviations away to the bulk, and effective draws, by proposal.
 
-    python benchmarks/proposals.py                     # the table of docs/penalty.md
-    python benchmarks/proposals.py --d 10 --runs 10
+    python -m benchmarks.proposals                     # the table of docs/penalty.md
+    python -m benchmarks.proposals --d 10 --runs 10
 
 n records with d entries in [-1, 1], a normal likelihood with known variance and unknown mean, given to
 `DPPenaltyMH` as sufficient statistics, so that an iteration costs the same for any n. All proposals have the
@@ -11,7 +11,6 @@ coordinate, and is in the bulk when its squared distance is below the 95% quanti
 draws are those of the mean of the draws after tuning, from its variance over the runs.
 """
 
-import argparse
 import logging
 
 import numpy as np
@@ -19,6 +18,7 @@ import pymc as pm
 from scipy import stats
 
 import pymc_dp as dp
+from benchmarks import running
 
 SPREAD = 1 / np.sqrt(3)  # standard deviation of a uniform entry
 
@@ -73,9 +73,7 @@ def run(
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--n", type=int, default=20_000)
     parser.add_argument("--d", type=int, nargs="+", default=[2, 5, 10])
     parser.add_argument("--runs", type=int, default=20)

@@ -1,22 +1,20 @@
 """How far the quickstart's private posterior is from the exact one, over repeated runs.
 
-    OMP_NUM_THREADS=1 python benchmarks/quickstart_errors.py --runs 10
+    OMP_NUM_THREADS=1 python -m benchmarks.quickstart_errors --runs 10
 
 Errors of posterior means in non-private posterior standard deviations, over runs and coefficients. The data
 are public: with private ones each of these runs would be a release of its own.
 """
 
-import argparse
 import contextlib
 import io
-import logging
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 
 import pymc_dp as dp
+from benchmarks import running
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import quickstart
@@ -24,14 +22,11 @@ import quickstart
 
 def main() -> None:
     """Print a line for each epsilon."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 2.0])
     parser.add_argument("--runs", type=int, default=10)
     args = parser.parse_args()
-    logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")
+    running.silence()
     X, late = quickstart.as_records(quickstart.load_flights())
     exact = quickstart.exact_posterior(X, late)
     for epsilon in args.epsilon:

@@ -1,20 +1,20 @@
 """Time of an iteration on sufficient statistics, by the number of records.
 
-    python benchmarks/sufficient_statistics.py                    # n = 1e3, 1e5, 1e7
-    python benchmarks/sufficient_statistics.py --n 1000 1000000
+    python -m benchmarks.sufficient_statistics                    # n = 1e3, 1e5, 1e7
+    python -m benchmarks.sufficient_statistics --n 1000 1000000
 
 A normal model with unknown mean and variance. Processor times of `step.step`, after the pass over the data
 that a chain makes at its first iteration, which is timed by itself; the numbers of records take turns, and
 the medians of many short runs are compared.
 """
 
-import argparse
 import time
 
 import numpy as np
 import pymc as pm
 
 import pymc_dp as dp
+from benchmarks import running
 
 
 class Chain:
@@ -48,9 +48,7 @@ class Chain:
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--n", type=int, nargs="+", default=[1_000, 100_000, 10_000_000])
     parser.add_argument("--runs", type=int, default=101)
     parser.add_argument("--iterations", type=int, default=200, help="of a run")

@@ -1,8 +1,8 @@
 """Samplers at one budget on the two-mode mixture of Zhang & Zhang (2023), section 6.1 and appendix E.1.
 
-    OMP_NUM_THREADS=1 python benchmarks/truncated_mixture.py                      # about six minutes
-    OMP_NUM_THREADS=1 python benchmarks/truncated_mixture.py --epsilon .05 --runs 5 --print
-    python benchmarks/truncated_mixture.py --draw           # the pictures, from the stored numbers
+    OMP_NUM_THREADS=1 python -m benchmarks.truncated_mixture                      # about six minutes
+    OMP_NUM_THREADS=1 python -m benchmarks.truncated_mixture --epsilon .05 --runs 5 --print
+    python -m benchmarks.truncated_mixture --draw           # the pictures, from the stored numbers
 
 Figures 1, 2 and 4 of the article. 50,000 records in [-3, 3], temperature 500, 10,000 iterations of one chain
 from (0, 0). The article gives every iteration (epsilon, 1e-5); here every private sampler has, for the whole
@@ -15,23 +15,20 @@ the mode with theta_2 > 0 (exactly one half) and its standard error over the run
 number of records in an iteration, seconds.
 """
 
-import argparse
 import itertools
-import logging
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import results
 from dp_accounting.dp_event import SelfComposedDpEvent
 from scipy.stats import poisson
 
 import pymc_dp as dp
+from benchmarks import results, running
 from pymc_dp.privacy.accounting import gaussian
 
 DELTA, TUNE, DRAWS, CELLS = 1e-5, 2000, 8000, 25
@@ -210,9 +207,7 @@ def figure_2(cells: pd.DataFrame, epsilon: float = 0.05) -> Any:
 
 def main() -> None:
     """Measure, print, keep and draw."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument(
         "--epsilon", type=float, nargs="+", default=[0.01, 0.05, 0.2], help="of one iteration"
     )
@@ -221,8 +216,7 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="print means, keep and draw nothing")
     parser.add_argument("--draw", action="store_true", help="stored numbers, no runs")
     args = parser.parse_args()
-    logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")
+    running.silence()
     if args.draw:
         rows, cells = results.stored("zhang_1"), results.stored("zhang_2")
     else:

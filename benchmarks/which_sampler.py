@@ -1,6 +1,6 @@
 """What each sampler makes of the same budget: the table and the picture of docs/which_sampler.md.
 
-    OMP_NUM_THREADS=1 python benchmarks/which_sampler.py --figure docs/images/which_sampler.png
+    OMP_NUM_THREADS=1 python -m benchmarks.which_sampler --figure docs/images/which_sampler.png
 
 Logistic regression, n rows of norm 1 with entries of either sign, d coefficients; and for sufficient
 statistics the mean of n such rows, with a known standard deviation that makes the bound below about the same.
@@ -19,19 +19,17 @@ it themselves, from 0.
 - seconds: of processor, a run without compilation.
 """
 
-import argparse
 import json
-import logging
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pymc as pm
 from scipy.special import expit
-from simulation_based_calibration import PaidAgain
 
 import pymc_dp as dp
+from benchmarks import running
+from benchmarks.simulation_based_calibration.simulation import PaidAgain
 from pymc_dp.privacy.accounting import gaussian
 
 DELTA = 1e-6
@@ -194,9 +192,7 @@ def figure(rows, path):
 
 def main():
     """Print the table; draw the picture."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = running.parser(__doc__)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--n", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--d", type=int, nargs="+", default=[2, 10])
@@ -204,8 +200,7 @@ def main():
     parser.add_argument("--figure")
     parser.add_argument("--results", help="JSON file: read if it exists, otherwise written")
     args = parser.parse_args()
-    logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")
+    running.silence()
     print("| n | d | ε | sampler | draws | bound | sd | seconds |\n|---|---|---|---|---|---|---|---|")
     saved = Path(args.results) if args.results else None
     if saved and saved.exists():

@@ -1,14 +1,26 @@
 import os
 
 # Python thunks instead of compiled code, here and in child processes: most tests are about what is computed,
-# not how fast. Tests of the compiled code ask for it (see NUMBA).
-os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile"
+# not how fast. Tests of the compiled code ask for it (see NUMBA). Nodes do not remember where they were made.
+os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile,traceback__limit=0"
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 
 NUMBA = {"mode": "NUMBA"}
+
+
+def pytest_configure(config):
+    """Here, not in pyproject.toml: there pytest would import PyTensor before its flags are set above."""
+    for warning in (
+        "WeakGuaranteeWarning",  # a large epsilon shows a sampler through its noise
+        "ClippedRecordsWarning",  # about released numbers, not about a test
+    ):
+        config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
+    if pytensor.config.linker != "py":
+        raise pytest.UsageError("PyTensor was imported before tests/conftest.py set its flags")
 
 
 def simple_data(n=60, d=2, seed=0):

@@ -43,7 +43,10 @@ class Records:
             for part in self.derivatives(theta):
                 slope = slope + part.gradient.sum(axis=0)
                 precision = precision - part.hessian.sum(axis=0)
-            theta = theta + np.linalg.solve(precision, slope)
+            step = np.linalg.solve(precision, slope)
+            theta = theta + step
+            if step @ precision @ step < 1e-16:
+                break
         return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
 
 

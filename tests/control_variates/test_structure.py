@@ -18,6 +18,7 @@ from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.residuals import Residuals
+from tests.conftest import NUMBA
 from tests.control_variates.fixed import LogisticRecords, packed, some_records
 from tests.control_variates.test_releases import extremes
 
@@ -285,17 +286,18 @@ def test_the_chain_has_the_exact_law():
         pm.Bernoulli("y", logit_p=x[:, 0] * a + x[:, 1] * b, observed=y)
     step = dp.DPPenaltyMH(
         epsilon=np.inf, delta=1e-6, chains=1, clip_fraction=False, model=model, debug_seed=5,
-        control_variates=ControlVariates(structure="diagonal"),
+        control_variates=ControlVariates(structure="diagonal"), compile_kwargs=NUMBA,
     )  # fmt: skip
     idata = dp.sample(
         step, draws=12_000, tune=0, random_seed=3, cores=1, model=model, progressbar=False, quiet=True,
         compute_convergence_checks=False,
     )  # fmt: skip
-    grid = np.linspace(-2.5, 2.5, 401)
-    t = grid[:, None, None] * x[:, 0] + grid[None, :, None] * x[:, 1]
-    log = (y * t - np.logaddexp(0, t)).sum(axis=2) - (grid[:, None] ** 2 + grid**2) / 8
+    one, two = np.linspace(-0.9, 2.1, 201), np.linspace(-1.9, 1.1, 201)  # six standard deviations each side
+    t = one[:, None, None] * x[:, 0] + two[None, :, None] * x[:, 1]
+    log = (y * t - np.logaddexp(0, t)).sum(axis=2) - (one[:, None] ** 2 + two**2) / 8
     density = np.exp(log - log.max())
-    sum_of = (grid[:, None] + grid).ravel()
+    assert max(density[0].max(), density[-1].max(), density[:, 0].max(), density[:, -1].max()) < 1e-6
+    sum_of = (one[:, None] + two).ravel()
     order = np.argsort(sum_of)
     cumulative = np.cumsum(density.ravel()[order]) / density.sum()
     draws = (idata.posterior["a"] + idata.posterior["b"]).to_numpy().ravel()[100::30]

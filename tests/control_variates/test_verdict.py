@@ -1,5 +1,6 @@
 """What is said of what clips cut, what is refused, and that it is refused for a reason."""
 
+import functools
 import json
 import re
 import warnings
@@ -33,12 +34,18 @@ QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": Fals
 N, EPSILON = 50_000, 1.0
 
 
-def found(seed):
-    """A linear model's surrogate, its mode's error by parameter in posterior sd, and what was cut."""
+@functools.cache
+def linear(seed):
+    """Records of a linear model, and its exact posterior's mode and standard deviations."""
     records, truth = make("linear", N, seed)
+    return records, *records.laplace(truth)
+
+
+def found(seed):
+    """Of a linear model's surrogate the mode's error by parameter in posterior sd, and what was cut."""
+    records, mode, sd = linear(seed)
     squared = float(gaussian.mu(EPSILON, 1e-6)) ** 2
     surrogate = Finder(records, ControlVariates(), squared, PrivacyRandom(seed), 1.0, EPSILON)(records.start)
-    mode, sd = records.laplace(truth)
     prior, jacobian = prior_curvature(records, surrogate.point), np.eye(records.d)
     slope, curvature = surrogate.public()
     gradient = slope + records.log_prior_gradient(surrogate.point)

@@ -1,10 +1,7 @@
 """A step and a ledger: the whole call is charged before a row is read, once, and stays charged."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
+import multiprocessing
 import time
 
 import numpy as np
@@ -92,42 +89,44 @@ def test_two_processes_share_one_entry(quiet, ledger):
     assert [entry.status for entry in ledger.entries()] == ["confirmed"]
 
 
-KILLED = """
-import sys
-sys.path.insert(0, {root!r})
-import tests.conftest as c
-import pymc as pm, pymc_dp as dp
-model = c.logistic_model()
-ledger = dp.Ledger({path!r})
-while True:
-    with model:
-        step = dp.DPPenaltyMH(epsilon=0.05, delta=1e-6, lipschitz=1.0, chains=1, ledger=ledger)
+def call_after_call(path, out):
+    """Sample again and again, each call for 0.05, until killed."""
+    model = logistic_model()
+    ledger = dp.Ledger(path)
+    while True:
+        step = make(model, ledger, epsilon=0.05, chains=1)
+
         def note(trace, draw, step=step):
             # What has come out so far: a draw of a call that costs 0.05.
-            with open({out!r}, "a") as file:
+            with open(out, "a") as file:
                 file.write(step._call.slots.name + chr(10))
                 file.flush()
-        pm.sample(30, tune=5, chains=1, cores=1, step=step, callback=note, progressbar=False, quiet=True,
-                  compute_convergence_checks=False)
-"""
+
+        with model:
+            pm.sample(
+                30, tune=5, chains=1, cores=1, step=step, callback=note, progressbar=False, quiet=True,
+                compute_convergence_checks=False,
+            )  # fmt: skip
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_killed_runs_never_show_less_than_they_released(tmp_path):
     """SIGKILL at random moments of real sampling: every call that let out a draw is in the ledger."""
     path, out = str(tmp_path / "study.db"), str(tmp_path / "released.txt")
+    open(out, "w").close()
     ledger = dp.Ledger(path, epsilon=50, delta=1e-6)
-    code = KILLED.format(root=os.getcwd(), path=path, out=out)
-    rng = np.random.default_rng(0)
+    rng, context = np.random.default_rng(0), multiprocessing.get_context("fork")
     for _ in range(5):
-        process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code])
+        process = context.Process(target=call_after_call, args=(path, out))
+        process.start()
         before = len(ledger.entries())
         deadline = time.monotonic() + 120
         while len(ledger.entries()) == before and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(rng.uniform(0, 1.5))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         with open(out) as file:
             released = set(file.read().split())
         assert released <= {entry.key for entry in ledger.entries()}

@@ -9,6 +9,7 @@ from scipy import stats
 
 import pymc_dp as dp
 from tests.conftest import logistic_model
+from tests.statistical import chains
 
 ARGS = {"epsilon": 2.0, "delta": 1e-5, "lipschitz": 1.0, "chains": 1, "sampling_probability": 0.5}
 
@@ -117,15 +118,17 @@ def test_with_all_records_the_temperature_is_right(resample):
 
     A ratio has mean .992 and standard deviation .9%, over forty repetitions; 1.4% over eight ("step").
     """
-    reference = dp.models.gaussian_mean(2, 50, seed=1)
-    exact = reference.posterior_draws(100_000, np.random.default_rng(0)).std(0)
+    target = chains.of_gaussian(2, 1.0, np.eye(2), seed=1)
+    assert chains.agree(target)
+    exact = target.draws(100_000, np.random.default_rng(0)).std(0)
 
     def ratio(draws, **kwargs):
         step = started(
-            reference.model, draws=draws, epsilon=np.inf, lipschitz=1e3, sampling_probability=1.0,
+            target.model, draws=draws, epsilon=np.inf, lipschitz=1e3, sampling_probability=1.0,
             friction=10.0, step_size=0.05, decay=0.0, n_steps=3, resample=resample, **kwargs,
         )  # fmt: skip
-        points, _ = run(step, reference.model.initial_point(0), draws)
+        chains.in_numpy(step, target)
+        points = chains.path(step, np.zeros(2), draws)
         return points[500:].std(0) / exact
 
     np.testing.assert_allclose(ratio(15_000), 1.0, atol=0.08)

@@ -1,0 +1,1 @@
+"""Faults planted in every sampler, and whether the audit finds them."""

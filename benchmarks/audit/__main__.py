@@ -1,0 +1,118 @@
+"""Plant faults in every sampler, to see whether the audit finds them, and is silent without.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.audit          # the table of docs/audit.md
+    OMP_NUM_THREADS=1 python -m benchmarks.audit DPHMC    # rows that begin so
+    OMP_NUM_THREADS=1 python -m benchmarks.audit limits   # what hides below the slack, without sampling
+
+Two data sets of a few records differ in one, whose clipped log-likelihood ratio (or gradient) is +B under the
+first and -B under the second for a move to the right; those of the others are about zero. Moves are fixed, so
+that the attacker knows them. The first component of theta is what that record depends on; a prior slope along
+the second one puts the log-ratio where a decision tells most.
+"""
+
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+import pymc_dp as dp
+from benchmarks.audit.attack import DELTA
+from benchmarks.audit.barker import (
+    barker_on_all,
+    barker_on_batches,
+    fast_barker,
+    fast_penalty,
+    fast_published,
+)
+from benchmarks.audit.faults import Fault, KnownSeed, Patch
+from benchmarks.audit.gradients import hamiltonian, stochastic_gradients
+from benchmarks.audit.limits import limits
+from benchmarks.audit.penalty import penalty_on_all, penalty_on_batches, penalty_on_statistics
+from benchmarks.audit.surrogate import on_surrogate
+from pymc_dp.audit import audit, released
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.proposals.walk import RandomWalk
+from pymc_dp.steps import on_residuals as surrogate_step
+
+CASES = [
+    penalty_on_all,
+    penalty_on_statistics,
+    penalty_on_batches,
+    barker_on_all,
+    barker_on_batches,
+    fast_barker,
+    fast_published,
+    fast_penalty,
+    hamiltonian,
+    stochastic_gradients,
+    on_surrogate,
+]
+
+
+def cells(case):
+    yield Fault("as shipped")
+    if case.chain != case.draws:
+        yield Fault("as shipped", draws=case.chain)
+    yield from case.faults
+
+
+def check(case, fault):
+    case = replace(case, **fault.case)
+    draws = fault.draws or case.draws
+    with ExitStack() as stack:
+        stack.enter_context(Patch(RandomWalk, "unit_length", new=np.sqrt(2.0)))  # else measured at each start
+        stack.enter_context(Patch(gaussian, "mu", lambda mu: cache(mu)))  # the same in each run
+        stack.enter_context(Patch(surrogate_step, "_WARM_UP", new=3))  # costs time, and tells nothing
+        for each in fault.patches:
+            stack.enter_context(each)
+        probe = case.make(case.data[0], 0.0, **fault.arguments)
+        plan = probe.cost(draws, 0)
+        tilt = case.base(probe, plan, fault.factor) / case.move(plan)
+        steps = [case.make(values, tilt, **fault.arguments) for values in case.data]
+        if fault.name == "noise from random_seed":
+            # Not every seed lets a decision of a short run depend on the record.
+            for KnownSeed.seed in range(100):
+                a, b = (released(step, draws, runs=4)["point"] for step in steps)
+                if not np.array_equal(a, b):
+                    break
+        result = audit(
+            lambda step: step,
+            steps,
+            draws=draws,
+            runs=fault.runs or case.runs,
+            score=case.score,
+            claim=case.claim,
+        )
+    claimed = plan.guarantee.epsilon(DELTA) if case.claim is None else case.claim.epsilon
+    return draws, claimed, result
+
+
+def main(words):
+    print("| sampler | fault | draws | claimed ε | ε at least | P at least | P′ at most | claim allows | |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    start = time.perf_counter()
+    for build in CASES:
+        case = build()
+        for fault in cells(case):
+            if words and not any(f"{case.name}: {fault.name}".startswith(word) for word in words):
+                continue
+            try:
+                draws, claimed, found = check(case, fault)
+            except dp.TooFewRecordsError:  # in one of the runs: there is nothing to compare
+                print(f"| {case.name} | {fault.name} | | | | | | | surrogate refused |", flush=True)
+                continue
+            verdict = "**caught**" if found.violated else "not refuted"
+            print(f"{time.perf_counter() - start:.0f} s: {case.name}, {fault.name}", file=sys.stderr)
+            numbers = [found.epsilon_lower, found.probability, found.other_probability, found.allowed]
+            values = " | ".join(f"{value:.3g}" for value in numbers)
+            print(
+                f"| {case.name} | {fault.name} | {draws} | {claimed:.3g} | {values} | {verdict} |", flush=True
+            )
+    print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    limits() if sys.argv[1:] == ["limits"] else main(sys.argv[1:])

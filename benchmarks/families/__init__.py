@@ -1,0 +1,1 @@
+"""Control variates on many likelihoods."""

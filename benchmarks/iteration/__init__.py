@@ -1,0 +1,1 @@
+"""What an iteration of DPPenaltyMH costs."""
