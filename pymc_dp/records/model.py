@@ -16,8 +16,10 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.batches import Batches
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
+from pymc_dp.records.curvature_rows import CurvatureSource
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
+from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import number_of_rows, read
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.records.units import sums
@@ -201,6 +203,19 @@ class RecordModel:
     def coordinates(self) -> Coordinates:
         """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
         return likelihood_coordinates(self)
+
+    @cached_property
+    def predictors(self) -> Predictors | None:
+        """Through which few numbers records see the likelihood coordinates; see `records.predictors`."""
+        seen = self.coordinates
+        return find(seen, self._roots, self.n_rows, seen(self._start))
+
+    @cached_property
+    def curvature(self) -> CurvatureSource | None:
+        """Gradients and Hessians as a few numbers times rows; None where that is not what they are."""
+        if self.unit_of_row is not None or self.predictors is None:
+            return None
+        return CurvatureSource(self.predictors, self.coordinates, self._roots, self.n, self.compile_kwargs)
 
     @cached_property
     def derivatives(self) -> RecordDerivatives:

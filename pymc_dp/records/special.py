@@ -1,8 +1,8 @@
 """Derivatives of the log-gamma function in compiled code.
 
-PyTensor's Numba backend calls SciPy from Python for `TriGamma` and `PolyGamma`, once a number. They are in the
-gradients and Hessians of negative binomial, gamma, beta, Student t and Dirichlet likelihoods. Importing this
-file tells that backend to use the functions below.
+PyTensor's Numba backend calls SciPy from Python for `TriGamma` and `PolyGamma`, once a number. They are in
+the gradients and Hessians of negative binomial, gamma, beta, Student t and Dirichlet likelihoods. Importing
+this file tells that backend to use the functions below.
 """
 
 import math

@@ -7,9 +7,10 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_dp.control_variates import releases
+from pymc_dp.control_variates import clipped_rows, releases
+from pymc_dp.control_variates.clipped_rows import GRID
 from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.releases import GRID, Releases
+from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy import gaussian
@@ -83,15 +84,15 @@ def test_one_record_moves_a_release_by_its_sensitivity_at_most(kind):
 @pytest.mark.parametrize("kind", ["gradient", "hessian"])
 def test_an_unclipped_sum_would_be_noticed(kind, monkeypatch):
     """Control."""
-    monkeypatch.setattr(releases, "factors", lambda vectors, bound: np.ones(len(vectors)))
-    monkeypatch.setattr(releases, "_LARGEST", 1e10)
+    monkeypatch.setattr(clipped_rows, "factors", lambda vectors, bound: np.ones(len(vectors)))
+    monkeypatch.setattr(clipped_rows, "_LARGEST", 1e10)
     assert largest_move(kind) > allowed(kind)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_enormous_derivatives_would_be_noticed(monkeypatch):
     """Control: clipping alone is not enough where a square overflows."""
-    monkeypatch.setattr(releases, "_LARGEST", np.inf)
+    monkeypatch.setattr(clipped_rows, "_LARGEST", np.inf)
     with pytest.raises((AssertionError, OverflowError, ValueError)):
         assert largest_move("gradient") <= allowed("gradient")
 
