@@ -40,6 +40,15 @@ class RecordRows(Protocol):
     def whitened(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
         """``A (g_i - m)``, shape (m, p); a gradient that is not finite, or enormous, counts as m."""
 
+    def norms(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
+        """Their norms, shape (m,)."""
+
+    def integers(self, metric: np.ndarray, centre: np.ndarray, bound: float, grid: int) -> np.ndarray:
+        """Clipped to `bound` and truncated, in units of bound / grid: integers, shape (m, p).
+
+        The Euclidean norm of a row is at most `grid`.
+        """
+
     def hessian_norms(self, metric: np.ndarray) -> np.ndarray:
         """Frobenius norms of ``A H_i A'``, shape (m,); a Hessian that is not finite counts as 0."""
 
@@ -69,6 +78,14 @@ class ByDerivatives:
     def whitened(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
         """See `RecordRows`."""
         return whitened(self._part.gradient, metric, centre)
+
+    def norms(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
+        """See `RecordRows`."""
+        return norms_of(self.whitened(metric, centre))
+
+    def integers(self, metric: np.ndarray, centre: np.ndarray, bound: float, grid: int) -> np.ndarray:
+        """See `RecordRows`."""
+        return rounded(self.whitened(metric, centre), bound, grid)
 
     def hessian_norms(self, metric: np.ndarray) -> np.ndarray:
         """See `RecordRows`."""
@@ -106,7 +123,17 @@ class ByPredictors:
 
     def whitened(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
         """See `RecordRows`."""
-        return _finite(kernels.combined(self._part.rows(metric), self._part.first, metric @ centre))
+        return kernels.combined(self._part.rows(metric), self._part.first, metric @ centre)
+
+    def norms(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
+        """See `RecordRows`."""
+        return kernels.lengths(self.whitened(metric, centre))
+
+    def integers(self, metric: np.ndarray, centre: np.ndarray, bound: float, grid: int) -> np.ndarray:
+        """See `RecordRows`."""
+        vectors = self.whitened(metric, centre)
+        kernels.to_grid(vectors, grid / bound, _ROOM * grid)
+        return vectors
 
     def hessian_norms(self, metric: np.ndarray) -> np.ndarray:
         """See `RecordRows`."""

@@ -12,7 +12,6 @@ from pymc_dp.control_variates.clipped_rows import (
     RecordRows,
     clipped_integers,
     norms_of,
-    rounded,
     rows_at,
 )
 from pymc_dp.control_variates.histograms import Histogram
@@ -91,7 +90,7 @@ class Releases:
         std = self._noise("gradient", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
         for part in self._rows(phi):
-            total += clipped_integers(part.whitened(metric, centre), bound)
+            total += part.integers(metric, centre, bound, GRID).sum(axis=0).astype(np.int64)
         return self._noisy(total / GRID, std), std
 
     def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
@@ -111,7 +110,7 @@ class Releases:
         std = self._noise("fisher", math.sqrt(2.0))
         total = np.zeros((self.p, self.p), dtype=np.int64)
         for part in self._rows(phi):
-            inside = rounded(part.whitened(metric, np.zeros(self.p)), bound, OUTER_GRID)
+            inside = part.integers(metric, np.zeros(self.p), bound, OUTER_GRID)
             # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
             for start in range(0, len(inside), _EXACT):
                 some = inside[start : start + _EXACT]
@@ -136,7 +135,7 @@ class Releases:
         """Histograms of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``."""
         histograms = [Histogram(c, self._noise("histogram", math.sqrt(2.0))) for c in cells]
         for part in self._rows(phi, hessians=len(cells) > 1):
-            histograms[0].add(norms_of(part.whitened(metric, centre)))
+            histograms[0].add(part.norms(metric, centre))
             if len(cells) > 1:
                 histograms[1].add(part.hessian_norms(metric))
         for histogram in histograms:

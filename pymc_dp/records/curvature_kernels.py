@@ -33,26 +33,59 @@ def add_looked_up(out, table, positions):
             out[i] = np.nan
 
 
-@numba.njit(cache=True, error_model="numpy")
-def combined(rows, factors, centre):
-    """``sum_a factors[:, a] v_a - centre``, shape (m, p)."""
-    k, m, p = rows.shape
-    out = np.empty((m, p))
-    for i in range(m):
-        for j in range(p):
-            out[i, j] = -centre[j]
-        for a in range(k):
-            for j in range(p):
-                out[i, j] += factors[i, a] * rows[a, i, j]
-    return out
-
-
+# Sums of squares may be added in any order: the room that clips leave covers it.
 @numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _dot(left, right):
     total = 0.0
     for j in range(left.size):
         total += left[j] * right[j]
     return total
+
+
+@numba.njit(cache=True, error_model="numpy")
+def combined(rows, factors, centre):
+    """``sum_a factors[:, a] v_a - centre``, shape (m, p); 0 where its square is not below 1e200."""
+    k, m, p = rows.shape
+    out = np.empty((m, p))
+    for i in range(m):
+        line = out[i]
+        for j in range(p):
+            line[j] = -centre[j]
+        for a in range(k):
+            factor, row = factors[i, a], rows[a, i]
+            for j in range(p):
+                line[j] += factor * row[j]
+        if not _dot(line, line) < _LARGE:
+            line[:] = 0.0
+    return out
+
+
+@numba.njit(cache=True, error_model="numpy")
+def lengths(vectors):
+    """Euclidean norms of rows."""
+    out = np.empty(vectors.shape[0])
+    for i in range(out.size):
+        out[i] = np.sqrt(_dot(vectors[i], vectors[i]))
+    return out
+
+
+@numba.njit(cache=True, error_model="numpy")
+def to_grid(vectors, scale, steps):
+    """Turn rows, times `scale`, into integers: clipped to the norm `steps`, truncated. In place.
+
+    A row whose square is not finite becomes 0.
+    """
+    for i in range(vectors.shape[0]):
+        row = vectors[i]
+        for j in range(row.size):
+            row[j] *= scale
+        square = _dot(row, row)
+        factor = 1.0 if square <= steps * steps else steps / np.sqrt(square)
+        if square < np.inf:
+            for j in range(row.size):
+                row[j] = np.trunc(row[j] * factor)
+        else:
+            row[:] = 0.0
 
 
 @numba.njit(cache=True, error_model="numpy")
