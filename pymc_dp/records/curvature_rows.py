@@ -28,6 +28,8 @@ class CurvatureRows(NamedTuple):
         Derivatives by the predictors.
     second : ndarray, shape (m, k (k + 1) / 2)
         Second ones: the upper triangle, row by row.
+    values : ndarray, shape (m, k)
+        Predictors.
     pieces : list of (Piece, ndarray or None)
         With the matrix, shape (m, c), or the positions, (m, numbers), of these records.
     """
@@ -35,6 +37,7 @@ class CurvatureRows(NamedTuple):
     units: slice
     first: np.ndarray
     second: np.ndarray
+    values: np.ndarray
     pieces: list[tuple[Piece, Any]]
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
@@ -127,7 +130,7 @@ class CurvatureSource:
                 _plain(graph.leaf_value(root)[(slice(None),) * axis + (units,)])
                 for root, axis in self._roots.items()
             ]
-            first, second, *others = guarded(self._function, phi, *data)
+            first, second, values, *others = guarded(self._function, phi, *data)
             given, m = iter(others), units.stop - units.start
             pieces: list[tuple[Piece, np.ndarray | None]] = []
             for piece, table in zip(self.predictors.pieces, self._table, strict=True):
@@ -137,7 +140,9 @@ class CurvatureSource:
                     dtype = np.int64 if piece.kind == "lookup" else np.float64
                     other = np.ascontiguousarray(other, dtype=dtype)
                 pieces.append((piece, other))
-            yield CurvatureRows(units, np.ascontiguousarray(first), np.ascontiguousarray(second), pieces)
+            yield CurvatureRows(
+                units, np.ascontiguousarray(first), np.ascontiguousarray(second), values, pieces
+            )
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

@@ -94,19 +94,31 @@ class Predictors(NamedTuple):
         number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
         return f"{number} a record: {', '.join(kinds)}"
 
-    def derivatives(self) -> tuple[Any, Any]:
-        """Graphs of the first, shape (m, k), and second derivatives, (m, k (k + 1) / 2).
+    def columns(self) -> list[Any]:
+        """The k predictors, as functions of `inputs`."""
+        columns: list[Any] = [None] * self.size
+        for piece, given in zip(self.pieces, self.inputs, strict=True):
+            values = cast(Any, given)
+            for j in range(piece.numbers):
+                new = values if values.type.ndim == 1 else _matrix(values)[:, j]
+                old = columns[piece.first + j]
+                columns[piece.first + j] = new if old is None else old + new
+        return columns
+
+    def derivatives(self) -> tuple[Any, Any, Any]:
+        """Graphs of first, shape (m, k), and second derivatives, (m, k (k + 1) / 2), and predictors, (m, k).
 
         Of the second ones the upper triangle, row by row. They are functions of the separate variables of the
         coordinates and of the data.
         """
-        flat = [*self.first, *(block for row in self.second for block in row)]
+        columns = [pt.expand_dims(column, 1) for column in self.columns()]
+        flat = [*self.first, *(block for row in self.second for block in row), *columns]
         given = iter(self.of_data(flat))
         first = pt.concatenate([next(given) for _ in self.first], axis=1)
         rows = [
             pt.concatenate([next(given) for _ in row], axis=1)[:, a:] for a, row in enumerate(self.second)
         ]
-        return first, pt.concatenate(rows, axis=1)
+        return first, pt.concatenate(rows, axis=1), pt.concatenate(list(given), axis=1)
 
     def of_data(self, outputs: Sequence[Variable]) -> list[Any]:
         """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis."""
