@@ -43,6 +43,9 @@ class RecordModel:
         See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`; as in `pm.sample`.
+    verify : bool
+        Whether rows are looked at a second time, by numbers (`records.verification`); without it no value of
+        a record is read here.
 
     Attributes
     ----------
@@ -81,6 +84,7 @@ class RecordModel:
         trusted_ops: Collection[Any] = (),
         neighboring_relation: str = "substitute",
         compile_kwargs: Mapping[str, Any] | None = None,
+        verify: bool = True,
     ):
         self._model = model
         self.compile_kwargs = dict(compile_kwargs or {})
@@ -115,7 +119,8 @@ class RecordModel:
             self.n,
             self.compile_kwargs,
         )
-        verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
+        if verify:
+            verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
 
     def structure(self) -> dict[str, Any]:
         """Everything that was decided from the graph; the same for all values of the records.
@@ -137,6 +142,7 @@ class RecordModel:
             "prior": debugprint([self._log_prior], file="str"),
             "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
             "inputs": [str(v.type) for v in stand_ins.values()],
+            "predictors": None if self.predictors is None else self.predictors.summary(),
             "released": reading.released,
             "withheld_dims": reading.withheld_dims,
             "trusted": reading.trusted,
@@ -209,6 +215,14 @@ class RecordModel:
         """Through which few numbers records see the likelihood coordinates; see `records.predictors`."""
         seen = self.coordinates
         return find(seen, self._roots, self.n_rows, seen(self._start))
+
+    @property
+    def form(self) -> str:
+        """In words: what gradients and Hessians of records are made of."""
+        whole = "whole gradients and Hessians"
+        if self.unit_of_row is not None:
+            return f"{whole}, added over the rows of a unit"
+        return whole if self.predictors is None else self.predictors.describe()
 
     @cached_property
     def curvature(self) -> CurvatureSource | None:

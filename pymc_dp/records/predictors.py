@@ -14,9 +14,11 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.ops import ViewOp
 from pytensor.gradient import DisconnectedInputError, NullTypeGradError
-from pytensor.graph.basic import Variable, equal_computations
-from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.scalar.basic import Add
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -92,7 +94,7 @@ class Predictors(NamedTuple):
         """In words, without any number that is not public."""
         kinds = dict.fromkeys(_WORDS[piece.kind] for piece in self.pieces)
         number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
-        return f"{number} a record: {', '.join(kinds)}"
+        return f"{number}, of {', '.join(kinds)}"
 
     def columns(self) -> list[Any]:
         """The k predictors, as functions of `inputs`."""
@@ -120,6 +122,10 @@ class Predictors(NamedTuple):
         ]
         return first, pt.concatenate(rows, axis=1), pt.concatenate(list(given), axis=1)
 
+    def summary(self) -> list[tuple[str, int, int, list[int]]]:
+        """What can be compared with ``==``."""
+        return [(q.kind, q.first, q.numbers, np.ravel(q.columns).tolist()) for q in self.pieces]
+
     def of_data(self, outputs: Sequence[Variable]) -> list[Any]:
         """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis."""
         record, axis = next(iter(self.records.items()))
@@ -131,7 +137,7 @@ class Predictors(NamedTuple):
 _Kind = Literal["values", "product", "lookup"]
 _PRODUCT: _Kind = "product"
 _LOOKUP: _Kind = "lookup"
-_WORDS = {"values": "shared parameters", "product": "matrix product", "lookup": "look-up"}
+_WORDS = {"values": "shared parameters", "product": "a matrix product", "lookup": "a look-up"}
 
 
 def find(
@@ -220,14 +226,12 @@ def _found(
 
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:
-    """Predictors that add up in the likelihood are one: they have the same derivatives."""
-    canonical = cast(list[Any], rewrite_graph([a.sum(axis=0) for a in made.first], include=("canonicalize",)))
+    """Give each place its predictors; those that are only ever added to each other are one."""
+    added = _added(made.rows, made.inputs)
     groups: dict[int, int] = {}
     pieces, size = [], 0
     for k, place in enumerate(places):
-        same = [
-            j for j in groups if sizes[j] == sizes[k] and equal_computations([canonical[j]], [canonical[k]])
-        ]
+        same = [j for j in groups if sizes[j] == sizes[k] and added[j] is not None and added[j] == added[k]]
         start = groups[same[0]] if same else groups.setdefault(k, size)
         size += 0 if same else sizes[k]
         shape = (-1, sizes[k]) if place.kind == "product" else (-1,)
@@ -242,6 +246,23 @@ def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int])
         for a in range(sizes[k])
     ]
     return made._replace(pieces=pieces, size=size, groups=list(groups), first=first, second=second)
+
+
+def _added(rows: Variable, inputs: Sequence[Variable]) -> list[tuple[int, int] | None]:
+    """For each input the one sum into which it goes, and with how many dimensions; None: elsewhere."""
+    copies = {v: v.type() for v in inputs}
+    fgraph = FunctionGraph(outputs=adjoints.replaced([rows], copies), clone=False)
+    MergeOptimizer().rewrite(fgraph)
+    found: list[tuple[int, int] | None] = []
+    for variable in copies.values():
+        clients = fgraph.clients.get(variable, [])
+        while len(clients) == 1 and isinstance(clients[0][0].op, DimShuffle | Reshape | SpecifyShape):
+            variable = clients[0][0].outputs[0]
+            clients = fgraph.clients.get(variable, [])
+        op = clients[0][0].op if len(clients) == 1 else None
+        is_sum = isinstance(op, Elemwise) and isinstance(op.scalar_op, Add)
+        found.append((id(clients[0][0].outputs[0]), variable.type.ndim) if is_sum else None)
+    return found
 
 
 def _matrix(values: Any) -> Any:

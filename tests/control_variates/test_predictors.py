@@ -176,13 +176,25 @@ def test_neighbours_in_memory_are_no_neighbours_in_the_sum():
     assert len(set(kept)) == 1
 
 
+def test_what_is_added_up_is_one_predictor():
+    x, group, y = np.ones((N, P)), np.arange(N) % 3, np.arange(N) % 2
+    with pm.Model() as model:
+        level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
+        pm.Bernoulli("y", logit_p=level[group] + x @ beta, observed=y)
+    found = RecordModel(model).predictors
+    assert found.size == 1 and found.describe() == "one linear predictor, of a matrix product, a look-up"
+    with pm.Model() as model:  # control: the same parts, not added
+        level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
+        pm.Bernoulli("y", logit_p=level[group] * (x @ beta), observed=y)
+    assert RecordModel(model).predictors.size == 2
+
+
 def test_what_is_found_does_not_depend_on_values():
     found = []
     for seed in (0, 1):
         with pm.Model() as model:
             families(seed=seed)["hier"]()
-        pieces = RecordModel(model).predictors.pieces
-        found.append([(q.kind, q.first, q.numbers, q.columns.tolist()) for q in pieces])
+        found.append(RecordModel(model).predictors.summary())
     assert found[0] == found[1]
 
 
