@@ -37,6 +37,8 @@ class Releases:
     mu_squared : float
         Budget of the whole call; inf for no noise.
     random : PrivacyRandom
+    progress : callable, optional
+        Called with the number of passes over the data that are done, and that there will be.
 
     Notes
     -----
@@ -49,7 +51,15 @@ class Releases:
     ``1 / sqrt(share mu^2)``. A release that is not the next of the schedule is refused.
     """
 
-    def __init__(self, records: Any, settings: ControlVariates, mu_squared: float, random: PrivacyRandom):
+    def __init__(
+        self,
+        records: Any,
+        settings: ControlVariates,
+        mu_squared: float,
+        random: PrivacyRandom,
+        progress: Callable[[int, int], None] | None = None,
+    ):
+        self._progress, self._done, self._passes = progress, 0, passes(settings)
         self.records, self.random, self.mu_squared = records, random, mu_squared
         self._left = settings.schedule()
         self.p: int = records.coordinates.size
@@ -74,11 +84,18 @@ class Releases:
         return sensitivity / math.sqrt(share * self.mu_squared)
 
     def _rows(self, phi: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
+        self._passed()
         if not self._keeps:
             return rows_at(self.records, phi, self.structure, hessians)
         if self._kept[0] != phi.tobytes():
             self._kept = phi.tobytes(), list(rows_at(self.records, phi, self.structure, True))
         return self._kept[1]
+
+    def _passed(self, number: int = 1) -> None:
+        """Count passes; how many there will be is public, and so is that they are made."""
+        self._done += number
+        if self._progress is not None:
+            self._progress(self._done, self._passes)
 
     def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
         return Gaussian(std).release(ExactSum(total), self.random)
@@ -178,9 +195,21 @@ class Releases:
         rows: Callable[[np.ndarray], np.ndarray] = self.records.full_batch.rows
         std = self._noise("line", 2.0 * math.sqrt(len(candidates)))
         base = rows(theta)
+        self._passed()
         total = np.zeros(len(candidates), dtype=np.int64)
         for k, candidate in enumerate(candidates):
             with np.errstate(all="ignore"):
                 ratio = np.nan_to_num(tempering * (rows(candidate) - base), nan=-1.0)
             total[k] = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64).sum()
+            self._passed()
         return self._noisy(total / GRID, std), std
+
+
+def passes(settings: ControlVariates) -> int:
+    """How many times a surrogate reads all records: a function of its settings."""
+    kinds, number = [kind for kind, _ in settings.schedule()], 0
+    for k, kind in enumerate(kinds):
+        if kind == "histogram" and kinds[k - 1 : k] == ["histogram"]:
+            continue  # of gradients and of Hessians, in one
+        number += {"line": 1 + 2 * len(settings.line_steps), "pair": 2}.get(kind, 1)
+    return number

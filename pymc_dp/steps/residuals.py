@@ -23,6 +23,7 @@ from pymc_dp.privacy.randomness import PrivacyRandom
 from pymc_dp.proposals.moves import Moves
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.progress import SurrogateBar
 from pymc_dp.steps.residual_tests import ClipBound, ResidualTest
 
 if TYPE_CHECKING:
@@ -123,10 +124,18 @@ class OnResiduals:
         def release() -> str:
             # Of the call, not of the chain that happens to be first.
             random = PrivacyRandom(step.debug_seed, stream=step.chains)
-            finder = Finder(
-                self.records, self.settings, squared, random, step.tempering, step.epsilon, self.lipschitz
-            )
-            return finder(theta).to_json()
+            with SurrogateBar(step.shows_progress) as bar:
+                finder = Finder(
+                    self.records,
+                    self.settings,
+                    squared,
+                    random,
+                    step.tempering,
+                    step.epsilon,
+                    self.lipschitz,
+                    bar.show,
+                )
+                return finder(theta).to_json()
 
         surrogate = Surrogate.from_json(step._call.slots.once(release))
         transitions = PublicTransitions(self.target, self._root(surrogate))

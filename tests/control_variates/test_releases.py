@@ -196,3 +196,13 @@ def test_kept_derivatives_change_nothing(monkeypatch):
     monkeypatch.setattr(releases, "_KEPT", 0)
     for kind, value in first.items():
         np.testing.assert_array_equal(value, release(kind, records, PrivacyRandom(0)))
+
+
+@pytest.mark.parametrize("settings", [ControlVariates(), ControlVariates(recentre=False, early=(0.5,))])
+def test_passes_are_known_beforehand(settings):
+    seen = []
+    Finder(
+        LogisticRecords(), settings, np.inf, PrivacyRandom(3), 1.0, np.inf, progress=lambda *x: seen.append(x)
+    )(np.zeros(2))
+    total = releases.passes(settings)
+    assert [done for done, _ in seen] == list(range(1, total + 1)) and {of for _, of in seen} == {total}
