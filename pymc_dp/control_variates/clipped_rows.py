@@ -132,7 +132,7 @@ class ByPredictors:
     def integers(self, metric: np.ndarray, centre: np.ndarray, bound: float, grid: int) -> np.ndarray:
         """See `RecordRows`."""
         vectors = self.whitened(metric, centre)
-        kernels.to_grid(vectors, grid / bound, _ROOM * grid)
+        kernels.to_grid(vectors, _steps(grid, bound), _ROOM * grid)
         return vectors
 
     def hessian_norms(self, metric: np.ndarray) -> np.ndarray:
@@ -145,7 +145,7 @@ class ByPredictors:
     def add_hessians(self, metric: np.ndarray, bound: float, total: np.ndarray) -> None:
         """See `RecordRows`."""
         rows, second = self._part.rows(metric), self._part.second
-        scale, steps = GRID / bound, _ROOM * GRID
+        scale, steps = _steps(GRID, bound), _ROOM * GRID
         if self._structure.full and len(rows) == 1:
             whole = np.zeros((rows.shape[2], rows.shape[2]))
             kernels.add_rank_one(rows, second, scale, steps, whole)
@@ -164,6 +164,11 @@ class ByPredictors:
     def _wanted(self) -> tuple[np.ndarray, np.ndarray]:
         structure = self._structure
         return np.stack([structure.rows, structure.columns]), np.sqrt(structure.weights)
+
+
+def _steps(grid: int, bound: float) -> float:
+    """Grid steps of 1; where that is infinite every record counts as 0."""
+    return grid / bound if bound > 0 else np.inf
 
 
 def rows_at(records: Any, phi: np.ndarray, structure: Structure, hessians: bool) -> Iterator[RecordRows]:

@@ -160,6 +160,23 @@ def test_a_longer_vector_would_be_noticed(kind, monkeypatch):
     assert max(added(one_predictor, kind, 0)) > GRID**2
 
 
+@pytest.mark.parametrize("bound", [0.0, 1e-310, 1e-210, 1e-90, 1e90, 1e250])
+@pytest.mark.parametrize("build", [one_predictor, several])
+def test_bounds_at_the_edge_of_what_is_a_number(build, bound):
+    x = np.random.default_rng(0).normal(size=(N, P))
+    x[::3] *= 1e60
+    with pm.Model() as model:
+        build(pm.Data("x", x), np.arange(N) % 3)
+    records = RecordModel(model)
+    structure = structures(records.coordinates.size)[0]
+    total, rows = np.zeros(structure.rows.size, dtype=np.int64), []
+    for part in rows_at(records, np.zeros(structure.p), structure, True):
+        part.add_hessians(np.eye(structure.p), bound, total)
+        rows.append(part.integers(np.eye(structure.p), np.zeros(structure.p), bound, GRID))
+    assert sum(int(v) ** 2 for v in total) <= (N * GRID) ** 2
+    assert max(sum(int(v) ** 2 for v in row) for row in np.concatenate(rows)) <= GRID**2
+
+
 def test_neighbours_in_memory_are_no_neighbours_in_the_sum():
     """What a record adds does not depend on the records next to it."""
     x, group = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3
