@@ -78,14 +78,15 @@ def surrogate(records):
     return made, time.process_time() - start
 
 
-def least(function, times):
-    """Least time of many calls, in milliseconds."""
-    found = []
+def least(*functions, times=100):
+    """Least processor time of many calls, in turn, in milliseconds."""
+    found = [[] for _ in functions]
     for _ in range(times):
-        start = time.perf_counter()
-        function()
-        found.append(time.perf_counter() - start)
-    return 1e3 * min(found)
+        for function, each in zip(functions, found, strict=True):
+            start = time.process_time()
+            function()
+            each.append(time.process_time() - start)
+    return [1e3 * min(each) for each in found]
 
 
 def main():
@@ -111,11 +112,11 @@ def main():
     logp.f.trust_input = True
     point = 1.001 * made.point
     old, _ = residuals.full_batch.at(point)
-    ours = least(lambda: residuals.full_batch(point, old, 0.01), 100)
-    theirs = least(lambda: logp(start), 100)
+    ours, theirs = least(lambda: residuals.full_batch(point, old, 0.01), lambda: logp(start))
     print(f"iteration on residuals: {ours:.2f} ms; PyMC's logp: {theirs:.2f} ms; ratio {ours / theirs:.2f}")
     units = np.random.default_rng(0).integers(0, args.n, 100)
-    print(f"100 records: {1e3 * least(lambda: residuals.ratios(point, made.point, units), 1000):.0f} us")
+    (batch,) = least(lambda: residuals.ratios(point, made.point, units), times=1000)
+    print(f"100 records: {1e3 * batch:.0f} us")
     if args.whole:
         records.__dict__["curvature"] = None
         surrogate(records)
