@@ -13,7 +13,6 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.ops import ViewOp
-from pytensor.gradient import DisconnectedInputError, NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import MergeOptimizer
@@ -172,7 +171,7 @@ def find(
     parts = {v: start[place].reshape(coordinates.shapes[v]) for v, place in coordinates.columns.items()}
     try:
         return _found(rows, coordinates.columns, records, parts, shapes)
-    except (NotStructuredError, NullTypeGradError, DisconnectedInputError, NotImplementedError):
+    except Exception:  # another structure, or an Op without derivatives; made-up records: not about values
         return None
 
 

@@ -75,6 +75,13 @@ def test_where_nothing_is_found(name):
     assert RecordModel(model).curvature is None
 
 
+def test_an_op_without_second_derivatives():
+    with pm.Model() as model:
+        pm.VonMises("y", pm.Normal("m"), pm.HalfNormal("kappa"), observed=np.linspace(-1, 1, 30))
+    records = RecordModel(model)
+    assert records.predictors is None and records.form == "whole gradients and Hessians"
+
+
 def test_rows_of_persons_are_added_as_before():
     with pm.Model() as model:
         families()["logit"]()
