@@ -9,6 +9,7 @@ import pymc as pm
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import VariableReading
 from pymc_dp.records.units import units
 
@@ -29,6 +30,9 @@ class Inspection:
         Dimensions whose coordinates are not released.
     refusals : list of ModelRefusedError
         Why a step would refuse the model; empty if it would not.
+    form : str
+        What gradients and Hessians of records are made of, which decides what a surrogate costs to compute;
+        empty if the model is refused.
     """
 
     n: int | None
@@ -36,6 +40,7 @@ class Inspection:
     variables: list[VariableReading]
     withheld_dims: list[str]
     refusals: list[ModelRefusedError]
+    form: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -59,6 +64,8 @@ class Inspection:
         lines += _table("Variables", [(v.name, v.role, v.why) for v in self.variables])
         if self.withheld_dims:
             lines.append(f"Coordinates that are not released: {', '.join(self.withheld_dims)}")
+        if self.form:
+            lines.append(f"Derivatives of a record: {self.form}")
         lines += [f"\nRefused: {refusal}" for refusal in self.refusals]
         return "\n".join(lines)
 
@@ -112,8 +119,9 @@ def inspect(
     Arrays:
       y  (1000)  float64  private rows, axis 0
     Variables:
-      y  likelihood  one term a record, clipped
       m  sampled     reads no record
+      y  likelihood  one term a record, clipped
+    Derivatives of a record: one linear predictor, of shared parameters
     """
     model = pm.modelcontext(model)
     refusals: list[ModelRefusedError] = []
@@ -131,4 +139,15 @@ def inspect(
         )
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error])
-    return Inspection(n, found.arrays, found.variables, found.withheld_dims, refusals)
+    form = ""
+    if not refusals:
+        form = RecordModel(
+            model,
+            privacy_unit=privacy_unit,
+            exclude_deterministics=exclude_deterministics,
+            public=public,
+            trusted_ops=trusted_ops,
+            neighboring_relation=neighboring_relation,
+            verify=False,
+        ).form
+    return Inspection(n, found.arrays, found.variables, found.withheld_dims, refusals, form)

@@ -71,6 +71,7 @@ def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs
         raise ValueError("The step was made for another model than model=: leave model= out.")
     if getattr(step.records, "one_process", False):  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
+    step.shows_progress = bool(kwargs.get("progressbar", True)) and not kwargs.get("quiet", False)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
 
 

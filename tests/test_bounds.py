@@ -10,7 +10,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND, check_bound
 from pymc_dp.clipping import as_clip
-from pymc_dp.control_variates import releases
+from pymc_dp.control_variates import clipped_rows
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches, TunaBatches
@@ -151,9 +151,9 @@ def test_control_the_sum_as_it_was(monkeypatch):
 
     def rounded(vectors, bound, grid):
         shares = vectors / bound
-        return np.trunc(shares * (releases.factors(shares, 1.0) * (1 - 1e-12))[:, None] * grid)
+        return np.trunc(shares * (clipped_rows.factors(shares, 1.0) * (1 - 1e-12))[:, None] * grid)
 
-    monkeypatch.setattr(releases, "_rounded", rounded)
+    monkeypatch.setattr(clipped_rows, "rounded", rounded)
     made = []
     with np.errstate(all="ignore"):
         for one in records_of([0.0, 1e99]):

@@ -1,5 +1,6 @@
 """From a public start to a private centre, and the surrogate there (docs/control_variates)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -86,6 +87,8 @@ class Finder:
     lipschitz : float, optional
         Upper bound of the norm of a record's gradient: clip bounds are not chosen beyond it where likelihood
         coordinates are the parameters. Privacy does not depend on it.
+    progress : callable, optional
+        See `Releases`.
     """
 
     def __init__(
@@ -97,10 +100,11 @@ class Finder:
         tempering: float,
         epsilon: float,
         lipschitz: float | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ):
         self.records, self.settings, self.tempering, self.epsilon = records, settings, tempering, epsilon
         self.lipschitz, self.mu_squared = lipschitz, mu_squared
-        self.releases = Releases(records, settings, mu_squared, random)
+        self.releases = Releases(records, settings, mu_squared, random, progress)
         self.structure = self.releases.structure
         self._align = _ALIGNED
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.control_variates.clipped_rows import (
+    GRID,
+    OUTER_GRID,
+    RecordRows,
+    clipped_integers,
+    norms_of,
+    rows_at,
+)
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.control_variates.structure import Structure, structure_of
+from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records.derivatives import Derivatives
 
-# A clipped vector is rounded towards zero, coordinate by coordinate, to multiples of its bound / GRID.
-GRID = 2**24
-# Outer products are of gradients rounded to multiples of bound / OUTER_GRID: exact integers.
-OUTER_GRID = 2**15
-# A record with a derivative beyond this counts like one whose derivative is not finite: its square, and its
-# quotient by any clip bound, are then finite.
-_LARGEST = 1e100
 # Rows whose outer products are added in floating point, exactly.
 _EXACT = 4096
 # Bytes of derivatives that are kept between releases.
@@ -37,6 +37,8 @@ class Releases:
     mu_squared : float
         Budget of the whole call; inf for no noise.
     random : PrivacyRandom
+    progress : callable, optional
+        Called with the number of passes over the data that are done, and that there will be.
 
     Notes
     -----
@@ -49,15 +51,23 @@ class Releases:
     ``1 / sqrt(share mu^2)``. A release that is not the next of the schedule is refused.
     """
 
-    def __init__(self, records: Any, settings: ControlVariates, mu_squared: float, random: PrivacyRandom):
+    def __init__(
+        self,
+        records: Any,
+        settings: ControlVariates,
+        mu_squared: float,
+        random: PrivacyRandom,
+        progress: Callable[[int, int], None] | None = None,
+    ):
+        self._progress, self._done, self._passes = progress, 0, passes(settings)
         self.records, self.random, self.mu_squared = records, random, mu_squared
         self._left = settings.schedule()
         self.p: int = records.coordinates.size
         self.structure = structure_of(settings.structure, records.coordinates)
         # Derivatives at one point serve several releases; kept for the last point when they are not too many.
         entries = self.p**2 if self.structure.full else self.structure.rows.size
-        self._keeps = 8.0 * records.n * entries <= _KEPT
-        self._kept: tuple[bytes, list[Derivatives]] = (b"", [])
+        self._keeps = getattr(records, "curvature", None) is None and 8.0 * records.n * entries <= _KEPT
+        self._kept: tuple[bytes, list[RecordRows]] = (b"", [])
 
     @property
     def finished(self) -> bool:
@@ -73,14 +83,19 @@ class Releases:
         _, share = self._left.pop(0)
         return sensitivity / math.sqrt(share * self.mu_squared)
 
-    def _derivatives(self, phi: np.ndarray, hessians: bool = False) -> Iterable[Derivatives]:
+    def _rows(self, phi: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
+        self._passed()
         if not self._keeps:
-            return (
-                derivatives(self.records, phi, self.structure) if hessians else self.records.derivatives(phi)
-            )
+            return rows_at(self.records, phi, self.structure, hessians)
         if self._kept[0] != phi.tobytes():
-            self._kept = phi.tobytes(), list(derivatives(self.records, phi, self.structure))
+            self._kept = phi.tobytes(), list(rows_at(self.records, phi, self.structure, True))
         return self._kept[1]
+
+    def _passed(self, number: int = 1) -> None:
+        """Count passes; how many there will be is public, and so is that they are made."""
+        self._done += number
+        if self._progress is not None:
+            self._progress(self._done, self._passes)
 
     def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
         return Gaussian(std).release(ExactSum(total), self.random)
@@ -91,8 +106,8 @@ class Releases:
         """Sum of ``clip(A (g_i - m))`` in units of `bound`, and its noise's standard deviation there."""
         std = self._noise("gradient", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._derivatives(phi):
-            total += _integers(whitened(part.gradient, metric, centre), bound)
+        for part in self._rows(phi):
+            total += part.integers(metric, centre, bound, GRID).sum(axis=0).astype(np.int64)
         return self._noisy(total / GRID, std), std
 
     def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
@@ -103,16 +118,16 @@ class Releases:
         """
         std = self._noise("hessian", 2.0)
         total = np.zeros(self.structure.rows.size, dtype=np.int64)
-        for part in self._derivatives(phi, hessians=True):
-            total += _integers(squared(part.hessian, metric, self.structure), bound)
+        for part in self._rows(phi, hessians=True):
+            part.add_hessians(metric, bound, total)
         return self.structure.unpacked(self._noisy(total / GRID, std)), std
 
     def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
         std = self._noise("fisher", math.sqrt(2.0))
         total = np.zeros((self.p, self.p), dtype=np.int64)
-        for part in self._derivatives(phi):
-            inside = _rounded(whitened(part.gradient, metric, np.zeros(self.p)), bound, OUTER_GRID)
+        for part in self._rows(phi):
+            inside = part.integers(metric, np.zeros(self.p), bound, OUTER_GRID)
             # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
             for start in range(0, len(inside), _EXACT):
                 some = inside[start : start + _EXACT]
@@ -136,10 +151,10 @@ class Releases:
     ) -> list[Histogram]:
         """Histograms of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``."""
         histograms = [Histogram(c, self._noise("histogram", math.sqrt(2.0))) for c in cells]
-        for part in self._derivatives(phi, hessians=len(cells) > 1):
-            histograms[0].add(_norms(whitened(part.gradient, metric, centre)))
+        for part in self._rows(phi, hessians=len(cells) > 1):
+            histograms[0].add(part.norms(metric, centre))
             if len(cells) > 1:
-                histograms[1].add(_norms(squared(part.hessian, metric, self.structure)))
+                histograms[1].add(part.hessian_norms(metric))
         for histogram in histograms:
             histogram.counts = self._noisy(histogram.counts, histogram.std)
         return histograms
@@ -148,11 +163,11 @@ class Releases:
         """Sum of the unit vectors of ``A (g_i - m)`` over the records whose norm is above `beyond`."""
         std = self._noise("direction", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._derivatives(phi):
-            vectors = whitened(part.gradient, metric, centre)
-            norms = _norms(vectors)
+        for part in self._rows(phi):
+            vectors = part.whitened(metric, centre)
+            norms = norms_of(vectors)
             far = norms > beyond
-            total += _integers(vectors[far] / norms[far][:, None], 1.0)
+            total += clipped_integers(vectors[far] / norms[far][:, None], 1.0)
         return self._noisy(total / GRID, std)
 
     def cut(
@@ -165,12 +180,12 @@ class Releases:
         """
         std = self._noise("cut", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._derivatives(phi):
-            vectors = whitened(part.gradient, metric, centre)
-            norms = _norms(vectors)
+        for part in self._rows(phi):
+            vectors = part.whitened(metric, centre)
+            norms = norms_of(vectors)
             far = norms > bound
             length = np.minimum((norms[far] - bound) / depth, 1.0)
-            total += _integers(vectors[far] * (length / norms[far])[:, None], 1.0)
+            total += clipped_integers(vectors[far] * (length / norms[far])[:, None], 1.0)
         return self._noisy(total / GRID, std), std
 
     def line(
@@ -180,57 +195,21 @@ class Releases:
         rows: Callable[[np.ndarray], np.ndarray] = self.records.full_batch.rows
         std = self._noise("line", 2.0 * math.sqrt(len(candidates)))
         base = rows(theta)
+        self._passed()
         total = np.zeros(len(candidates), dtype=np.int64)
         for k, candidate in enumerate(candidates):
             with np.errstate(all="ignore"):
                 ratio = np.nan_to_num(tempering * (rows(candidate) - base), nan=-1.0)
             total[k] = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64).sum()
+            self._passed()
         return self._noisy(total / GRID, std), std
 
 
-def whitened(gradient: np.ndarray, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """``A (g_i - m)``, shape (k, p); a gradient that is not finite, or enormous, counts as m."""
-    with np.errstate(all="ignore"):
-        vectors = (gradient - centre) @ metric.T
-    return _finite(vectors)
-
-
-def derivatives(records: Any, phi: np.ndarray, structure: Structure) -> Iterable[Derivatives]:
-    """With whole Hessians, or their released entries only."""
-    return records.derivatives(phi, hessians=True if structure.full else (structure.rows, structure.columns))
-
-
-def squared(hessian: np.ndarray | None, metric: np.ndarray, structure: Structure) -> np.ndarray:
-    """``A H_i A'``, packed, shape (k, m); a Hessian that is not finite, or enormous, counts as 0."""
-    if hessian is None:
-        raise PrivacyError("Hessians were not computed.")
-    with np.errstate(all="ignore"):
-        return _finite(structure.transformed(hessian, metric))
-
-
-def factors(vectors: np.ndarray, bound: float) -> np.ndarray:
-    """Factors that clip vectors, shape (k, m), to a norm."""
-    norms = _norms(vectors)
-    return np.where(norms > bound, bound / np.maximum(norms, 1e-300), 1.0)
-
-
-def _finite(vectors: np.ndarray) -> np.ndarray:
-    return np.where(np.all(np.abs(vectors) <= _LARGEST, axis=1, keepdims=True), vectors, 0.0)
-
-
-def _norms(vectors: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(vectors, axis=1)
-
-
-def _rounded(vectors: np.ndarray, bound: float, grid: int) -> np.ndarray:
-    """Rows, each clipped to norm `bound` and rounded towards zero, in units of bound / grid."""
-    with np.errstate(all="ignore"):
-        # A quotient may overflow, if the bound is tiny: such a record counts as 0, as enormous ones do.
-        shares = _finite(vectors / bound)
-    # The norm is at most 1 in floating point too.
-    return np.trunc(shares * (factors(shares, 1.0) * (1 - 1e-12))[:, None] * grid)
-
-
-def _integers(vectors: np.ndarray, bound: float) -> np.ndarray:
-    """Sum of rows, each clipped to norm `bound` and rounded towards zero to multiples of bound / GRID."""
-    return _rounded(vectors, bound, GRID).astype(np.int64).sum(axis=0)
+def passes(settings: ControlVariates) -> int:
+    """How many times a surrogate reads all records: a function of its settings."""
+    kinds, number = [kind for kind, _ in settings.schedule()], 0
+    for k, kind in enumerate(kinds):
+        if kind == "histogram" and kinds[k - 1 : k] == ["histogram"]:
+            continue  # of gradients and of Hessians, in one
+        number += {"line": 1 + 2 * len(settings.line_steps), "pair": 2}.get(kind, 1)
+    return number

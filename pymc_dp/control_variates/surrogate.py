@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.control_variates.clipped_rows import factors, rows_at, shares
 from pymc_dp.control_variates.curvature import inverse_root
-from pymc_dp.control_variates.releases import derivatives, factors, squared, whitened
 from pymc_dp.control_variates.structure import Structure
 from pymc_dp.records.residuals import Expansion
 
@@ -246,16 +246,15 @@ class Surrogate:
         gradient_factors, hessian_factors = np.zeros(records.n), np.zeros(records.n)
         structure = self.structure
         entries = None if structure.full else np.empty((records.n, structure.rows.size))
-        for part in derivatives(records, self.phi, structure):
-            gradients = whitened(part.gradient, self.metric, self.centre)
-            hessians = squared(part.hessian, self.metric, structure)
-            whole = self.put_back is not None
+        whole = self.put_back is not None
+        for part in rows_at(records, self.phi, structure, True):
+            gradients, norms = part.whitened(self.metric, self.centre), part.hessian_norms(self.metric)
             gradient_factors[part.units] = _known(gradients) * (
                 1.0 if whole else factors(gradients, self.gradient_bound)
             )
-            hessian_factors[part.units] = _known(hessians) * factors(hessians, self.hessian_bound)
+            hessian_factors[part.units] = (norms > 0) * shares(norms, self.hessian_bound)
             if entries is not None:
-                entries[part.units] = part.hessian
+                entries[part.units] = part.entries()
         # The public part is tempered already; residuals are tempered with the ratios.
         slope, curvature = self.public()
         return Expansion(self.phi, self.centre, gradient_factors, hessian_factors, slope, curvature, entries)

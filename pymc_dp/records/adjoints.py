@@ -49,29 +49,34 @@ class NotStructuredError(Exception):
     """Parameters and records meet in another way."""
 
 
-def by_structure(
-    rows: Variable, parameters: Sequence[Variable], records: Mapping[Variable, int]
-) -> list[Part]:
-    """Parts of the gradients of `rows`, from where parameters and records meet.
+class Met(NamedTuple):
+    """The graph of the rows, cut open where parameters and records meet.
 
-    Parameters
+    Attributes
     ----------
     rows : Variable, vector
-        One number a record, in the form that PyMC gave it (see `graph.smooth_rows`).
-    parameters : sequence of Variable
-        What to differentiate with respect to.
-    records : mapping of Variable to int
-        Data of the records, and the axis of the records.
-
-    Returns
-    -------
-    list of Part
-        Together: each path from a parameter to a row leads through one of them.
-
-    Raises
-    ------
-    NotStructuredError
+    copies : dict of Variable to Variable
+        For parameters that meet records elementwise: a copy for each record, an input of `rows`.
+    meetings : list of Apply
+        Matrix products and look-ups, before copies were put in.
+    outs : list of Variable
+        What comes out of them, in the graph of `rows`.
+    memo : dict of Variable to Variable
+        Variables of the graph before copies were put in, and after.
+    free : set of Variable
+        What depends on parameters, before.
     """
+
+    rows: Variable
+    copies: dict[Variable, Variable]
+    meetings: list[Any]
+    outs: list[Variable]
+    memo: dict[Variable, Variable]
+    free: set[Variable]
+
+
+def meet(rows: Variable, parameters: Sequence[Variable], records: Mapping[Variable, int]) -> Met:
+    """Find where; arguments and errors as of `by_structure`."""
     rows = cast(list[Variable], rewrite_graph([rows], include=("canonicalize",), clone=True))[0]
     rows = _looked_up_first(rows, parameters, records)
     free, private = _reached(rows, parameters), _reached(rows, records)
@@ -98,7 +103,35 @@ def by_structure(
                     raise NotStructuredError
         _rebuild(node, inputs, memo)
     outs = [memo.get(node.outputs[0], node.outputs[0]) for node in meetings]
-    adjoints = _gradients(memo.get(rows, rows).sum(), [*copies.values(), *outs])
+    return Met(memo.get(rows, rows), copies, meetings, outs, memo, free)
+
+
+def by_structure(
+    rows: Variable, parameters: Sequence[Variable], records: Mapping[Variable, int]
+) -> list[Part]:
+    """Parts of the gradients of `rows`, from where parameters and records meet.
+
+    Parameters
+    ----------
+    rows : Variable, vector
+        One number a record, in the form that PyMC gave it (see `graph.smooth_rows`).
+    parameters : sequence of Variable
+        What to differentiate with respect to.
+    records : mapping of Variable to int
+        Data of the records, and the axis of the records.
+
+    Returns
+    -------
+    list of Part
+        Together: each path from a parameter to a row leads through one of them.
+
+    Raises
+    ------
+    NotStructuredError
+    """
+    met = meet(rows, parameters, records)
+    copies, memo, meetings, outs = met.copies, met.memo, met.meetings, met.outs
+    adjoints = gradients(met.rows.sum(), [*copies.values(), *outs])
     parts = [Part("values", leaf, adjoint, None) for leaf, adjoint in zip(copies, adjoints, strict=False)]
     for node, adjoint in zip(meetings, adjoints[len(copies) :], strict=True):
         if isinstance(node.op, Dot):
@@ -109,7 +142,7 @@ def by_structure(
             numbers = pt.arange(parameter.size).reshape(parameter.shape)
             parts.append(Part("lookup", parameter, adjoint, node.op(numbers, *index)))
     record, axis = next(iter(records.items()))
-    return _with_originals(parts, copies, record.shape[axis])
+    return with_originals(parts, copies, record.shape[axis])
 
 
 def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[Variable, int]) -> list[Part]:
@@ -131,11 +164,11 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
         shape = tuple(size for i, size in enumerate(record.type.shape) if i != axis)
         one = pt.tensor(dtype=record.type.dtype, shape=shape)
         single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(cast(Any, record), axis, 0)
-    row = _replaced([rows], single)[0].sum()
+    row = replaced([rows], single)[0].sum()
     m = next(iter(many.values())).shape[0]
     return [
         Part("values", parameter, _vectorized(gradient, many, m), None)
-        for parameter, gradient in zip(parameters, _gradients(row, parameters), strict=True)
+        for parameter, gradient in zip(parameters, gradients(row, parameters), strict=True)
     ]
 
 
@@ -143,10 +176,10 @@ def jacobian(parameter: Variable, touched: Sequence[Variable]) -> Variable:
     """Derivatives of `parameter`, p numbers, with respect to the entries of `touched`, shape (p, entries)."""
     direction = pt.vector(dtype="float64")
     basis = pt.eye(parameter.size)
-    gradients = _gradients((parameter.ravel() * direction).sum(), touched)
-    columns = [_vectorized(gradient.ravel(), {direction: basis}, parameter.size) for gradient in gradients]
+    found = gradients((parameter.ravel() * direction).sum(), touched)
+    columns = [_vectorized(gradient.ravel(), {direction: basis}, parameter.size) for gradient in found]
     # What is left of the direction is its length.
-    return _replaced([pt.concatenate(columns, axis=1)], {direction: basis[0]})[0]
+    return replaced([pt.concatenate(columns, axis=1)], {direction: basis[0]})[0]
 
 
 def touched(parameter: Variable, parameters: Sequence[Variable]) -> list[Variable]:
@@ -225,13 +258,13 @@ def _leaves(parameter: Variable, free: Collection[Variable]) -> list[Variable]:
     return list(dict.fromkeys(leaf for i in node.inputs if i in free for leaf in _leaves(i, free)))
 
 
-def _with_originals(parts: Sequence[Part], copies: Mapping[Variable, Variable], m: Variable) -> list[Part]:
+def with_originals(parts: Sequence[Part], copies: Mapping[Variable, Variable], m: Variable) -> list[Part]:
     """Put each parameter where its copies for the m records were: they are all the same."""
     flat = [v for part in parts for v in (part.adjoint, part.other) if v is not None]
     originals = {copy: pt.expand_dims(leaf, 0) for leaf, copy in copies.items()}
     new = iter(
         pt.broadcast_to(v, (m, *v.shape[1:])) if v.type.shape[0] == 1 else v
-        for v in _replaced(flat, originals)
+        for v in replaced(flat, originals)
     )
     return [
         part._replace(adjoint=next(new), other=None if part.other is None else next(new)) for part in parts
@@ -241,12 +274,14 @@ def _with_originals(parts: Sequence[Part], copies: Mapping[Variable, Variable], 
 # PyTensor's functions with the one signature that is used here.
 
 
-def _gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Any]:
+def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Any]:
+    """Derivatives of a number; zero with respect to what it does not depend on."""
     found = pytensor.grad(cost, list(wrt), disconnected_inputs="ignore", return_disconnected="zero")
     return cast(list[Any], found)
 
 
-def _replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Any]:
+def replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Any]:
+    """Copies of graphs on other variables, whose static shapes may differ."""
     return clone_replace(list(outputs), dict(replace), rebuild_strict=False)
 
 

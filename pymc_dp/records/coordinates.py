@@ -40,6 +40,10 @@ class Coordinates:
         Flattened per-record terms as functions of `vector`.
     names : sequence of (str or None, slice)
         Variables of the model (free, or deterministic) that phi consists of, and where.
+    open_terms : sequence of Variable
+        `terms` as functions of separate variables.
+    shapes : mapping of Variable to tuple of int
+        These variables, in the order in which `vector` has their numbers.
 
     Attributes
     ----------
@@ -56,7 +60,10 @@ class Coordinates:
         of_theta: Variable,
         terms: Sequence[Variable],
         names: Sequence[tuple[str | None, slice]],
+        open_terms: Sequence[Variable],
+        shapes: Mapping[Variable, tuple[int, ...]],
     ):
+        self.open_terms, self.shapes = list(open_terms), dict(shapes)
         self.vector, self.of_theta, self.terms, self.names = vector, of_theta, list(terms), list(names)
         self.identity = vector is theta
         self.size: int = vector.type.shape[0]
@@ -67,6 +74,16 @@ class Coordinates:
             options: Mapping[str, Any] = {"mode": checks.CHECK_MODE, "on_unused_input": "ignore"}
             self._value = pytensor.function([theta], of_theta, **options)
             self._slope = pytensor.function([theta, u], slope, **options)
+
+    @property
+    def columns(self) -> dict[Variable, slice]:
+        """Where the numbers of each of the separate variables are in phi."""
+        stops = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in self.shapes.values())])
+        return {v: slice(int(a), int(b)) for v, a, b in zip(self.shapes, stops[:-1], stops[1:], strict=True)}
+
+    def joined(self, outputs: Sequence[Variable]) -> list[Variable]:
+        """Rewrite graphs of the separate variables as graphs of `vector`."""
+        return clone_replace(list(outputs), slices(self.vector, self.shapes), rebuild_strict=False)
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         """Evaluate phi, shape (p,)."""
@@ -120,7 +137,8 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     theta = records._theta
     free = dict(zip(records.value_vars, records.reading.opaque.free, strict=True))
     own = _places(list(free.values()), [records.shapes[v.name] for v in free])
-    identity = Coordinates(theta, theta, theta, records._terms, own)
+    of_values = {v: records.shapes[v.name] for v in records.value_vars}
+    identity = Coordinates(theta, theta, theta, records._terms, own, records.reading.terms, of_values)
     sizes = {records.n_rows, records.n}
     reading = records.reading
     observed, free_rvs, types = reading.generative()
@@ -154,7 +172,8 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
     places = _places(names, list(shapes.values()))
     try:
-        chosen = Coordinates(theta, vector, of_theta, clone_replace(terms, slices(vector, shapes)), places)
+        joined = clone_replace(terms, slices(vector, shapes))
+        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes)
     except NullTypeGradError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity

@@ -16,8 +16,10 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.batches import Batches
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
+from pymc_dp.records.curvature_rows import CurvatureSource
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
+from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import number_of_rows, read
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.records.units import sums
@@ -41,6 +43,9 @@ class RecordModel:
         See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`; as in `pm.sample`.
+    verify : bool
+        Whether rows are looked at a second time, by numbers (`records.verification`); without it no value of
+        a record is read here.
 
     Attributes
     ----------
@@ -79,6 +84,7 @@ class RecordModel:
         trusted_ops: Collection[Any] = (),
         neighboring_relation: str = "substitute",
         compile_kwargs: Mapping[str, Any] | None = None,
+        verify: bool = True,
     ):
         self._model = model
         self.compile_kwargs = dict(compile_kwargs or {})
@@ -113,7 +119,8 @@ class RecordModel:
             self.n,
             self.compile_kwargs,
         )
-        verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
+        if verify:
+            verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
 
     def structure(self) -> dict[str, Any]:
         """Everything that was decided from the graph; the same for all values of the records.
@@ -135,6 +142,7 @@ class RecordModel:
             "prior": debugprint([self._log_prior], file="str"),
             "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
             "inputs": [str(v.type) for v in stand_ins.values()],
+            "predictors": None if self.predictors is None else self.predictors.summary(),
             "released": reading.released,
             "withheld_dims": reading.withheld_dims,
             "trusted": reading.trusted,
@@ -201,6 +209,27 @@ class RecordModel:
     def coordinates(self) -> Coordinates:
         """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
         return likelihood_coordinates(self)
+
+    @cached_property
+    def predictors(self) -> Predictors | None:
+        """Through which few numbers records see the likelihood coordinates; see `records.predictors`."""
+        seen = self.coordinates
+        return find(seen, self._roots, self.n_rows, seen(self._start))
+
+    @property
+    def form(self) -> str:
+        """In words: what gradients and Hessians of records are made of."""
+        whole = "whole gradients and Hessians"
+        if self.unit_of_row is not None:
+            return f"{whole}, added over the rows of a unit"
+        return whole if self.predictors is None else self.predictors.describe()
+
+    @cached_property
+    def curvature(self) -> CurvatureSource | None:
+        """Gradients and Hessians as a few numbers times rows; None where that is not what they are."""
+        if self.unit_of_row is not None or self.predictors is None:
+            return None
+        return CurvatureSource(self.predictors, self.coordinates, self._roots, self.n, self.compile_kwargs)
 
     @cached_property
     def derivatives(self) -> RecordDerivatives:

@@ -7,6 +7,7 @@ log-likelihoods are ``l_i - q_i`` and whose prior is the prior times the exponen
 function.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from pymc_dp.records import graph
 from pymc_dp.records.batches import gather
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.guard import guarded
+from pymc_dp.records.predictor_residuals import PredictorResiduals
 from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.records.sums import FullBatch
 
@@ -72,23 +74,38 @@ class Residuals:
         self._coordinates, self._public = model.coordinates, PublicDensity(model)
         p = self._coordinates.size
         self._centre = pytensor.shared(np.zeros(p), shape=(p,))
-        self._factors = [pytensor.shared(np.zeros(model.n), shape=(model.n,)) for _ in range(2)]
+        self._by_predictors: PredictorResiduals | None = None
+        if self._structure is None and getattr(model, "curvature", None) is not None:
+            self._by_predictors = PredictorResiduals(model)
+        # f and k; with predictors k is in what is stored by these.
+        self._factors = (
+            [pytensor.shared(np.zeros(model.n), shape=(model.n,)) for _ in range(2)]
+            if self._by_predictors is None
+            else [self._by_predictors.factor]
+        )
         if self._structure is not None:
             self._entries = pytensor.shared(np.zeros((0, self._structure.rows.size)))
+        self.full_batch = FullBatch(
+            model._theta,
+            self._all_residuals(),
+            self._public.value,
+            model.n,
+            model.compile_kwargs,
+        )
+        self.log_prior, self.log_prior_gradient = self._public.log_prior, self._public.log_prior_gradient
+
+    def _all_residuals(self) -> Any:
+        """Of all records, as a graph of theta."""
+        if self._by_predictors is not None:
+            return self._by_predictors.full(pt.dot(self._centre, self._public.delta))
+        model = self._model
         rows, seen = (
             model._unit_rows(graph.smooth_rows(terms)) for terms in (model._terms, self._coordinates.terms)
         )
         residual = self._residual(rows, seen, *self._factors)
         if self._structure is not None:
             residual = residual - 0.5 * self._quadratic(self._factors[1])
-        self.full_batch = FullBatch(
-            model._theta,
-            residual,
-            self._public.value,
-            model.n,
-            model.compile_kwargs,
-        )
-        self.log_prior, self.log_prior_gradient = self._public.log_prior, self._public.log_prior_gradient
+        return residual
 
     def _residual(
         self, rows: Any, seen: Any, gradient_factor: Any, hessian_factor: Any, centred: bool = True
@@ -117,10 +134,13 @@ class Residuals:
         """Take a surrogate."""
         self._public.set(expansion.origin, expansion.slope, expansion.curvature)
         self._centre.set_value(expansion.centre)
-        for shared, values in zip(
-            self._factors, (expansion.gradient_factors, expansion.hessian_factors), strict=True
-        ):
+        given = (expansion.gradient_factors, expansion.hessian_factors)
+        for shared, values in zip(self._factors, given, strict=False):
             shared.set_value(values)
+        if self._by_predictors is not None:
+            self._by_predictors.expand(
+                expansion.origin, expansion.gradient_factors, expansion.hessian_factors
+            )
         if self._structure is not None and expansion.entries is not None:
             # An entry that is not finite has a factor of 0.
             finite = np.nan_to_num(expansion.entries, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
@@ -134,6 +154,8 @@ class Residuals:
         """Drop the private factors."""
         for shared in self._factors:
             shared.set_value(np.zeros(self.n))
+        if self._by_predictors is not None:
+            self._by_predictors.forget()
         if self._structure is not None:
             self._entries.set_value(np.zeros((0, self._structure.rows.size)))
 
@@ -144,8 +166,11 @@ class Residuals:
 
         def of_rows(rows: np.ndarray) -> np.ndarray:
             parts = [gather(graph.leaf_value(r), rows, axis) for r, axis in self._model._roots.items()]
-            owners = rows if self._model.unit_of_row is None else self._model.unit_of_row[rows]
-            weights = [f.get_value(borrow=True)[owners] for f in self._factors]
+            if self._by_predictors is not None:
+                weights = self._by_predictors.at(rows)
+            else:
+                owners = rows if self._model.unit_of_row is None else self._model.unit_of_row[rows]
+                weights = [f.get_value(borrow=True)[owners] for f in self._factors]
             return guarded(lambda: self._rows(new, *weights, *parts) - self._rows(theta, *weights, *parts))
 
         move = self._coordinates(new) - self._coordinates(theta)
@@ -159,15 +184,23 @@ class Residuals:
 
     @cached_property
     def _rows(self) -> Any:
-        """Rows of some records without the clip's centre, as a function of (theta, f, k, *data)."""
+        """Rows of some records without the clip's centre, as a function of (theta, factors, *data).
+
+        Factors are f and k, or what `PredictorResiduals` stores.
+        """
+        if self._by_predictors is not None:
+            inputs, output = self._by_predictors.some()
+            return self._compiled(inputs, output)
         roots, n_rows = self._model._roots, self._model.n_rows
         stand_ins, rows = graph.symbolic_rows(self._model._terms, roots, n_rows)
         _, seen = graph.symbolic_rows(self._coordinates.terms, roots, n_rows, stand_ins)
         f, k = (pt.vector(name, dtype="float64") for name in ("f", "k"))
-        theta = self._model._theta
         output = self._residual(rows, seen, f, k, centred=False)
+        return self._compiled([f, k, *stand_ins.values()], output)
+
+    def _compiled(self, inputs: Sequence[Any], output: Any) -> Any:
         return pytensor.function(
-            [theta, f, k, *stand_ins.values()],
+            [self._model._theta, *inputs],
             output,
             on_unused_input="ignore",
             trust_input=True,

@@ -64,7 +64,7 @@ class DPStep(BlockedStep):
     moves: Moves
     records: Any  # a RecordModel, or its interface on records that are elsewhere
     _chain: Chain | None = None  # from set-up to the last draw
-    default_tune_steps = 500
+    default_tune_steps, shows_progress = 500, False  # the latter before the first draw; dp.sample sets it
     _state_class = DPStepState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
         "accepted": (bool, []),

@@ -28,6 +28,7 @@ from pymc_dp.ratios.build import ratio_of
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.progress import SurrogateBar
 
 # Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
 CUT = "clip_uncertainty"
@@ -163,10 +164,18 @@ class OnResiduals:
         def release() -> str:
             # Of the call, not of the chain that happens to be first.
             random = PrivacyRandom(step.debug_seed, stream=step.chains)
-            finder = Finder(
-                self.records, self.settings, squared, random, step.tempering, step.epsilon, self.lipschitz
-            )
-            return finder(theta).to_json()
+            with SurrogateBar(step.shows_progress) as bar:
+                finder = Finder(
+                    self.records,
+                    self.settings,
+                    squared,
+                    random,
+                    step.tempering,
+                    step.epsilon,
+                    self.lipschitz,
+                    bar.show,
+                )
+                return finder(theta).to_json()
 
         surrogate = Surrogate.from_json(step._call.slots.once(release))
         transitions = PublicTransitions(self.target, self._root(surrogate))

@@ -7,9 +7,10 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_dp.control_variates import releases
+from pymc_dp.control_variates import clipped_rows, releases
+from pymc_dp.control_variates.clipped_rows import GRID
 from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.releases import GRID, Releases
+from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
@@ -83,15 +84,15 @@ def test_one_record_moves_a_release_by_its_sensitivity_at_most(kind):
 @pytest.mark.parametrize("kind", ["gradient", "hessian"])
 def test_an_unclipped_sum_would_be_noticed(kind, monkeypatch):
     """Control."""
-    monkeypatch.setattr(releases, "factors", lambda vectors, bound: np.ones(len(vectors)))
-    monkeypatch.setattr(releases, "_LARGEST", 1e10)
+    monkeypatch.setattr(clipped_rows, "factors", lambda vectors, bound: np.ones(len(vectors)))
+    monkeypatch.setattr(clipped_rows, "_LARGEST", 1e10)
     assert largest_move(kind) > allowed(kind)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_enormous_derivatives_would_be_noticed(monkeypatch):
     """Control: clipping alone is not enough where a square overflows."""
-    monkeypatch.setattr(releases, "_LARGEST", np.inf)
+    monkeypatch.setattr(clipped_rows, "_LARGEST", np.inf)
     with pytest.raises((AssertionError, OverflowError, ValueError)):
         assert largest_move("gradient") <= allowed("gradient")
 
@@ -195,3 +196,13 @@ def test_kept_derivatives_change_nothing(monkeypatch):
     monkeypatch.setattr(releases, "_KEPT", 0)
     for kind, value in first.items():
         np.testing.assert_array_equal(value, release(kind, records, PrivacyRandom(0)))
+
+
+@pytest.mark.parametrize("settings", [ControlVariates(), ControlVariates(recentre=False, early=(0.5,))])
+def test_passes_are_known_beforehand(settings):
+    seen = []
+    Finder(
+        LogisticRecords(), settings, np.inf, PrivacyRandom(3), 1.0, np.inf, progress=lambda *x: seen.append(x)
+    )(np.zeros(2))
+    total = releases.passes(settings)
+    assert [done for done, _ in seen] == list(range(1, total + 1)) and {of for _, of in seen} == {total}

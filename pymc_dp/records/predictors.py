@@ -1,0 +1,323 @@
+"""Through which few numbers each record's log-likelihood sees the likelihood coordinates, from the graph.
+
+In most models the log-likelihood of record i is ``F_i(z_1, ..., z_k)`` with k *predictors* that are linear
+in the coordinates: ``z_a = x_a' phi``, where the row ``x_a`` is the record's row of a matrix, a one at its
+group, a one at a parameter that all records share, or a sum of such. Then its gradient is ``sum_a F_a x_a``
+and its Hessian ``sum_ab F_ab x_a x_b'``: k and k (k + 1) / 2 numbers instead of p and p (p + 1) / 2.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.ops import ViewOp
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.scalar.basic import Add
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+from pymc_dp.records import adjoints, checks, graph, verification
+from pymc_dp.records.adjoints import NotStructuredError
+from pymc_dp.records.guard import guarded
+
+# Predictors of a record; with more of them whole Hessians are as good.
+_MOST = 12
+# What takes numbers of its first input and changes none.
+_SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp)
+
+
+class Piece(NamedTuple):
+    """A part of the rows ``x_a`` of some consecutive predictors.
+
+    Attributes
+    ----------
+    kind : {"values", "product", "lookup"}
+    first, numbers : int
+        The predictors a.
+    columns : ndarray of int
+        Of phi. For "values" one for each predictor; for a "product" with a matrix of c columns, shape (c,
+        numbers); for a "lookup" what its positions stand for.
+    other : Variable or None
+        The matrix, or the positions, as a function of the data of the records.
+    """
+
+    kind: Literal["values", "product", "lookup"]
+    first: int
+    numbers: int
+    columns: np.ndarray
+    other: Variable | None
+
+
+class Predictors(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    pieces : list of Piece
+    size : int
+        k, number of predictors.
+    inputs : list of Variable
+        Predictors of some records, as inputs of the graphs below; first axis: records.
+    groups : list of int
+        Positions of inputs that are not added to earlier ones: these have the k predictors.
+    values : list of Variable
+        `inputs` as functions of the separate variables of the coordinates and of the data; first axis:
+        records, or 1.
+    rows : Variable, vector
+        Log-likelihoods.
+    first : list of Variable
+        Derivatives by the inputs of `groups`, of shape (m, numbers).
+    second : list of list of Variable
+        For each predictor, the derivatives of its derivative by the same.
+    records : dict of Variable to int
+        Data of the records, any number of them, and the axis of the records.
+    """
+
+    pieces: list[Piece]
+    size: int
+    inputs: list[Variable]
+    groups: list[int]
+    values: list[Variable]
+    rows: Variable
+    first: list[Variable]
+    second: list[list[Variable]]
+    records: dict[Variable, int]
+
+    def describe(self) -> str:
+        """In words, without any number that is not public."""
+        kinds = dict.fromkeys(_WORDS[piece.kind] for piece in self.pieces)
+        number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
+        return f"{number}, of {', '.join(kinds)}"
+
+    def columns(self) -> list[Any]:
+        """The k predictors, as functions of `inputs`."""
+        columns: list[Any] = [None] * self.size
+        for piece, given in zip(self.pieces, self.inputs, strict=True):
+            values = cast(Any, given)
+            for j in range(piece.numbers):
+                new = values if values.type.ndim == 1 else _matrix(values)[:, j]
+                old = columns[piece.first + j]
+                columns[piece.first + j] = new if old is None else old + new
+        return columns
+
+    def derivatives(self) -> tuple[Any, Any, Any]:
+        """Graphs of first, shape (m, k), and second derivatives, (m, k (k + 1) / 2), and predictors, (m, k).
+
+        Of the second ones the upper triangle, row by row. They are functions of the separate variables of the
+        coordinates and of the data.
+        """
+        columns = [pt.expand_dims(column, 1) for column in self.columns()]
+        flat = [*self.first, *(block for row in self.second for block in row), *columns]
+        given = iter(self.of_data(flat))
+        first = pt.concatenate([next(given) for _ in self.first], axis=1)
+        rows = [
+            pt.concatenate([next(given) for _ in row], axis=1)[:, a:] for a, row in enumerate(self.second)
+        ]
+        return first, pt.concatenate(rows, axis=1), pt.concatenate(list(given), axis=1)
+
+    def summary(self) -> list[tuple[str, int, int, list[int]]]:
+        """What can be compared with ``==``."""
+        return [(q.kind, q.first, q.numbers, np.ravel(q.columns).tolist()) for q in self.pieces]
+
+    def of_data(self, outputs: Sequence[Variable]) -> list[Any]:
+        """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis."""
+        record, axis = next(iter(self.records.items()))
+        given = adjoints.replaced(outputs, dict(zip(self.inputs, self.values, strict=True)))
+        m = record.shape[axis]
+        return [pt.broadcast_to(v, (m, *v.shape[1:])) if v.type.shape[0] == 1 else v for v in given]
+
+
+_Kind = Literal["values", "product", "lookup"]
+_PRODUCT: _Kind = "product"
+_LOOKUP: _Kind = "lookup"
+_WORDS = {"values": "shared parameters", "product": "a matrix product", "lookup": "a look-up"}
+
+
+def find(
+    coordinates: Any, roots: Mapping[Variable, int], n_rows: int, start: np.ndarray
+) -> Predictors | None:
+    """Look for predictors.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    roots : mapping of Variable to int
+        Data leaves with one entry a record, and the axis of the records.
+    n_rows : int
+    start : ndarray, shape (p,)
+        Any phi, to try graphs at.
+
+    Returns
+    -------
+    Predictors or None
+        None: records see the coordinates in another way, or through too many numbers.
+
+    Notes
+    -----
+    **Privacy.** A function of the graph, of shapes and of a public point; it is tried on made-up records. No
+    value of a record is read.
+    """
+    stand_ins, rows = graph.symbolic_rows(coordinates.open_terms, roots, n_rows)
+    records = {stand_ins[root]: axis for root, axis in roots.items()}
+    shapes = [
+        tuple(np.delete(np.shape(graph.leaf_value(root)), axis).tolist()) for root, axis in roots.items()
+    ]
+    parts = {v: start[place].reshape(coordinates.shapes[v]) for v, place in coordinates.columns.items()}
+    try:
+        return _found(rows, coordinates.columns, records, parts, shapes)
+    except Exception:  # another structure, or an Op without derivatives; made-up records: not about values
+        return None
+
+
+class _Place(NamedTuple):
+    """Where coordinates and records meet: an input that stands for the numbers there."""
+
+    kind: Literal["values", "product", "lookup"]
+    input: Variable
+    value: Variable
+    columns: np.ndarray
+    other: Variable | None
+
+
+def _found(
+    rows: Variable,
+    columns: Mapping[Variable, slice],
+    records: Mapping[Variable, int],
+    parts: Mapping[Variable, np.ndarray],
+    shapes: Sequence[tuple[int, ...]],
+) -> Predictors:
+    met = adjoints.meet(rows, list(columns), records)
+    places, inputs = [], {}
+    for leaf, copy in met.copies.items():
+        places.append(
+            _Place("values", copy, pt.expand_dims(cast(Any, leaf), 0), _selected(leaf, columns, parts), None)
+        )
+    for node, out in zip(met.meetings, met.outs, strict=True):
+        inputs[out] = out.type()
+        left, *index = node.inputs
+        if isinstance(node.op, Dot):
+            (parameter,) = index
+            if left in met.free:
+                raise NotStructuredError
+            kind = _PRODUCT
+            other = met.memo.get(left, left)
+        else:
+            parameter = left
+            kind = _LOOKUP
+            other = node.op(pt.arange(parameter.size).reshape(parameter.shape), *index)
+        places.append(_Place(kind, inputs[out], out, _selected(parameter, columns, parts), other))
+    if not places:
+        raise NotStructuredError
+    (rows,) = adjoints.replaced([met.rows], inputs)
+    found = [_matrix(a) for a in adjoints.gradients(rows.sum(), [p.input for p in places])]
+    made = Predictors(
+        [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, [], dict(records)
+    )
+    others = [p.other for p in places if p.other is not None]
+    sizes = _tried([*made.of_data(found), *others], records, parts, shapes)[: len(places)]
+    return _assembled(made, places, sizes)
+
+
+def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:
+    """Give each place its predictors; those that are only ever added to each other are one."""
+    added = _added(made.rows, made.inputs)
+    groups: dict[int, int] = {}
+    pieces, size = [], 0
+    for k, place in enumerate(places):
+        same = [j for j in groups if sizes[j] == sizes[k] and added[j] is not None and added[j] == added[k]]
+        start = groups[same[0]] if same else groups.setdefault(k, size)
+        size += 0 if same else sizes[k]
+        shape = (-1, sizes[k]) if place.kind == "product" else (-1,)
+        pieces.append(Piece(place.kind, start, sizes[k], place.columns.reshape(shape), place.other))
+    if size > _MOST:
+        raise NotStructuredError
+    first = [made.first[k] for k in groups]
+    wrt = [places[k].input for k in groups]
+    second = [
+        [_matrix(b) for b in adjoints.gradients(cast(Any, first[g])[:, a].sum(), wrt)]
+        for g, k in enumerate(groups)
+        for a in range(sizes[k])
+    ]
+    return made._replace(pieces=pieces, size=size, groups=list(groups), first=first, second=second)
+
+
+def _added(rows: Variable, inputs: Sequence[Variable]) -> list[tuple[int, int] | None]:
+    """For each input the one sum into which it goes, and with how many dimensions; None: elsewhere."""
+    copies = {v: v.type() for v in inputs}
+    fgraph = FunctionGraph(outputs=adjoints.replaced([rows], copies), clone=False)
+    MergeOptimizer().rewrite(fgraph)
+    found: list[tuple[int, int] | None] = []
+    for variable in copies.values():
+        clients = fgraph.clients.get(variable, [])
+        while len(clients) == 1 and isinstance(clients[0][0].op, DimShuffle | Reshape | SpecifyShape):
+            variable = clients[0][0].outputs[0]
+            clients = fgraph.clients.get(variable, [])
+        op = clients[0][0].op if len(clients) == 1 else None
+        is_sum = isinstance(op, Elemwise) and isinstance(op.scalar_op, Add)
+        found.append((id(clients[0][0].outputs[0]), variable.type.ndim) if is_sum else None)
+    return found
+
+
+def _matrix(values: Any) -> Any:
+    """One row a record."""
+    return values.reshape((values.shape[0], -1)) if values.type.ndim != 2 else values
+
+
+def _selected(
+    parameter: Variable, columns: Mapping[Variable, slice], parts: Mapping[Variable, np.ndarray]
+) -> np.ndarray:
+    """Which entries of phi `parameter` consists of, in C order."""
+    variable = parameter
+    while variable not in columns:
+        node = variable.owner
+        if node is None or not isinstance(node.op, _SELECTS):
+            raise NotStructuredError
+        variable = node.inputs[0]
+    place = columns[variable]
+    given = cast(Any, variable.type())
+    (selected,) = adjoints.replaced([parameter], {variable: given})
+    try:
+        function = pytensor.function([given], selected, mode=checks.CHECK_MODE)
+        values = function(np.arange(place.start, place.stop, dtype=np.float64).reshape(parts[variable].shape))
+    except Exception:  # a selection that depends on something else
+        raise NotStructuredError from None
+    return np.ravel(values).astype(np.int64)
+
+
+def _tried(
+    outputs: Sequence[Any],
+    records: Mapping[Variable, int],
+    parts: Mapping[Variable, np.ndarray],
+    shapes: Sequence[tuple[int, ...]],
+) -> list[int]:
+    """Check, on made-up records, that each row is about its own record; numbers a record of each output."""
+    function = pytensor.function(
+        [*parts, *records], outputs, mode=checks.CHECK_MODE, on_unused_input="ignore"
+    )
+    rng = np.random.default_rng(0)
+    made_up = [rng.uniform(0.2, 0.8, (5, *shape)) for shape in shapes]
+
+    def tried(size: int, first: float | None = None) -> list[np.ndarray]:
+        data = []
+        for (record, axis), numbers in zip(records.items(), made_up, strict=True):
+            some = numbers[:size].copy()
+            if first is not None:
+                some[0] = first
+            if not record.type.dtype.startswith("float"):
+                some[:] = 0
+            data.append(np.ascontiguousarray(np.moveaxis(some, 0, axis), dtype=record.type.dtype))
+        return guarded(function, *parts.values(), *data)
+
+    few, many = tried(2), tried(5)
+    for two, five, *changed in zip(few, many, tried(5, 0.5), tried(5, np.nan), strict=True):
+        if (len(two), len(five)) != (2, 5) or two.shape[1:] != five.shape[1:]:
+            raise NotStructuredError
+        if any(np.any(verification.differ(five[1:], other[1:])) for other in changed):
+            raise NotStructuredError
+    return [two[0].size for two in few]

@@ -1,0 +1,247 @@
+"""Sums by linear predictors: the same as by whole derivatives, and what one record may add to them."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_dp.control_variates import clipped_rows
+from pymc_dp.control_variates.clipped_rows import GRID, OUTER_GRID, ByDerivatives, ByPredictors, rows_at
+from pymc_dp.control_variates.releases import Releases
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.structure import Structure
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records import curvature_rows
+from pymc_dp.records.model import RecordModel
+from tests.records.families import families
+
+QUICK = ("logit", "hier", "negbin")
+SLOW = ("bern_p", "columns", "poisson", "studentt", "gamma", "softmax", "mvn", "two_obs", "matrix_obs",
+        "transposed", "beta_reg", "censored", "weibull")  # fmt: skip
+NOT_FOUND = ("mixture", "multinomial")
+
+
+def structures(p):
+    """Whole, diagonal, blocks of two."""
+    return [Structure(labels) for labels in (np.zeros(p), np.arange(p), np.arange(p) // 2)]
+
+
+def joined(parts, function):
+    return np.concatenate([function(part) for part in parts])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_as_by_whole_derivatives(name, monkeypatch):
+    monkeypatch.setattr(curvature_rows, "_ROWS", 8)  # chunks have 64 rows at least: see below
+    with pm.Model() as model:
+        families(n=150)[name]()
+    records = RecordModel(model)
+    assert records.curvature is not None
+    p, r = records.coordinates.size, np.random.default_rng(0)
+    phi = records.coordinates(records._start) + 0.3 * r.normal(size=p)
+    whole, centre = r.normal(size=(p, p)), r.normal(size=p)
+    for structure in structures(p):
+        compare(records, structure, phi, np.where(structure.mask, whole, 0.0), centre)
+
+
+def compare(records, structure, phi, metric, centre):
+    new = list(rows_at(records, phi, structure, True))
+    assert all(isinstance(part, ByPredictors) for part in new) and len(new) > 1
+    wanted = True if structure.full else (structure.rows, structure.columns)
+    old = [ByDerivatives(part, structure) for part in records.derivatives(phi, wanted)]
+    looks = [lambda part: part.whitened(metric, centre), lambda part: part.hessian_norms(metric)]
+    if not structure.full:
+        looks.append(lambda part: part.entries())
+    for look in looks:
+        found, expected = joined(new, look), joined(old, look)
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+        assert np.abs(expected).max() > 1e-3
+    bound = float(np.median(joined(old, looks[1])))
+    totals = [np.zeros(structure.rows.size, dtype=np.int64) for _ in range(2)]
+    for total, parts in zip(totals, (new, old), strict=True):
+        for part in parts:
+            part.add_hessians(metric, bound, total)
+    assert np.abs(totals[0] - totals[1]).max() <= 2 * records.n
+    assert np.abs(totals[1]).max() > GRID
+    for grid in (GRID, OUTER_GRID):
+        integers = [np.concatenate([q.integers(metric, centre, 0.5, grid) for q in x]) for x in (new, old)]
+        assert np.abs(integers[0] - integers[1]).max() <= 1
+
+
+@pytest.mark.parametrize("name", NOT_FOUND)
+def test_where_nothing_is_found(name):
+    with pm.Model() as model:
+        families()[name]()
+    assert RecordModel(model).curvature is None
+
+
+def test_an_op_without_second_derivatives():
+    with pm.Model() as model:
+        pm.VonMises("y", pm.Normal("m"), pm.HalfNormal("kappa"), observed=np.linspace(-1, 1, 30))
+    records = RecordModel(model)
+    assert records.predictors is None and records.form == "whole gradients and Hessians"
+
+
+def test_rows_of_persons_are_added_as_before():
+    with pm.Model() as model:
+        families()["logit"]()
+    assert RecordModel(model, privacy_unit=np.arange(40) // 2).curvature is None
+
+
+# what one record may add
+
+N, P = 70, 4
+EXTREMES = [0.0, 1.0, -1e3, 1e60, -1e99, 1e150, -1e200, 1e300, 1e-300, 1e-160, np.nan, np.inf, -np.inf]
+
+
+def one_predictor(x, group):
+    beta = pm.Normal("beta", 0, 2, shape=P)
+    pm.Bernoulli("y", logit_p=x @ beta, observed=np.arange(N) % 2)
+
+
+def looked_up(x, group):
+    level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
+    pm.Poisson("y", pm.math.exp(level[group] + x @ beta), observed=np.arange(N) % 5)
+
+
+def several(x, group):
+    beta, sigma = pm.Normal("beta", shape=P), pm.HalfNormal("sigma")
+    pm.Normal("y", x @ beta, sigma, observed=x[:, 0])
+
+
+MODELS = [one_predictor, looked_up, several]
+
+
+def total_of(records, structure, kind):
+    p = structure.p
+    metric = np.where(structure.mask, np.eye(p) * 0.2 + 0.05, 0.0)
+    parts = rows_at(records, 0.1 * np.arange(p) - 0.2, structure, True)
+    if kind == "gradient":
+        integers = joined(parts, lambda part: part.integers(metric, np.full(p, 0.1), 0.02, GRID))
+        return [int(v) for v in integers.sum(axis=0)]
+    total = np.zeros(structure.rows.size, dtype=np.int64)
+    for part in parts:
+        part.add_hessians(metric, 1e-3, total)
+    return [int(v) for v in total]
+
+
+def added(build, kind, which):
+    """Squared norms of what the last record adds, at extreme values of its covariates, in exact integers.
+
+    A record that is not a number adds nothing: it is the control that others stay what they are.
+    """
+    x, group = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3
+    with pm.Model() as model:
+        build(pm.Data("x", x), pm.Data("group", group))
+    records = RecordModel(model)
+    structure = structures(records.coordinates.size)[which]
+    assert isinstance(next(iter(rows_at(records, np.zeros(structure.p), structure, True))), ByPredictors)
+    x[-1] = np.nan
+    pm.set_data({"x": x}, model=model)
+    others = total_of(records, structure, kind)
+    squares = []
+    for value in EXTREMES:
+        for where in (slice(None), slice(0, 1), slice(1, 3)):
+            x[-1] = 0.3
+            x[-1, where] = value
+            pm.set_data({"x": x}, model=model)
+            total = total_of(records, structure, kind)
+            squares.append(sum((a - b) ** 2 for a, b in zip(total, others, strict=True)))
+    return squares
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["gradient", "hessian"])
+@pytest.mark.parametrize("build", [one_predictor, looked_up, several])
+def test_a_record_adds_a_vector_of_at_most_one_bound(build, kind, which):
+    squares = added(build, kind, which)
+    assert max(squares) <= GRID**2
+    assert max(squares) >= (0.9 * GRID) ** 2  # the test looks where it matters
+
+
+@pytest.mark.parametrize("kind", ["gradient", "hessian"])
+def test_a_longer_vector_would_be_noticed(kind, monkeypatch):
+    """Control."""
+    monkeypatch.setattr(clipped_rows, "_ROOM", 1.0 + 2.0**-20)
+    assert max(added(one_predictor, kind, 0)) > GRID**2
+
+
+@pytest.mark.parametrize("bound", [0.0, 1e-310, 1e-210, 1e-90, 1e90, 1e250])
+@pytest.mark.parametrize("build", [one_predictor, several])
+def test_bounds_at_the_edge_of_what_is_a_number(build, bound):
+    x = np.random.default_rng(0).normal(size=(N, P))
+    x[::3] *= 1e60
+    with pm.Model() as model:
+        build(pm.Data("x", x), np.arange(N) % 3)
+    records = RecordModel(model)
+    structure = structures(records.coordinates.size)[0]
+    total, rows = np.zeros(structure.rows.size, dtype=np.int64), []
+    for part in rows_at(records, np.zeros(structure.p), structure, True):
+        part.add_hessians(np.eye(structure.p), bound, total)
+        rows.append(part.integers(np.eye(structure.p), np.zeros(structure.p), bound, GRID))
+    assert sum(int(v) ** 2 for v in total) <= (N * GRID) ** 2
+    assert max(sum(int(v) ** 2 for v in row) for row in np.concatenate(rows)) <= GRID**2
+
+
+def test_neighbours_in_memory_are_no_neighbours_in_the_sum():
+    """What a record adds does not depend on the records next to it."""
+    x, group = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3
+    with pm.Model() as model:
+        one_predictor(pm.Data("x", x), pm.Data("group", group))
+    records, kept = RecordModel(model), []
+    structure = structures(P)[0]
+    for others in (1.0, 1e-3, 1e170, np.nan):
+        x[1:] = others
+        pm.set_data({"x": x}, model=model)
+        (part,) = [q for q in rows_at(records, np.zeros(P), structure, True) if q.units.start == 0]
+        first = part.whitened(0.3 * np.eye(P) + 0.01, np.full(P, 0.1))[0]
+        kept.append((first.tobytes(), part.hessian_norms(0.3 * np.eye(P) + 0.01)[0]))
+    assert len(set(kept)) == 1
+
+
+def test_what_is_added_up_is_one_predictor():
+    x, group, y = np.ones((N, P)), np.arange(N) % 3, np.arange(N) % 2
+    with pm.Model() as model:
+        level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
+        pm.Bernoulli("y", logit_p=level[group] + x @ beta, observed=y)
+    found = RecordModel(model).predictors
+    assert found.size == 1 and found.describe() == "one linear predictor, of a matrix product, a look-up"
+    with pm.Model() as model:  # control: the same parts, not added
+        level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
+        pm.Bernoulli("y", logit_p=level[group] * (x @ beta), observed=y)
+    assert RecordModel(model).predictors.size == 2
+
+
+def test_what_is_found_does_not_depend_on_values():
+    found = []
+    for seed in (0, 1):
+        with pm.Model() as model:
+            families(seed=seed)["hier"]()
+        found.append(RecordModel(model).predictors.summary())
+    assert found[0] == found[1]
+
+
+def test_releases_by_predictors_are_those_by_derivatives():
+    """Whole releases, without noise."""
+    with pm.Model() as model:
+        families()["negbin"]()
+    records = RecordModel(model)
+    p, made = records.coordinates.size, []
+    for source in (records.curvature, None):
+        records.__dict__["curvature"] = source
+        releases = Releases(records, ControlVariates(), np.inf, PrivacyRandom(0))
+        releases._left = [
+            (k, 1.0) for k in ("gradient", "hessian", "fisher", "histogram", "histogram", "cut")
+        ]
+        phi, metric, centre = np.full(p, 0.1), 0.3 * np.eye(p), np.zeros(p)
+        made.append([
+            releases.gradient(phi, metric, centre, 0.5)[0],
+            releases.hessian(phi, metric, 0.1)[0],
+            releases.fisher(phi, metric, 0.5)[0],
+            *[h.counts for h in releases.norms(phi, metric, centre, (3, 4))],
+            releases.cut(phi, metric, centre, 0.2, 0.1)[0],
+        ])  # fmt: skip
+    for new, old in zip(*made, strict=True):
+        np.testing.assert_allclose(new, old, atol=1e-3)
+        assert np.abs(old).max() > 0.1
