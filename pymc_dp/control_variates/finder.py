@@ -55,8 +55,8 @@ class Sums:
     """Released derivatives at a point, in likelihood coordinates.
 
     `gradient_noise` is the covariance of the gradient's noise, `left` that of what clips may have cut from it
-    besides, both (p, p). `hessian_noise` is the standard deviation of a diagonal entry of ``A H A'``;
-    `hessian_left` the length of what may have been cut from that. `put_back` is a part of `gradient`.
+    besides, both (p, p). `put_back` is a part of `gradient`. `hessian_noise` is the standard deviation of a
+    diagonal entry of ``A H A'``.
     """
 
     at: Point
@@ -66,7 +66,6 @@ class Sums:
     put_back: np.ndarray
     hessian: np.ndarray
     hessian_noise: float
-    hessian_left: float
     gradient_bound: float
     hessian_bound: float
 
@@ -120,16 +119,16 @@ class Finder:
         s = self.settings
         self.prior = Prior(self.records, start)
         at = self._first(start.copy())
-        for _ in s.early:
-            at = self._early_round(at)
-        sums = None
+        for r in s.early:
+            at = self._early_round(at, r)
+        rounds: list[Sums] = []
         for k in range(len(s.late)):
             if s.recentres(k):
                 at = self._recentred(at, k + 2 - len(s.late))
-            here = self._late_round(at, k)
-            sums, self.disagreement = combined(sums, here, self.structure.mask) if k == len(s.late) - 1 and sums is not None else (here, 0.0)
+            rounds.append(self._late_round(at, k))
             if k < len(s.late) - 1:
-                at = self._polished(sums, self._fisher(at, here.gradient_bound))
+                at = self._polished(rounds[-1], self._fisher(at, rounds[-1].gradient_bound))
+        sums, self.disagreement = combined(rounds[-2:], self.structure.mask)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
         noise = symmetric(sums.gradient_noise + sums.left)
@@ -159,9 +158,9 @@ class Finder:
         judge_gradients(self.disagreement, at.phi.size)
         return surrogate
 
-    def _early_round(self, at: Point) -> Point:
+    def _early_round(self, at: Point, r: float) -> Point:
         """Step with two curvatures and several lengths, the best by a noisy line search."""
-        sums, fisher = self._derivatives(at, _COARSE)
+        sums, fisher = self._derivatives(at, _COARSE, r)
         newton, safe = self._curvatures(sums, fisher, 1.0)
         slope = self._slope(sums)
         # Newton's where curvature is far from Fisher's (scales far off), Fisher's where it is not definite.
@@ -178,7 +177,7 @@ class Finder:
         return self._next(at, candidates[chosen], fisher.weakest())
 
     def _late_round(self, at: Point, k: int) -> Sums:
-        """Hessian and gradient, clipped where noise balances what may be cut, and what is cut of the latter."""
+        """Hessian and gradient, clipped where noise balances what may be cut, and what is."""
         shares, size = self.settings.late_shares(k), at.phi.size
         gradients, hessians = self._tails(*self._norms(at, _FINE, _MIDDLE))
         layer = shares.cut / shares.pair
@@ -206,7 +205,6 @@ class Finder:
             gradient_noise=sums.gradient_noise + cut.noise**2 * inverse @ inverse.T,
             left=inverse @ cut.left @ inverse.T,
             put_back=back,
-            hessian_left=0.0 if self._exact else hessians.excess(hessian_bound)[1],
         )
 
     def _polished(self, sums: Sums, fisher: NoisyCurvature) -> Point:
@@ -214,7 +212,9 @@ class Finder:
         curvature = self._curvatures(sums, fisher, _POLISH_LEAST)[1]
         precision = self._precision(curvature, sums.at.theta)
         theta = sums.at.theta + np.linalg.solve(precision, self._slope(sums))
-        return self._next(sums.at, theta, curvature)
+        # Fisher's matrix is clipped like the gradient, and small where that cuts; a Hessian may be all noise.
+        known = self.tempering * sums.hessian_noise * self.structure.noise_norm < LARGEST_HESSIAN_NOISE
+        return self._next(sums.at, theta, curvature if known else fisher.weakest())
 
     # bounds
 
@@ -223,7 +223,9 @@ class Finder:
 
     def _tails(self, gradients: Histogram, hessians: Histogram) -> tuple[Tail, Tail]:
         align = max(self.settings.align, min(self._align, 1.0))
-        return Tail(gradients, self._top(gradients), align), Tail(hessians, self._top(hessians), _ALIGNED)
+        return Tail(gradients, self._top(gradients, far=True), align), Tail(
+            hessians, self._top(hessians), _ALIGNED
+        )
 
     def _multiplier(self, share: float) -> float:
         """Noise of a sum of clipped vectors, of this share of the budget, in clip bounds."""
@@ -233,8 +235,8 @@ class Finder:
     def _exact(self) -> bool:
         return bool(np.isinf(self.mu_squared))
 
-    def _top(self, histogram: Histogram) -> int:
-        top = histogram.top(self.settings.significance)
+    def _top(self, histogram: Histogram, far: bool = False) -> int:
+        top = histogram.top(self.settings.significance, far)
         if top is None:
             enough = max(records_needed(self.settings, self.mu_squared)[1], 1.5 * self.records.n)
             raise TooFewRecordsError(
@@ -280,10 +282,14 @@ class Finder:
 
     # sums
 
-    def _derivatives(self, at: Point, cells: int) -> tuple[Sums, NoisyCurvature]:
-        """Gradient, Hessian and Fisher matrix, clipped for nearly no record."""
-        bounds = self._limited(at, *[self._outer(h) for h in self._norms(at, cells)])
-        return self._sums(at, *bounds), self._fisher(at, bounds[0])
+    def _derivatives(self, at: Point, cells: int, r: float) -> tuple[Sums, NoisyCurvature]:
+        """Gradient, clipped where noise balances what may be cut; Hessian and Fisher matrix."""
+        norms = self._norms(at, cells)
+        outer, hessian_bound = self._limited(at, *[self._outer(h) for h in norms])
+        tail = Tail(norms[0], self._top(norms[0], far=True), self.settings.align)
+        best = tail.best_bound(self._multiplier(self.settings.early_gradient * r), at.phi.size)
+        bound, _ = self._limited(at, max(best, outer), hessian_bound)
+        return self._sums(at, bound, hessian_bound), self._fisher(at, outer)
 
     def _sums(self, at: Point, bound: float, hessian_bound: float) -> Sums:
         """Hessian and gradient."""
@@ -294,7 +300,7 @@ class Finder:
         gradient = inverse @ (bound * value) + self.records.n * at.centre
         noise, back = (bound * std) ** 2 * inverse @ inverse.T, np.zeros_like(gradient)
         scale = hessian_bound * hessian_std
-        return Sums(at, gradient, noise, nothing, back, hessian, scale, 0.0, bound, hessian_bound)
+        return Sums(at, gradient, noise, nothing, back, hessian, scale, bound, hessian_bound)
 
     def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
         value, std = self.releases.fisher(at.phi, at.metric, bound)
@@ -338,12 +344,13 @@ class Finder:
         return self.tempering * of_likelihood + self.records.log_prior_gradient(sums.at.theta)
 
 
-def combined(first: Sums, last: Sums, mask: np.ndarray) -> tuple[Sums, float]:
+def combined(rounds: list[Sums], mask: np.ndarray) -> tuple[Sums, float]:
     """The last sums, with a gradient from both, by generalised least squares.
 
     Parameters
     ----------
-    first, last : Sums
+    rounds : list of Sums
+        One or two.
     mask : ndarray of bool, shape (p, p)
         Entries of the Hessians that were released.
 
@@ -355,8 +362,9 @@ def combined(first: Sums, last: Sums, mask: np.ndarray) -> tuple[Sums, float]:
         Squared distance of the two gradients in units of its covariance: chi squared with p degrees of
         freedom, if noise is all that parts them.
     """
+    first, last = rounds[0], rounds[-1]
     noise = last.gradient_noise + last.left
-    if not np.any(noise):
+    if first is last or not np.any(noise):
         return last, 0.0
     delta = last.at.phi - first.at.phi
     moved = first.gradient + 0.5 * (first.hessian + last.hessian) @ delta

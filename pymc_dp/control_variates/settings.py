@@ -134,13 +134,17 @@ class ControlVariates:
             raise ValueError("nothing is left of the late rounds for their Hessians and gradients.")
 
     def schedule(self) -> list[tuple[str, float]]:
-        """Every release but the decisions, in order, with its share of mu^2; a Hessian and gradient as a "pair"."""
+        """Every release but the decisions, in order, with its share of mu^2; "pair": Hessian and gradient."""
         releases = self._early()
         for k in range(len(self.late)):
             if self.recentres(k):
                 releases += [("histogram", self.tail_histogram), ("direction", self.tail_direction)]
             shares = self.late_shares(k)
-            releases += [("histogram", shares.norms), ("histogram", shares.hessian_norms), ("cut", shares.cut)]
+            releases += [
+                ("histogram", shares.norms),
+                ("histogram", shares.hessian_norms),
+                ("cut", shares.cut),
+            ]
             releases += [("pair", shares.pair)]
             if k < len(self.late) - 1:
                 releases += [("fisher", shares.fisher)]

@@ -145,7 +145,7 @@ def put_back(
     The layer is added as it is: with the clipped sum it is the sum clipped at ``bound + depth``. Beyond it
     there is more of the same direction, by the ratio that the tail implies, as far as the layer stands out of
     its noise (James and Stein's factor). Half of that may be wrong; what the factor takes away may have been
-    there; and so may the tail that no histogram shows.
+    there; and so may the tail that no histogram shows, in the direction of the layer as far as that is known.
     """
     size = layer.size
     if noise == 0:
@@ -155,5 +155,6 @@ def put_back(
     more = ratio * shrunk * layer
     along = mask * np.outer(layer, layer) / float(layer @ layer)
     spread = shrunk * along + (1 - shrunk) / size * np.eye(size)
-    left = _DOUBT**2 * mask * np.outer(more, more) + ratio**2 * shrunk * noise**2 * np.eye(size) + _UNSEEN * rms**2 * spread
+    left = _DOUBT**2 * mask * np.outer(more, more) + _UNSEEN * rms**2 * spread
+    left += ratio**2 * shrunk * noise**2 * np.eye(size)
     return Cut(layer + more, left, noise)
