@@ -181,7 +181,7 @@ def surrogate_step(first):
     with pm.Model():
         y = np.r_[first, np.repeat([-1.0, 1.0], 300)]
         pm.Normal("y", pm.Normal("theta", 0, 1), 1, observed=y)
-        settings = dp.ControlVariates(early=(1.0,), early_fisher=0.02, polish=(0.5,), recentre=False)
+        settings = dp.ControlVariates(early=(1.0,), early_fisher=0.02, late=(0.3, 0.7), recentre=False)
         return dp.DPPenaltyMH(epsilon=6.0, delta=1e-5, control_variates=settings, chains=1, debug_seed=3)
 
 

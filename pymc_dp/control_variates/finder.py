@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from pymc_dp.control_variates.curvature import (
 )
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.releases import Releases
-from pymc_dp.control_variates.settings import RECENTRED, ControlVariates
+from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, Surrogate
-from pymc_dp.control_variates.tails import Cut, Tail, put_back, spread
+from pymc_dp.control_variates.tails import Tail, put_back
 from pymc_dp.control_variates.verdict import judge_gradients, records_needed
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
@@ -55,18 +55,20 @@ class Point:
 class Sums:
     """Released derivatives at a point, in likelihood coordinates.
 
-    `gradient_std` is in units of ``A g``, `hessian_noise` of a diagonal entry of ``A H A'``. `left` is the
-    covariance of what clips may have cut from the gradient, in units of ``A g``.
+    `gradient_noise` is the covariance of the gradient's noise, `left` that of what clips may have cut from it
+    besides, both (p, p). `put_back` is a part of `gradient`. `hessian_noise` is the standard deviation of a
+    diagonal entry of ``A H A'``.
     """
 
     at: Point
     gradient: np.ndarray
-    gradient_std: float
+    gradient_noise: np.ndarray
+    left: np.ndarray
+    put_back: np.ndarray
     hessian: np.ndarray
     hessian_noise: float
     gradient_bound: float
     hessian_bound: float
-    left: np.ndarray
 
 
 class Finder:
@@ -121,37 +123,35 @@ class Finder:
         s = self.settings
         self.prior = Prior(self.records, start)
         at = self._first(start.copy())
-        for _ in s.early:
-            at = self._early_round(at)
-        for k in range(len(s.polish)):
-            if s.recentre and k == len(s.polish) - 1:
-                for done in range(RECENTRED):
-                    at = self._recentred(at, done)
-            polished, at = self._polish_round(at, r=s.polish[k])
-        if s.recentre:
-            for done in range(RECENTRED, 2 * RECENTRED):
-                at = self._recentred(at, done)
-        last, cut = self._last(at)
-        gradient, noise, share, self.disagreement = combined(polished, last, self.structure.mask)
-        last_share = np.eye(len(noise)) - share
+        for r in s.early:
+            at = self._early_round(at, r)
+        rounds: list[Sums] = []
+        for k in range(len(s.late)):
+            if s.recentres(k):
+                at = self._recentred(at, k + 2 - len(s.late))
+            rounds.append(self._late_round(at, k))
+            if k < len(s.late) - 1:
+                at = self._polished(rounds[-1], self._fisher(at, rounds[-1].gradient_bound))
+        sums, self.disagreement = combined(rounds[-2:], self.structure.mask)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
+        noise = symmetric(sums.gradient_noise + sums.left)
         surrogate = Surrogate(
             point=at.theta,
             phi=at.phi,
             metric=at.metric,
             centre=at.centre,
-            gradient_bound=last.gradient_bound,
-            hessian_bound=last.hessian_bound,
-            gradient=gradient,
+            gradient_bound=sums.gradient_bound,
+            hessian_bound=sums.hessian_bound,
+            gradient=sums.gradient,
             gradient_noise=noise,
-            hessian=last.hessian,
-            hessian_noise=last.hessian_noise,
+            hessian=sums.hessian,
+            hessian_noise=sums.hessian_noise,
             tempering=self.tempering,
             noise_aware=s.noise_aware,
             blocks=None if self.structure.full else self.structure.labels,
-            put_back=cut.put_back if np.any(noise) else None,
-            cut_left=last_share @ cut.left @ last_share.T,
+            put_back=sums.put_back if np.any(noise) else None,
+            cut_left=sums.left,
         )
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
@@ -162,9 +162,9 @@ class Finder:
         judge_gradients(self.disagreement, at.phi.size)
         return surrogate
 
-    def _early_round(self, at: Point) -> Point:
+    def _early_round(self, at: Point, r: float) -> Point:
         """Step with two curvatures and several lengths, the best by a noisy line search."""
-        sums, fisher = self._derivatives(at, _COARSE)
+        sums, fisher = self._derivatives(at, _COARSE, r)
         newton, safe = self._curvatures(sums, fisher, 1.0)
         slope = self._slope(sums)
         # Newton's where curvature is far from Fisher's (scales far off), Fisher's where it is not definite.
@@ -178,50 +178,47 @@ class Finder:
         # The longest step that is not clearly worse than the best; none when all are worse than staying.
         candidates, scores = [*candidates, at.theta], np.r_[scores, 0.0]
         chosen = int(np.flatnonzero(scores >= scores.max() - 3 * noise)[0])
-        return self._next(at, candidates[chosen], fisher)
+        return self._next(at, candidates[chosen], fisher.weakest())
 
-    def _polish_round(self, at: Point, r: float) -> tuple[Sums, Point]:
-        """Newton's step, with clip bounds that balance the noise of this round and what they may cut."""
-        s = self.settings
-        tails = self._tails(*self._norms(at, _FINE))
-        noises = [self._multiplier(r * share) for share in (s.polish_gradient, s.polish_hessian)]
-        bounds = self._limited(
-            at, *[t.best_bound(x, at.phi.size) for t, x in zip(tails, noises, strict=True)]
-        )
-        left = spread(tails[0], bounds[0], at.phi.size) ** 2 * np.eye(at.phi.size)
-        sums = self._sums(at, *bounds, None if self._exact else left)
-        fisher = self._fisher(at, bounds[0])
-        precision = self._precision(self._curvatures(sums, fisher, _POLISH_LEAST)[1], at.theta)
-        return sums, self._next(at, at.theta + np.linalg.solve(precision, self._slope(sums)), fisher)
-
-    def _last(self, at: Point) -> tuple[Sums, Cut]:
-        """The two sums that a surrogate is made of, and what the clip of the gradients took."""
-        s, left, size = self.settings, self.settings.last_pair, at.phi.size
-        tails = self._tails(*self._norms(at, _FINE, _MIDDLE))
-        layer = s.cut / left
+    def _late_round(self, at: Point, k: int) -> Sums:
+        """Hessian and gradient, clipped where noise balances what may be cut, and what is."""
+        shares, size = self.settings.late_shares(k), at.phi.size
+        gradients, hessians = self._tails(*self._norms(at, _FINE, _MIDDLE))
+        layer = shares.cut / shares.pair
+        least = self.settings.hessian_least
         bound, hessian_bound = self._limited(
             at,
-            tails[0].best_bound(self._multiplier(left), size, layer),
-            tails[1].best_bound(_MENDED * self._multiplier(s.hessian_least), size),
+            gradients.best_bound(self._multiplier((1 - least) * shares.pair), size, layer),
+            hessians.best_bound(_MENDED * self._multiplier(least * shares.pair), size),
         )
-        cut = self._cut(at, tails[0], bound, layer * bound)
+        depth = layer * bound
+        found, noise = self.releases.cut(at.phi, at.metric, at.centre, bound, depth)
+        cut = put_back(depth * found, depth * noise, gradients, bound, depth, self.structure.mask)
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
-        weight = s.hessian_weight * hessian_bound / bound
+        weight = self.settings.hessian_weight * hessian_bound / bound
         # More for the Hessian where its noise would be refused otherwise.
         level = 2 * self.tempering * hessian_bound * self.structure.noise_norm
-        needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * left)
-        self.releases.split(float(np.clip(max(weight / (1 + weight), needed), s.hessian_least, 0.5)))
-        sums = self._sums(at, bound, hessian_bound, cut.left)
+        needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * shares.pair)
+        self.releases.split(float(np.clip(max(weight / (1 + weight), needed), least, 0.5)))
+        sums = self._sums(at, bound, hessian_bound)
         inverse = np.linalg.inv(at.metric)
         back = inverse @ cut.put_back
         return replace(
-            sums, gradient=sums.gradient + back, gradient_std=float(np.hypot(sums.gradient_std, cut.noise))
-        ), Cut(back, inverse @ cut.left @ inverse.T, cut.noise)
+            sums,
+            gradient=sums.gradient + back,
+            gradient_noise=sums.gradient_noise + cut.noise**2 * inverse @ inverse.T,
+            left=inverse @ cut.left @ inverse.T,
+            put_back=back,
+        )
 
-    def _cut(self, at: Point, tail: Tail, bound: float, depth: float) -> Cut:
-        """Measure the first layer of what the bound cuts."""
-        layer, std = self.releases.cut(at.phi, at.metric, at.centre, bound, depth)
-        return put_back(depth * layer, depth * std, tail, bound, depth, self.structure.mask)
+    def _polished(self, sums: Sums, fisher: NoisyCurvature) -> Point:
+        """Newton's step."""
+        curvature = self._curvatures(sums, fisher, _POLISH_LEAST)[1]
+        precision = self._precision(curvature, sums.at.theta)
+        theta = sums.at.theta + np.linalg.solve(precision, self._slope(sums))
+        # Fisher's matrix is clipped like the gradient, and small where that cuts; a Hessian may be all noise.
+        known = self.tempering * sums.hessian_noise * self.structure.noise_norm < LARGEST_HESSIAN_NOISE
+        return self._next(sums.at, theta, curvature if known else fisher.weakest())
 
     # bounds
 
@@ -230,7 +227,9 @@ class Finder:
 
     def _tails(self, gradients: Histogram, hessians: Histogram) -> tuple[Tail, Tail]:
         align = max(self.settings.align, min(self._align, 1.0))
-        return Tail(gradients, self._top(gradients), align), Tail(hessians, self._top(hessians), _ALIGNED)
+        return Tail(gradients, self._top(gradients, far=True), align), Tail(
+            hessians, self._top(hessians), _ALIGNED
+        )
 
     def _multiplier(self, share: float) -> float:
         """Noise of a sum of clipped vectors, of this share of the budget, in clip bounds."""
@@ -240,8 +239,8 @@ class Finder:
     def _exact(self) -> bool:
         return bool(np.isinf(self.mu_squared))
 
-    def _top(self, histogram: Histogram) -> int:
-        top = histogram.top(self.settings.significance)
+    def _top(self, histogram: Histogram, far: bool = False) -> int:
+        top = histogram.top(self.settings.significance, far)
         if top is None:
             enough = max(records_needed(self.settings, self.mu_squared)[1], 1.5 * self.records.n)
             raise TooFewRecordsError(
@@ -287,21 +286,25 @@ class Finder:
 
     # sums
 
-    def _derivatives(self, at: Point, cells: int) -> tuple[Sums, NoisyCurvature]:
-        """Gradient, Hessian and Fisher matrix, clipped for nearly no record."""
-        bounds = self._limited(at, *[self._outer(h) for h in self._norms(at, cells)])
-        return self._sums(at, *bounds), self._fisher(at, bounds[0])
+    def _derivatives(self, at: Point, cells: int, r: float) -> tuple[Sums, NoisyCurvature]:
+        """Gradient, clipped where noise balances what may be cut; Hessian and Fisher matrix."""
+        norms = self._norms(at, cells)
+        outer, hessian_bound = self._limited(at, *[self._outer(h) for h in norms])
+        tail = Tail(norms[0], self._top(norms[0], far=True), self.settings.align)
+        best = tail.best_bound(self._multiplier(self.settings.early_gradient * r), at.phi.size)
+        bound, _ = self._limited(at, max(best, outer), hessian_bound)
+        return self._sums(at, bound, hessian_bound), self._fisher(at, outer)
 
-    def _sums(self, at: Point, bound: float, hessian_bound: float, left: np.ndarray | None = None) -> Sums:
+    def _sums(self, at: Point, bound: float, hessian_bound: float) -> Sums:
         """Hessian and gradient."""
-        inverse = np.linalg.inv(at.metric)
+        inverse, nothing = np.linalg.inv(at.metric), np.zeros_like(at.metric)
         value, hessian_std = self.releases.hessian(at.phi, at.metric, hessian_bound)
         hessian = inverse @ (hessian_bound * value) @ inverse.T
         value, std = self.releases.gradient(at.phi, at.metric, at.centre, bound)
         gradient = inverse @ (bound * value) + self.records.n * at.centre
-        left = np.zeros_like(at.metric) if left is None else left
-        noises = bound * std, hessian_bound * hessian_std
-        return Sums(at, gradient, noises[0], hessian, noises[1], bound, hessian_bound, left)
+        noise, back = (bound * std) ** 2 * inverse @ inverse.T, np.zeros_like(gradient)
+        scale = hessian_bound * hessian_std
+        return Sums(at, gradient, noise, nothing, back, hessian, scale, bound, hessian_bound)
 
     def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
         value, std = self.releases.fisher(at.phi, at.metric, bound)
@@ -324,9 +327,9 @@ class Finder:
         phi = self.records.coordinates(theta)
         return Point(theta, phi, np.diag(np.where(scale > 0, scale, 1.0)), np.zeros(phi.size))
 
-    def _next(self, at: Point, theta: np.ndarray, fisher: NoisyCurvature) -> Point:
+    def _next(self, at: Point, theta: np.ndarray, curvature: np.ndarray) -> Point:
         """At `theta`, in the metric found at the last point: about posterior standard deviations."""
-        metric = inverse_root(self._precision(fisher.weakest(), at.theta))
+        metric = inverse_root(self._precision(curvature, at.theta))
         if not self.records.coordinates.identity or not self.structure.full:
             metric = root_of_square(self._jacobian(at.theta) @ metric, self.structure.blocks)
         return Point(theta, self.records.coordinates(theta), metric, at.centre)
@@ -345,46 +348,57 @@ class Finder:
         return self.tempering * of_likelihood + self.records.log_prior_gradient(sums.at.theta)
 
 
-class Combined(NamedTuple):
-    """Two gradients as one.
+def combined(rounds: list[Sums], mask: np.ndarray) -> tuple[Sums, float]:
+    """The last sums, with a gradient from both, by generalised least squares.
 
-    Attributes
+    Parameters
     ----------
-    gradient : ndarray, shape (p,)
-        At the last point.
-    noise : ndarray, shape (p, p)
-        Covariance of its noise.
-    share : ndarray, shape (p, p)
-        Share of the first gradient in it.
+    rounds : list of Sums
+        One or two.
+    mask : ndarray of bool, shape (p, p)
+        Entries of the Hessians that were released.
+
+    Returns
+    -------
+    sums : Sums
+        What clips may have cut of the two is taken to be the same thing: it does not average out.
     disagreement : float
-        Squared distance of the two in units of its covariance: chi squared with p degrees of freedom, if the
-        noise is all that parts them.
+        Squared distance of the two gradients in units of its covariance: chi squared with p degrees of
+        freedom, if noise is all that parts them.
     """
-
-    gradient: np.ndarray
-    noise: np.ndarray
-    share: np.ndarray
-    disagreement: float
-
-
-def combined(first: Sums, last: Sums, mask: np.ndarray) -> Combined:
-    """Gradient at the last point from both, by generalised least squares.
-
-    `mask`, shape (p, p), says which entries of the Hessians were released.
-    """
-    inverse, last_inverse = np.linalg.inv(first.at.metric), np.linalg.inv(last.at.metric)
-    noise = last_inverse @ (last.gradient_std**2 * np.eye(len(mask)) + last.left) @ last_inverse.T
-    if not np.any(noise):
-        return Combined(last.gradient, noise, np.zeros_like(noise), 0.0)
+    first, last = rounds[0], rounds[-1]
+    noise = last.gradient_noise + last.left
+    if first is last or not np.any(noise):
+        return last, 0.0
     delta = last.at.phi - first.at.phi
     moved = first.gradient + 0.5 * (first.hessian + last.hessian) @ delta
-    other = inverse @ (first.gradient_std**2 * np.eye(len(mask)) + first.left) @ inverse.T
-    for found, root in ((first, inverse), (last, last_inverse)):
+    other = first.gradient_noise
+    for found in (first, last):
         # Noise of half the Hessian times delta, of symmetric noise isotropic in the metric.
+        root = np.linalg.inv(found.at.metric)
         z = root.T @ delta
         scatter = np.diag(mask @ (z * z)) + mask * np.outer(z, z)
-        other = other + 0.125 * found.hessian_noise**2 * root @ scatter @ root.T
+        other = other + root @ (0.125 * found.hessian_noise**2 * scatter) @ root.T
+    # What was cut of one is like what was cut of the other: their covariance is that of two equal things.
+    roots = half(first.left), half(last.left)
+    across = roots[0] @ roots[1]
     apart = moved - last.gradient
-    disagreement = float(apart @ np.linalg.solve(other + noise, apart))
-    share = noise @ np.linalg.inv(other + noise)
-    return Combined(last.gradient + share @ apart, symmetric(noise - share @ noise), share, disagreement)
+    total = np.linalg.inv(other + first.left + noise - across - across.T)
+    disagreement = float(apart @ total @ apart)
+    share = (noise - across.T) @ total
+    rest = np.eye(len(mask)) - share
+    gradient_noise = share @ other @ share.T + rest @ last.gradient_noise @ rest.T
+    root = share @ roots[0] + rest @ roots[1]
+    return replace(
+        last,
+        gradient=last.gradient + share @ apart,
+        gradient_noise=symmetric(gradient_noise),
+        left=root @ root.T,
+        put_back=rest @ last.put_back + share @ first.put_back,
+    ), disagreement
+
+
+def half(matrix: np.ndarray) -> np.ndarray:
+    """Symmetric root of a positive semi-definite matrix."""
+    values, vectors = np.linalg.eigh(symmetric(matrix))
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -6,7 +6,7 @@ import numpy as np
 
 # Histograms of log2 of a norm; the first and the last cell are open.
 OCTAVES = 40
-# Cells are merged to up to so many where no single one stands out of its noise.
+# Cells that may stand out of their noise together.
 _WIDTHS = (1, 2, 4, 8)
 
 
@@ -46,15 +46,25 @@ class Histogram:
     def _edges(self, cells: Any) -> Any:
         return 2.0 ** ((cells - OCTAVES * self.cells) / self.cells)
 
-    def top(self, significance: float) -> int | None:
+    def top(self, significance: float, far: bool = False) -> int | None:
         """Highest cell that is not empty, beyond doubt; None if all may be empty.
 
-        Where no cell stands out, neighbouring ones are merged.
+        Where no cell stands out, neighbouring ones are merged; and, if `far`, above the highest that does.
         """
+        least = significance * max(self.std, 0.25)
+        top = self._single(least)
+        if top is None or not far:
+            return top
+        for width in _WIDTHS[1:]:
+            while self.counts[top + 1 : top + 1 + width].sum() > least * np.sqrt(width):
+                top += width // 2
+        return top
+
+    def _single(self, least: float) -> int | None:
         for width in _WIDTHS:
             used = self.counts.size // width * width
             merged = self.counts[:used].reshape(-1, width).sum(axis=1)
-            found = np.flatnonzero(merged > significance * np.sqrt(width) * max(self.std, 0.25))
+            found = np.flatnonzero(merged > least * np.sqrt(width))
             if found.size:
                 return int((found[-1] + 1) * width - 1)
         return None

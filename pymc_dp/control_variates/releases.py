@@ -136,15 +136,15 @@ class Releases:
         return self.structure.unpacked(self._noisy(self.structure.packed(entries), std)), std
 
     def split(self, first: float) -> None:
-        """Share the budget of the last pair: `first` of it for the Hessian, the rest for the gradient.
+        """Share the budget of the next pair: `first` of it for the Hessian, the rest for the gradient.
 
         **Privacy.** Neither is made yet, and both have parameters that were released before, so that they are
         one Gaussian mechanism, whose noise multiplier does not depend on how it is shared.
         """
-        if [kind for kind, _ in self._left] != ["pair"] or not 0 < first < 1:
-            raise PrivacyError("The surrogate's last budget is shared once, and at its turn.")
-        ((_, share),) = self._left
-        self._left = [("hessian", first * share), ("gradient", (1 - first) * share)]
+        if [kind for kind, _ in self._left[:1]] != ["pair"] or not 0 < first < 1:
+            raise PrivacyError("The budget of a pair is shared once, and at its turn.")
+        share = self._left.pop(0)[1]
+        self._left[:0] = [("hessian", first * share), ("gradient", (1 - first) * share)]
 
     def norms(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]

@@ -1,12 +1,19 @@
 """How the budget of a surrogate is spent."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymc_dp.bounds import check_bound
 
-# Times the centre of the clip is moved before each of the last two gradients.
-RECENTRED = 1
+
+class LateShares(NamedTuple):
+    """Shares of mu^2 of the releases of a late round: see `ControlVariates`."""
+
+    norms: float
+    hessian_norms: float
+    cut: float
+    pair: float
+    fisher: float
 
 
 @dataclass(frozen=True)
@@ -28,23 +35,23 @@ class ControlVariates:
         Hessian, a line search.
     line_steps : tuple of float
         Step lengths that the line search compares, longest first.
-    polish : tuple of float
-        One number for each of the rounds near the mode: multiplies the next three shares.
-    polish_gradient, polish_fisher, polish_hessian : float
-        Of such a round.
-    polish_histogram, hessian_histogram : float
-        Histograms of norms of gradients in such a round, and of Hessians there and at the last point.
+    late : tuple of float
+        One number for each round near the mode, the last of which makes the surrogate: how the budget that is
+        left is shared among them. All their gradients count (docs/proofs/control_variates, section 4).
+    late_histogram, late_hessian_histogram : float
+        Of what a late round has: histograms of norms of gradients and Hessians.
+    late_cut : float
+        Measurement of what the gradient's clip cuts.
+    late_fisher : float
+        Sum of outer products of gradients; not in the last round.
+    hessian_least, hessian_weight : float
+        What is left of a round is shared between its Hessian and gradient as `hessian_weight` times the
+        Hessian's clip bound to the gradient's, and the Hessian has at least `hessian_least` of it, and at
+        most half.
     recentre : bool
-        Whether the centre of the gradients' clip is moved, before each of the last two gradients.
+        Whether the centre of the gradients' clip is moved, before each of the last two rounds.
     tail_histogram, tail_direction : float
         For each time.
-    last_histogram : float
-        Histogram that sets the last gradient's clip bound.
-    cut : float
-        Measurement of what the last gradient's clip cuts.
-    hessian_least, hessian_weight : float
-        What is left is shared between the last Hessian and gradient as `hessian_weight` times the Hessian's
-        clip bound to the gradient's, and the Hessian has at least `hessian_least` of it, and at most half.
     significance : float
         A histogram's cell counts from so many standard deviations of its noise on. A call looks at some 2,000
         cells above the records; noise passes 5.5 in one of 20,000 calls, which may then be refused.
@@ -83,19 +90,16 @@ class ControlVariates:
     early_hessian: float = 0.004
     early_line: float = 0.003
     line_steps: tuple[float, ...] = (1.0, 0.3, 0.1)
-    polish: tuple[float, ...] = (0.25, 1.0)
-    polish_gradient: float = 0.06
-    polish_fisher: float = 0.015
-    polish_hessian: float = 0.015
-    polish_histogram: float = 0.003
-    hessian_histogram: float = 0.003
+    late: tuple[float, ...] = (0.08, 0.3, 0.62)
+    late_histogram: float = 0.05
+    late_hessian_histogram: float = 0.01
+    late_cut: float = 0.12
+    late_fisher: float = 0.1
+    hessian_least: float = 0.05
+    hessian_weight: float = 0.5
     recentre: bool = True
     tail_histogram: float = 0.003
     tail_direction: float = 0.007
-    last_histogram: float = 0.04
-    cut: float = 0.08
-    hessian_least: float = 0.03
-    hessian_weight: float = 0.5
     significance: float = 5.5
     align: float = 0.3
     hessian_bound: float | None = None
@@ -124,22 +128,48 @@ class ControlVariates:
             raise ValueError("third_derivative_bound needs whole Hessians: structure='full'.")
         if self.hessian_least > 0.5:
             raise ValueError(f"hessian_least must be at most 0.5, got {self.hessian_least!r}.")
-        if self.last_pair <= 0:
-            raise ValueError(
-                f"the shares add up to {1 - self.last_pair:g}: nothing is left for the last two."
-            )
+        if self._left <= 0:
+            raise ValueError(f"the shares add up to {1 - self._left:g}: nothing is left for the late rounds.")
+        if self.late_histogram + self.late_hessian_histogram + self.late_cut + self.late_fisher >= 1:
+            raise ValueError("nothing is left of the late rounds for their Hessians and gradients.")
 
     def schedule(self) -> list[tuple[str, float]]:
-        """Every release but the decisions, in order, with its share of mu^2; the last two as a "pair"."""
-        return [*self._before_last(), ("pair", self.last_pair)]
+        """Every release but the decisions, in order, with its share of mu^2; "pair": Hessian and gradient."""
+        releases = self._early()
+        for k in range(len(self.late)):
+            if self.recentres(k):
+                releases += [("histogram", self.tail_histogram), ("direction", self.tail_direction)]
+            shares = self.late_shares(k)
+            releases += [
+                ("histogram", shares.norms),
+                ("histogram", shares.hessian_norms),
+                ("cut", shares.cut),
+            ]
+            releases += [("pair", shares.pair)]
+            if k < len(self.late) - 1:
+                releases += [("fisher", shares.fisher)]
+        return releases
+
+    def recentres(self, k: int) -> bool:
+        """Whether the centre of the clip is moved before late round k."""
+        return self.recentre and k >= len(self.late) - 2
+
+    def late_shares(self, k: int) -> LateShares:
+        """Of late round k."""
+        whole = self._left * self.late[k] / sum(self.late)
+        norms, hessian_norms = self.late_histogram * whole, self.late_hessian_histogram * whole
+        cut, fisher = self.late_cut * whole, self.late_fisher * whole * (k < len(self.late) - 1)
+        return LateShares(norms, hessian_norms, cut, whole - norms - hessian_norms - cut - fisher, fisher)
 
     @property
-    def last_pair(self) -> float:
-        """Share of the Hessian and the gradient at the centre together."""
-        return 1 - self.chain - sum(share for _, share in self._before_last())
+    def _left(self) -> float:
+        """Share of the late rounds together."""
+        moves = sum(self.recentres(k) for k in range(len(self.late)))
+        early = sum(share for _, share in self._early())
+        return 1 - self.chain - early - moves * (self.tail_histogram + self.tail_direction)
 
-    def _before_last(self) -> list[tuple[str, float]]:
-        early = [
+    def _early(self) -> list[tuple[str, float]]:
+        shares = [
             ("histogram", self.early_histogram),
             ("histogram", self.early_histogram),
             ("hessian", self.early_hessian),
@@ -147,25 +177,7 @@ class ControlVariates:
             ("fisher", self.early_fisher),
             ("line", self.early_line),
         ]
-        norms = [("histogram", self.polish_histogram), ("histogram", self.hessian_histogram)]
-        polish = [
-            ("hessian", self.polish_hessian),
-            ("gradient", self.polish_gradient),
-            ("fisher", self.polish_fisher),
-        ]
-        moves = RECENTRED * self.recentre
-        tail = [("histogram", self.tail_histogram), ("direction", self.tail_direction)] * moves
-        releases = [(kind, r * share) for r in self.early for kind, share in early]
-        for k, r in enumerate(self.polish):
-            last = k == len(self.polish) - 1
-            releases += (tail if last else []) + norms + [(kind, r * share) for kind, share in polish]
-        return [
-            *releases,
-            *tail,
-            ("histogram", self.last_histogram),
-            ("histogram", self.hessian_histogram),
-            ("cut", self.cut),
-        ]
+        return [(kind, r * share) for r in self.early for kind, share in shares]
 
 
 def as_control_variates(value: Any) -> ControlVariates | None:

@@ -18,6 +18,8 @@ _ONE, _TWO = 2.5, 3.0
 _STEPS, _REACH = 8, 2
 # The remainder beyond a measured layer is not taken to be more than this many times the layer.
 _MOST = 4.0
+# Coordinates whose noise counts as much as a bias in one direction.
+_FEW = 3
 # Share of the expected square of what cannot be seen that a result is widened by.
 _UNSEEN = 0.35
 # Share of what is put back beyond the measured layer that may be wrong.
@@ -58,7 +60,8 @@ class Tail:
         self._models = (levels[:, None, None] * shapes).reshape(-1, beyond.size)
         seen = counts[np.minimum(top + beyond, counts.size - 1)]
         likelihood = -0.5 * ((seen - self._models) ** 2).sum(axis=1) / std**2
-        weights = np.exp(likelihood - likelihood.max())
+        # Any level is as likely as another: the grid's own density is proportional to 1 / level.
+        weights = np.exp(likelihood - likelihood.max()) * np.maximum(self._models[:, 0], levels[1])
         self._weights = weights / weights.sum()
         low = max(top - _BELOW * cells, 0)
         self._body = align * np.maximum(counts[low : top + 1], 0.0)
@@ -85,6 +88,8 @@ class Tail:
         octaves = np.arange(-_REACH * _STEPS, _REACH * _STEPS) / _STEPS
         cells = self._top + octaves * self._cells
         bounds = [self._histogram.edge(cell) for cell in cells]
+        # A bias is in one direction, as a rule: that is weighed against the noise of a few coordinates.
+        size = min(size, _FEW)
         loss = [size * (noise * b) ** 2 * (1 + layer) + self.excess(b * (1 + layer))[1] ** 2 for b in bounds]
         return bounds[int(np.argmin(loss))]
 
@@ -140,7 +145,7 @@ def put_back(
     The layer is added as it is: with the clipped sum it is the sum clipped at ``bound + depth``. Beyond it
     there is more of the same direction, by the ratio that the tail implies, as far as the layer stands out of
     its noise (James and Stein's factor). Half of that may be wrong; what the factor takes away may have been
-    there; and so may the tail that no histogram shows.
+    there; and so may the tail that no histogram shows, in the direction of the layer as far as that is known.
     """
     size = layer.size
     if noise == 0:
@@ -148,11 +153,8 @@ def put_back(
     ratio, rms = tail.beyond(bound, depth)
     shrunk = max(0.0, 1 - size * noise**2 / float(layer @ layer))
     more = ratio * shrunk * layer
-    unknown = ratio**2 * shrunk * noise**2 + _UNSEEN * rms**2 / size
-    left = _DOUBT**2 * mask * np.outer(more, more) + unknown * np.eye(size)
+    along = mask * np.outer(layer, layer) / float(layer @ layer)
+    spread = shrunk * along + (1 - shrunk) / size * np.eye(size)
+    left = _DOUBT**2 * mask * np.outer(more, more) + _UNSEEN * rms**2 * spread
+    left += ratio**2 * shrunk * noise**2 * np.eye(size)
     return Cut(layer + more, left, noise)
-
-
-def spread(tail: Tail, bound: float, size: int) -> float:
-    """Standard deviation per coordinate of what a bound may cut, of which nothing is put back."""
-    return tail.excess(bound)[1] / float(np.sqrt(size))

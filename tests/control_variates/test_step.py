@@ -90,7 +90,7 @@ def test_the_chain_has_the_exact_law(cls):
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 2)
         pm.Bernoulli("y", logit_p=X * beta, observed=Y)
-    settings = ControlVariates(chain=0.7, early=(0.5,), polish=(0.1,))
+    settings = ControlVariates(chain=0.7, early=(0.5,), late=(0.2, 0.8))
     step = cls(
         epsilon=20_000.0, delta=1e-6, chains=1, control_variates=settings, tempering=tempering,
         clip_fraction=False, model=model, compile_kwargs=NUMBA,
@@ -151,7 +151,7 @@ def third_step(third):
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 2)
         pm.Bernoulli("y", logit_p=X * beta, observed=Y)
-    settings = ControlVariates(chain=0.7, early=(0.5,), polish=(0.1,), third_derivative_bound=third)
+    settings = ControlVariates(chain=0.7, early=(0.5,), late=(0.2, 0.8), third_derivative_bound=third)
     return dp.DPPenaltyMH(
         epsilon=20_000.0, delta=1e-6, chains=1, control_variates=settings, clip_fraction=False, model=model
     )

@@ -148,7 +148,8 @@ def test_the_layer_and_the_clipped_sum_are_a_sum_clipped_further_out():
 def test_a_measured_layer_costs_nothing():
     """Noise of a clipped sum and of the layer, against that of one sum with both budgets."""
     budgets = ControlVariates()
-    share, other = budgets.last_pair, budgets.cut
+    last = budgets.late_shares(len(budgets.late) - 1)
+    share, other = last.pair, last.cut
 
     def std(kind, share):
         made = Releases(some_records(), budgets, 1.0, PrivacyRandom(0))
