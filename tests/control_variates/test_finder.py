@@ -88,15 +88,15 @@ def test_bounds_of_the_user_are_limits_of_clip_bounds():
 
 def test_a_pair_is_shared_once_and_at_its_turn():
     finder = Finder(LogisticRecords(n=50), ControlVariates(), 1.0, PrivacyRandom(0), 1.0, 1.0)
-    with pytest.raises(PrivacyError, match="last budget"):
+    with pytest.raises(PrivacyError, match="a pair is shared once"):
         finder.releases.split(0.5)
     finder.releases._left = [("pair", 0.6)]
     for share in (0.0, 1.0, np.nan):
-        with pytest.raises(PrivacyError, match="last budget"):
+        with pytest.raises(PrivacyError, match="a pair is shared once"):
             finder.releases.split(share)
     finder.releases.split(0.25)
     assert finder.releases._left == [("hessian", 0.15), ("gradient", pytest.approx(0.45))]
-    with pytest.raises(PrivacyError, match="last budget"):
+    with pytest.raises(PrivacyError, match="a pair is shared once"):
         finder.releases.split(0.5)
 
 

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.control_variates.finder import Finder, Sums, combined
+from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.sums import Sums, combined
 from pymc_dp.control_variates.finder import Point as Place
 from pymc_dp.control_variates.releases import GRID, Releases
 from pymc_dp.control_variates.settings import ControlVariates
