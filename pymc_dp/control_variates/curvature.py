@@ -103,6 +103,10 @@ class NoisyCurvature:
         largest = max(float(self._values.max()), self._level, 1e-12)
         return self._with(np.maximum(self._values, max(self._level**2 / largest, 1e-12)))
 
+    def surely(self) -> np.ndarray:
+        """Eigenvalues less the noise's: what is there beyond it."""
+        return self._with(np.maximum(self._values - self._level, 1e-6 * max(self._level, 1e-6)))
+
     def _with(self, values: np.ndarray) -> np.ndarray:
         inverse = np.linalg.inv(self.metric)
         return inverse @ ((self._vectors * values) @ self._vectors.T) @ inverse.T

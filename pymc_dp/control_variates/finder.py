@@ -134,6 +134,7 @@ class Finder:
         """Step with two curvatures and several lengths, the best by a noisy line search."""
         sums, fisher = self._derivatives(at, _COARSE, r)
         newton, safe = self._curvatures(sums, fisher, 1.0)
+        metric = at_least(fisher.weakest(), self._newton(sums).surely(), 1.0)
         slope = self._slope(sums)
         # Newton's where curvature is far from Fisher's (scales far off), Fisher's where it is not definite.
         steps = [np.linalg.solve(self._precision(c, at.theta), slope) for c in (newton, safe)]
@@ -146,7 +147,7 @@ class Finder:
         # The longest step that is not clearly worse than the best; none when all are worse than staying.
         candidates, scores = [*candidates, at.theta], np.r_[scores, 0.0]
         chosen = int(np.flatnonzero(scores >= scores.max() - 3 * noise)[0])
-        return self._next(at, candidates[chosen], fisher.weakest())
+        return self._next(at, candidates[chosen], metric)
 
     def _late_round(self, at: Point, k: int) -> Sums:
         """Hessian and gradient, clipped where noise balances what may be cut, and what is."""
@@ -186,7 +187,8 @@ class Finder:
         theta = sums.at.theta + np.linalg.solve(precision, self._slope(sums))
         # Fisher's matrix is clipped like the gradient, and small where that cuts; a Hessian may be all noise.
         known = self.tempering * sums.hessian_noise * self.structure.noise_norm < LARGEST_HESSIAN_NOISE
-        return self._next(sums.at, theta, curvature if known else fisher.weakest())
+        surely = at_least(fisher.weakest(), self._newton(sums).surely(), 1.0)
+        return self._next(sums.at, theta, curvature if known else surely)
 
     # bounds
 
@@ -281,11 +283,13 @@ class Finder:
 
     def _curvatures(self, sums: Sums, fisher: NoisyCurvature, least: float) -> tuple[np.ndarray, np.ndarray]:
         """Newton's curvature with absolute eigenvalues; the same, but at least `least` of Fisher's."""
-        metric = sums.at.metric
-        matrix = -metric @ sums.hessian @ metric.T
-        noise = sums.hessian_noise * self.structure.noise_norm
-        newton = NoisyCurvature(symmetric(matrix), noise, metric, self.tempering).absolute()
+        newton = self._newton(sums).absolute()
         return newton, at_least(newton, fisher.positive(), least)
+
+    def _newton(self, sums: Sums) -> NoisyCurvature:
+        metric = sums.at.metric
+        matrix = symmetric(-metric @ sums.hessian @ metric.T)
+        return NoisyCurvature(matrix, sums.hessian_noise * self.structure.noise_norm, metric, self.tempering)
 
     # between parameters and likelihood coordinates
 

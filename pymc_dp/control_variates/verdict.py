@@ -22,7 +22,7 @@ from pymc_dp.privacy.accounting import gaussian
 NOTABLE, LARGEST = 0.3, 1.0
 # Two gradients contradict each other beyond this quantile of the distance that their noise explains, and this
 # many times that distance: the quadratic between the two points is an approximation.
-_ALARM, _ROOM = 1e-9, 1.5
+_ALARM, _ROOM = 1e-9, 1.2
 # Parameters that a message names.
 _NAMED = 5
 # Records of a histogram that is seen, in those of a cell that is: norms are spread over some octaves. Half of
