@@ -10,11 +10,11 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.sums import Sums, combined
 from pymc_dp.control_variates.finder import Point as Place
 from pymc_dp.control_variates.releases import GRID, Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import Structure, structure_of
+from pymc_dp.control_variates.sums import Sums, combined
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel

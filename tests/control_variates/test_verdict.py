@@ -18,6 +18,7 @@ from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import (
+    _ROOM,
     Cut,
     judge_acceptance,
     judge_cut,
@@ -112,8 +113,8 @@ def test_what_is_said_and_what_is_refused():
 
 def test_gradients_that_contradict_each_other():
     judge_gradients(5.0, 6)
-    judge_gradients(4 * stats.chi2.isf(1e-9, 6) - 1, 6)
-    for bad in (4 * stats.chi2.isf(1e-9, 6) + 1, np.nan, np.inf):
+    judge_gradients(_ROOM * stats.chi2.isf(1e-9, 6) - 1, 6)
+    for bad in (_ROOM * stats.chi2.isf(1e-9, 6) + 1, np.nan, np.inf):
         with pytest.raises(dp.ContradictionError, match="contradict"):
             judge_gradients(bad, 6)
 
