@@ -7,6 +7,8 @@ import numpy as np
 
 # Step of the central differences of the log-prior's gradient, in prior standard deviations.
 _DIFFERENCE = 1e-4
+# Relative rounding of the log-prior's gradient, and a curvature below which a prior counts as flat.
+_ROUNDING, _FLAT = 1e-14, 1e-40
 # Prior precision that is assumed at least, in units of that at the start: keeps flat directions finite.
 _LEAST_PRIOR = 0.01
 
@@ -60,7 +62,10 @@ class Prior:
     def __init__(self, records: Any, start: np.ndarray):
         self._records = records
         curvature = np.diag(prior_curvature(records, start))
-        self.scale = 1 / np.sqrt(np.where(curvature > 1e-8, curvature, 1.0))
+        # Above the rounding of the differences: a prior of dollars has a curvature of 1e-10.
+        slope = np.nan_to_num(np.abs(records.log_prior_gradient(start)))
+        rounding = _ROUNDING * slope / (_DIFFERENCE * np.maximum(1.0, np.abs(start)))
+        self.scale = 1 / np.sqrt(np.where(curvature > np.maximum(rounding, _FLAT), curvature, 1.0))
 
     def precision(self, point: np.ndarray) -> np.ndarray:
         """Curvature at a point, positive semi-definite, and a little of that at the start."""

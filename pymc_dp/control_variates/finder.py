@@ -19,7 +19,7 @@ from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.sums import Point, Sums, combined
-from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, Surrogate
+from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, NOT_FOUND, Surrogate
 from pymc_dp.control_variates.tails import Tail, put_back
 from pymc_dp.control_variates.verdict import judge_gradients, records_needed
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
@@ -88,6 +88,13 @@ class Finder:
         ContradictionError
             The last two gradients differ by more than their noise.
         """
+        try:
+            return self._search(start)
+        except np.linalg.LinAlgError:
+            # Numbers that no matrix can be made of: a function of what is released.
+            raise TooFewRecordsError(NOT_FOUND) from None
+
+    def _search(self, start: np.ndarray) -> Surrogate:
         s = self.settings
         self.prior = Prior(self.records, start)
         at = self._first(start.copy())

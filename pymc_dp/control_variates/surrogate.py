@@ -15,6 +15,14 @@ from pymc_dp.records.residuals import Expansion
 # What is refused: a noise variance over the posterior's, along a direction; noise of the Hessian over the
 # posterior's curvature; distance of the surrogate's mode, in posterior standard deviations per sqrt(d).
 LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 4.0, 0.3, 4.0
+# Beyond so many times the first of these it is not the noise: the search did not arrive.
+_ABSURD = 30.0
+NOT_FOUND = (
+    "The centre was not found. The likelihood may have no single mode, or be far from quadratic; the search may "
+    "not have arrived. Give each parameter a prior whose standard deviation is of the size that you expect "
+    "(rescale data by public constants; pm.Flat has no size), start nearer (initval=), use fewer parameters, or "
+    "take a larger epsilon."
+)
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,9 @@ class Surrogate:
         precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
         moved = seen @ _inverse(precision)
         ratio = float(np.linalg.eigvals(moved @ seen.T @ noise).real.max())
-        if not ratio <= LARGEST_NOISE_RATIO:
+        if not ratio <= _ABSURD * LARGEST_NOISE_RATIO:
+            return NOT_FOUND
+        if ratio > LARGEST_NOISE_RATIO:
             return _too_noisy(
                 f"along some direction the noise of the released gradient has {ratio:.3g} times the "
                 f"posterior's variance; at most {LARGEST_NOISE_RATIO:g} is accepted",
@@ -139,9 +149,8 @@ class Surrogate:
         distance = float(np.linalg.norm(moved @ slope))
         if not distance <= FURTHEST * math.sqrt(len(self.phi)):
             return (
-                f"The centre was not found: the surrogate's mode is {distance:.3g} posterior standard "
-                "deviations from where it was made. The likelihood may have no single mode, or be far "
-                "from quadratic; start nearer (initval=), use fewer parameters, or take a larger epsilon."
+                f"The surrogate's mode is {distance:.3g} posterior standard deviations from where it was made. "
+                f"{NOT_FOUND}"
             )
         return None
 
