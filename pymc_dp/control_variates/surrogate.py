@@ -18,10 +18,10 @@ LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 4.0, 0.3, 4.0
 # Beyond so many times the first of these it is not the noise: the search did not arrive.
 _ABSURD = 30.0
 NOT_FOUND = (
-    "The centre was not found. The likelihood may have no single mode, or be far from quadratic; the search may "
-    "not have arrived. Give each parameter a prior whose standard deviation is of the size that you expect "
-    "(rescale data by public constants; pm.Flat has no size), start nearer (initval=), use fewer parameters, or "
-    "take a larger epsilon."
+    "The centre was not found. The likelihood may have no single mode, or be far from quadratic; the search "
+    "may not have arrived. Give each parameter a prior whose standard deviation is of the size that you "
+    "expect (rescale data by public constants; pm.Flat has no size), start nearer (initval=), use fewer "
+    "parameters, or take a larger epsilon."
 )
 
 
@@ -149,8 +149,8 @@ class Surrogate:
         distance = float(np.linalg.norm(moved @ slope))
         if not distance <= FURTHEST * math.sqrt(len(self.phi)):
             return (
-                f"The surrogate's mode is {distance:.3g} posterior standard deviations from where it was made. "
-                f"{NOT_FOUND}"
+                f"The surrogate's mode is {distance:.3g} posterior standard deviations from where it was "
+                f"made. {NOT_FOUND}"
             )
         return None
 

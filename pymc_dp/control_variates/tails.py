@@ -21,9 +21,9 @@ _MOST = 4.0
 # Coordinates whose noise counts as much as a bias in one direction.
 _FEW = 3
 # Share of the expected square of what cannot be seen that a result is widened by.
-_UNSEEN = 0.35
+_UNSEEN = 1.0
 # Share of what is put back beyond the measured layer that may be wrong.
-_DOUBT = 0.5
+_DOUBT = 0.7
 
 
 class Tail:
