@@ -213,7 +213,9 @@ class RecordModel:
     @cached_property
     def predictors(self) -> Predictors | None:
         """Through which few numbers records see the likelihood coordinates; see `records.predictors`."""
-        seen = self.coordinates
+        seen, original = self.coordinates, self.reading.opaque.original
+        if any(hasattr(original.get(root, root).type, "format") for root in self._roots):
+            return None  # as wide as the fullest row of a sparse matrix: not for all to see
         return find(seen, self._roots, self.n_rows, seen(self._start))
 
     @property
