@@ -3,7 +3,7 @@
 Nothing in this file evaluates a graph or looks at a value, apart from numbers that are sizes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import numpy as np
@@ -114,6 +114,46 @@ def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variabl
             if not private.isdisjoint(node.inputs[1:]):
                 return True
     return False
+
+
+def within_tables(outputs: Sequence[Variable], by_row: Collection[Variable]) -> list[Variable]:
+    """Graphs that read no table beyond its ends, whatever positions records have.
+
+    Compiled code does not look where it reads: a record with a position that its table does not have would be
+    given what lies there in memory, another record perhaps, or end the process. It is given the table's first
+    or last entry.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+    by_row : collection of Variable
+        What has one entry a record.
+    """
+    memo: dict[Variable, Variable] = {}
+    for node in toposort(list(outputs)):
+        inputs = [memo.get(i, i) for i in node.inputs]
+        if isinstance(node.op, AdvancedSubtensor):
+            inputs = _within(node, inputs, by_row)
+        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))
+    return [memo.get(v, v) for v in outputs]
+
+
+def _within(node: Any, inputs: list[Variable], by_row: Collection[Variable]) -> list[Variable]:
+    """Inputs of a look-up, the positions that depend on records limited to what its table has."""
+    table, axis, limited = inputs[0], 0, list(inputs)
+    for entry in node.op.idx_list:
+        if isinstance(entry, int):
+            index: Any = inputs[1 + entry]
+            if index.type.dtype == "bool":
+                axis += index.type.ndim
+                continue
+            if node.inputs[1 + entry] in by_row:
+                length = table.type.shape[axis]
+                size = pt.as_tensor(length) if length is not None else table.shape[axis]
+                limited[1 + entry] = pt.clip(pt.cast(index, "int64"), -size, size - 1)
+        axis += 1
+    return limited
 
 
 def leaf_value(leaf: Variable) -> np.ndarray:

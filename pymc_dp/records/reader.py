@@ -146,6 +146,9 @@ class _Reader:
             for v in graph.data_leaves(graphs_of(model))
             if isinstance(v, SharedVariable) and hasattr(v.type, "ndim")  # numbers too: they may be sizes
         ]
+        # After everything is typed: what is asked about is the model as it was written.
+        by_row = {v for v, t in self.typing.types.items() if isinstance(t, Rows)} | set(axes)
+        found.terms = graph.within_tables(found.terms, by_row)
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
