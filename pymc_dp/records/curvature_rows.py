@@ -81,8 +81,8 @@ class CurvatureSource:
     Notes
     -----
     **Privacy.** What is compiled depends on the model and on shapes. Row i of all outputs is a function of
-    record i and of the point: tried on made-up records when the predictors were found. A look-up outside of
-    its table makes the record's row not a number.
+    record i and of the point: tried on made-up records when the predictors were found. Look-ups stay
+    within their tables (`pymc_dp.records.graph.within_tables`).
     """
 
     def __init__(
