@@ -148,7 +148,8 @@ class _Reader:
         ]
         # After everything is typed: what is asked about is the model as it was written.
         by_row = {v for v, t in self.typing.types.items() if isinstance(t, Rows)} | set(axes)
-        found.terms = graph.within_tables(found.terms, by_row)
+        shapes = {v: np.shape(found.start[v.name]) for v in model.value_vars if v.name in found.start}
+        found.terms = graph.within_tables(found.terms, by_row, shapes)
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
