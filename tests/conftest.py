@@ -3,8 +3,8 @@ import os
 from types import CodeType, FunctionType
 
 # Python thunks instead of compiled code, here and in child processes: most tests are about what is computed,
-# not how fast. Tests of the compiled code ask for it (see NUMBA). Nodes do not remember where they were made, and
-# no graph is rewritten for a C compiler that is not used.
+# not how fast. Tests of the compiled code ask for it (see NUMBA). Nodes do not remember where they were made,
+# and no graph is rewritten for a C compiler that is not used.
 os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile,traceback__limit=0,cxx="
 
 import numpy as np

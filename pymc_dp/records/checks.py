@@ -25,7 +25,7 @@ Refuse = Callable[[ModelRefusedError], None]
 
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
-# Of graphs that are simple already, or run once or twice: PyTensor takes longer to rewrite them than they run.
+# For graphs that are simple already, or run once or twice: rewriting them takes longer than they run.
 PLAIN_MODE = Mode(linker="py", optimizer="merge")
 
 
