@@ -1,8 +1,11 @@
+import inspect
 import os
+from types import CodeType, FunctionType
 
 # Python thunks instead of compiled code, here and in child processes: most tests are about what is computed,
-# not how fast. Tests of the compiled code ask for it (see NUMBA). Nodes do not remember where they were made.
-os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile,traceback__limit=0"
+# not how fast. Tests of the compiled code ask for it (see NUMBA). Nodes do not remember where they were made,
+# and no graph is rewritten for a C compiler that is not used.
+os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile,traceback__limit=0,cxx="
 
 import numpy as np
 import pymc as pm
@@ -21,6 +24,26 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
     if pytensor.config.linker != "py":
         raise pytest.UsageError("PyTensor was imported before tests/conftest.py set its flags")
+    if not __debug__ and config.getoption("numprocesses", None):
+        raise pytest.UsageError("-O does not reach the workers of pytest-xdist: use -n 0")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Under ``python -O`` the tests' own assertions say nothing: those stay that notice something without."""
+    if not __debug__:
+        kept = {item for item in items if notices(item.function, set())}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def notices(function, seen):
+    """Whether a function, or one of its module that it names, uses `pytest.raises` or `numpy.testing`."""
+    seen.add(function)
+    code = inspect.unwrap(function).__code__
+    names = set(code.co_names).union(*(c.co_names for c in code.co_consts if isinstance(c, CodeType)))
+    named = [function.__globals__.get(name) for name in names]
+    helpers = {f for f in named if isinstance(f, FunctionType) and f.__module__.startswith("tests.")} - seen
+    return bool(names & {"raises", "testing"}) or any(notices(f, seen) for f in helpers)
 
 
 def simple_data(n=60, d=2, seed=0):

@@ -3,7 +3,7 @@
 `digests.json` has a digest of every sampler x relation x source of records. After a change that is meant to
 change draws, write it anew, and say so in the commit:
 
-    PYTENSOR_FLAGS=linker=py,optimizer=fast_compile python -m tests.test_digests
+    PYTENSOR_FLAGS=linker=py,optimizer=fast_compile,cxx= python -m tests.test_digests
 """
 
 import hashlib

@@ -1,19 +1,22 @@
-"""What was promised, and how a run spends it."""
+"""What was promised, and how a run spends it.
+
+ArviZ and Matplotlib are imported when something is drawn: they take as long as the rest of the package.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from arviz_base import rcParams
-from arviz_base.validate import validate_dict_argument
-from arviz_plots import PlotCollection
-from arviz_plots import visuals as draw
-from arviz_plots.plots.utils import get_visual_kwargs
 from numpy.typing import ArrayLike
 
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.report import PrivacyReport, privacy_report
+
+if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
 
 _DELTAS = np.geomspace(1e-2, 1e-12, 41)
 
@@ -68,6 +71,10 @@ def plot_privacy_profile(
     -----
     **Privacy.** Drawn from the public facts of a run; reads no data and no draws.
     """
+    from arviz_base.validate import validate_dict_argument
+    from arviz_plots import visuals as draw
+    from arviz_plots.plots.utils import get_visual_kwargs
+
     chosen = validate_dict_argument(visuals, valid_keys=_PROFILE_VISUALS)
     objects = dict(obj) if isinstance(obj, Mapping) and not isinstance(obj, xr.DataTree) else {"": obj}
     at = np.sort(np.atleast_1d(np.asarray(_DELTAS if deltas is None else deltas, dtype=float)))[::-1]
@@ -145,6 +152,9 @@ def plot_privacy_spend(
     -----
     **Privacy.** `epsilon_spent` is computed before the run and covers all chains at each iteration: one line.
     """
+    from arviz_base.validate import validate_dict_argument
+    from arviz_plots import visuals as draw
+
     chosen = validate_dict_argument(visuals, valid_keys=_SPEND_VISUALS)
     plan = privacy_report(idata).plan
     iterations, spent = _spent(idata, plan.tune)
@@ -198,6 +208,9 @@ def _spent(idata: xr.DataTree, tune: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, Any]) -> PlotCollection:
+    from arviz_base import rcParams
+    from arviz_plots import PlotCollection
+
     backend = rcParams["plot.backend"] if backend is None else backend
     if backend == "matplotlib":  # makes room for the legend, as ArviZ's styles do
         pc_kwargs["figure_kwargs"] = {"layout": "constrained", **pc_kwargs.get("figure_kwargs", {})}
@@ -213,6 +226,8 @@ def _map(
     **defaults: Any,
 ) -> None:
     """Map one visual with its defaults, unless it was switched off; `plain` ones ignore the aesthetics."""
+    from arviz_plots.plots.utils import get_visual_kwargs
+
     given = get_visual_kwargs(visuals, name)
     if given is not False:
         ignore: Sequence[str] | set = collection.aes_set if plain else set()

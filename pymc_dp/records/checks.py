@@ -25,6 +25,8 @@ Refuse = Callable[[ModelRefusedError], None]
 
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
+# For graphs that are simple already, or run once or twice: rewriting them takes longer than they run.
+PLAIN_MODE = Mode(linker="py", optimizer="merge")
 
 
 def supported(model: pm.Model) -> None:

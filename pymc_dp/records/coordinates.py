@@ -155,7 +155,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     read = set(ancestors(terms))
     shapes = {v: records.shapes[v.name] for v in records.value_vars if v in read}
     parts = records._on_vector([*shapes, *publics])
-    sized = pytensor.function([theta], parts[len(shapes) :], mode=checks.CHECK_MODE, on_unused_input="ignore")
+    sized = pytensor.function([theta], parts[len(shapes) :], mode=checks.PLAIN_MODE, on_unused_input="ignore")
     found = [np.shape(value) for value in sized(records._start)]
     if any(sizes & set(shape) for shape in found):
         return identity

@@ -1,13 +1,11 @@
-"""Workers that are killed at random moments, and what the ledger knows afterwards. Run by test_ledger.py.
+"""Workers that are killed at random moments, and what the ledger knows afterwards.
 
-Imports once, then forks: `python ledger_crash.py DIRECTORY KILLS (reserve_first | release_first)`.
+Run by test_ledger.py, in a fork of its own.
 """
 
-import json
 import os
 import random
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -66,8 +64,4 @@ def main(directory, kills, reserve_first):
         found["interrupted"] += Path(f"{ledger}-journal").exists()
         found["unpaid"] += bool(unpaid(ledger, released))
     found["releases"] = sum(len(file.read_text().split()) for file in directory.glob("*.txt"))
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "reserve_first")
+    return found

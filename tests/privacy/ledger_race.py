@@ -1,13 +1,7 @@
-"""Processes that ask for the same thing at the same moment. Run by test_ledger.py.
+"""Processes that ask for the same thing at the same moment. Run by test_ledger.py, in a fork of its own."""
 
-`python ledger_race.py DIRECTORY ROUNDS`: prints, for each round, what each of eight processes got.
-"""
-
-import json
 import math
 import os
-import sys
-from pathlib import Path
 
 from dp_accounting import GaussianDpEvent
 
@@ -49,7 +43,10 @@ def compete(path, key):
 
 
 def main(directory, rounds):
-    """A ledger a round: made in the race, four shares; then one key; in a second ledger, the last share."""
+    """What each of eight processes got, in each round.
+
+    A ledger a round: made in the race, four shares; then one key; in a second ledger, the last share.
+    """
     found = []
     for number in range(rounds):
         fresh, last = directory / f"fresh{number}.db", directory / f"last{number}.db"
@@ -59,8 +56,4 @@ def main(directory, rounds):
         found.append(
             {"fresh": compete(fresh, None), "last": compete(last, None), "keyed": compete(keyed, "call")}
         )
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    return found

@@ -1,15 +1,13 @@
 """The ledger: never over budget, never less than what was released, never repaired."""
 
-import json
 import math
+import multiprocessing
 import os
 import pickle
 import random
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -32,10 +30,11 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget import ledger_file as module
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.ledger_file import FORMAT, Ledger, LedgerError, PrivacyBudgetExceeded
+from tests.privacy import ledger_crash, ledger_race
 
 EPSILON, DELTA = 4.0, 1e-5
 MU = float(gaussian.mu(EPSILON, DELTA))
-HERE = Path(__file__).parent
+FORK = multiprocessing.get_context("fork")
 
 
 def share(of_the_budget):
@@ -643,16 +642,24 @@ def test_a_busy_ledger_refuses(ledger, path, monkeypatch):
     assert ledger.reserve(share(0.1)) == 1
 
 
-def run_script(name, *arguments):
-    command = [sys.executable, "-W", "ignore", str(HERE / name), *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent.parent)}
-    done = subprocess.run(command, check=True, capture_output=True, timeout=240, env=environment)
-    return json.loads(done.stdout)
+def in_a_fork(function, *arguments):
+    """What a function returns in a process of its own, where it may fork, wait for children and kill them."""
+    receiver, sender = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=lambda: sender.send(function(*arguments)))
+    process.start()
+    sender.close()
+    try:
+        assert receiver.poll(240)
+        return receiver.recv()
+    finally:
+        process.kill()
+        process.join()
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_races(tmp_path):
-    for round_ in run_script("ledger_race.py", tmp_path, 10):
+    for round_ in in_a_fork(ledger_race.main, tmp_path, 10):
         assert sorted(round_["fresh"]) == [0, 0, 0, 0, 1, 2, 3, 4]
         assert sorted(round_["last"]) == [0] * 7 + [4], "exactly one wins the last share"
         assert round_["keyed"] == [1] * 8
@@ -661,16 +668,18 @@ def test_races(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_kills(tmp_path):
     """100 SIGKILLs at random moments, many inside a transaction: everything released is in the ledger."""
-    found = run_script("ledger_crash.py", tmp_path, 100, "reserve_first")
+    found = in_a_fork(ledger_crash.main, tmp_path, 100, True)
     assert found["kills"] == 100 and found["unpaid"] == 0
     assert found["releases"] >= 100 and found["interrupted"] >= 5
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_control_releasing_first_is_caught(tmp_path):
-    assert run_script("ledger_crash.py", tmp_path, 10, "release_first")["unpaid"] > 0
+    assert in_a_fork(ledger_crash.main, tmp_path, 10, False)["unpaid"] > 0
 
 
 # showing
