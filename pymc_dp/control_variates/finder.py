@@ -18,6 +18,7 @@ from pymc_dp.control_variates.curvature import (
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.structure import Structure
 from pymc_dp.control_variates.sums import Point, Sums, combined
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, NOT_FOUND, Surrogate
 from pymc_dp.control_variates.tails import Tail, put_back
@@ -77,6 +78,7 @@ class Finder:
         self.releases = Releases(records, settings, mu_squared, random, progress)
         self.structure = self.releases.structure
         self._align = _ALIGNED
+        self._last: Sums | None = None
 
     def __call__(self, start: np.ndarray) -> Surrogate:
         """Make every release of the schedule.
@@ -107,6 +109,7 @@ class Finder:
             rounds.append(self._late_round(at, k))
             if k < len(s.late) - 1:
                 at = self._polished(rounds[-1], self._fisher(at, rounds[-1].gradient_bound))
+        seen, seen_noise = self._seen(at, rounds[-1].gradient_bound)
         sums, self.disagreement = combined(rounds[-2:], self.structure.mask)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
@@ -127,6 +130,8 @@ class Finder:
             blocks=None if self.structure.full else self.structure.labels,
             put_back=sums.put_back if np.any(noise) else None,
             cut_left=sums.left,
+            seen=seen if np.any(noise) else None,
+            seen_noise=seen_noise,
         )
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
@@ -160,6 +165,9 @@ class Finder:
         """Hessian and gradient, clipped where noise balances what may be cut, and what is."""
         shares, size = self.settings.late_shares(k), at.phi.size
         gradients, hessians = self._tails(*self._norms(at, _FINE, _MIDDLE))
+        if self._last is not None:
+            last = self._last
+            gradients.expect(*self._information(at, last.hessian, last.hessian_noise, last.at.metric))
         layer = shares.cut / shares.pair
         least = self.settings.hessian_least
         bound, hessian_bound = self._limited(
@@ -176,7 +184,8 @@ class Finder:
         level = 2 * self.tempering * hessian_bound * self.structure.noise_norm
         needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * shares.pair)
         self.releases.split(float(np.clip(max(weight / (1 + weight), needed), least, 0.5)))
-        sums = self._sums(at, bound, hessian_bound)
+        hessian, scale = self._hessian(at, hessian_bound)
+        sums = self._gradient(at, bound, hessian, scale, hessian_bound)
         inverse = np.linalg.inv(at.metric)
         back = inverse @ cut.put_back
         return replace(
@@ -268,25 +277,49 @@ class Finder:
         norms = self._norms(at, cells)
         outer, hessian_bound = self._limited(at, *[self._outer(h) for h in norms])
         tail = Tail(norms[0], self._top(norms[0], far=True), self.settings.align)
+        hessian, noise = self._hessian(at, hessian_bound)
+        tail.expect(*self._information(at, hessian, noise, at.metric))
         best = tail.best_bound(self._multiplier(self.settings.early_gradient * r), at.phi.size)
         bound, _ = self._limited(at, max(best, outer), hessian_bound)
-        return self._sums(at, bound, hessian_bound), self._fisher(at, outer)
+        sums = self._gradient(at, bound, hessian, noise, hessian_bound)
+        return sums, self._fisher(at, max(outer, bound if tail.missing else 0))
 
-    def _sums(self, at: Point, bound: float, hessian_bound: float) -> Sums:
-        """Hessian and gradient."""
+    def _hessian(self, at: Point, bound: float) -> tuple[np.ndarray, float]:
+        """Sum of Hessians, and the scale of its noise in the metric."""
+        inverse = np.linalg.inv(at.metric)
+        value, std = self.releases.hessian(at.phi, at.metric, bound)
+        return inverse @ (bound * value) @ inverse.T, bound * std
+
+    def _gradient(
+        self, at: Point, bound: float, hessian: np.ndarray, scale: float, hessian_bound: float
+    ) -> Sums:
+        """Sum of gradients, with the Hessian."""
         inverse, nothing = np.linalg.inv(at.metric), np.zeros_like(at.metric)
-        value, hessian_std = self.releases.hessian(at.phi, at.metric, hessian_bound)
-        hessian = inverse @ (hessian_bound * value) @ inverse.T
         value, std = self.releases.gradient(at.phi, at.metric, at.centre, bound)
         gradient = inverse @ (bound * value) + self.records.n * at.centre
         noise, back = (bound * std) ** 2 * inverse @ inverse.T, np.zeros_like(gradient)
-        scale = hessian_bound * hessian_std
-        return Sums(at, gradient, noise, nothing, back, hessian, scale, bound, hessian_bound)
+        self._last = Sums(at, gradient, noise, nothing, back, hessian, scale, bound, hessian_bound)
+        return self._last
+
+    def _information(
+        self, at: Point, hessian: np.ndarray, scale: float, metric: np.ndarray
+    ) -> tuple[float, float, float]:
+        """Trace of the information in the metric, its noise, and what the centre adds: for `Tail.expect`."""
+        trace = -float(np.trace(at.metric @ hessian @ at.metric.T))
+        between = at.metric @ np.linalg.inv(metric)
+        noise = scale * float(np.linalg.norm(between.T @ between))
+        return trace, noise, self.records.n * float(np.sum((at.metric @ at.centre) ** 2))
 
     def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
         value, std = self.releases.fisher(at.phi, at.metric, bound)
         noise = bound**2 * std * self.structure.noise_norm
         return NoisyCurvature(bound**2 * value, noise, at.metric, self.tempering)
+
+    def _seen(self, at: Point, bound: float) -> tuple[np.ndarray, float]:
+        """Sum of squares of each entry of clipped gradients in the metric, and its noise."""
+        bound += float(np.linalg.norm(at.metric @ at.centre))
+        value, std = self.releases.fisher(at.phi, at.metric, bound, Structure(np.arange(at.phi.size)))
+        return bound**2 * np.diag(value), bound**2 * std
 
     def _curvatures(self, sums: Sums, fisher: NoisyCurvature, least: float) -> tuple[np.ndarray, np.ndarray]:
         """Newton's curvature with absolute eigenvalues; the same, but at least `least` of Fisher's."""

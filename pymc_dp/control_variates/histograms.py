@@ -74,6 +74,13 @@ class Histogram:
         enough = np.flatnonzero(np.cumsum(self.counts[top::-1]) >= number)
         return top - (int(enough[0]) if enough.size else 0)
 
+    def second_moment(self, top: int) -> tuple[float, float]:
+        """Sum of squared norms of the records up to a cell, and its noise's standard deviation."""
+        edges = self.edges(0, top)
+        # Norms are spread evenly over the octaves of a cell.
+        squares = (edges[1:] ** 2 - edges[:-1] ** 2) * self.cells / (2 * np.log(2))
+        return float(squares @ self.counts[: top + 1]), self.std * float(np.linalg.norm(squares))
+
     def edges(self, first: int, last: int) -> np.ndarray:
         """Edges of the cells from `first` to `last`: one more than there are cells."""
         return self._edges(np.arange(first, last + 2))

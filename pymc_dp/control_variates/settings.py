@@ -43,7 +43,9 @@ class ControlVariates:
     late_cut : float
         Measurement of what the gradient's clip cuts.
     late_fisher : float
-        Sum of outer products of gradients; not in the last round.
+        Sum of outer products of gradients; in the last round `late_seen` instead.
+    late_seen : float
+        In the last round: sum of the squares of each gradient's entries, to be compared with the curvature.
     hessian_least, hessian_weight : float
         What is left of a round is shared between its Hessian and gradient as `hessian_weight` times the
         Hessian's clip bound to the gradient's, and the Hessian has at least `hessian_least` of it, and at
@@ -95,6 +97,7 @@ class ControlVariates:
     late_hessian_histogram: float = 0.01
     late_cut: float = 0.12
     late_fisher: float = 0.1
+    late_seen: float = 0.02
     hessian_least: float = 0.05
     hessian_weight: float = 0.5
     recentre: bool = True
@@ -145,9 +148,7 @@ class ControlVariates:
                 ("histogram", shares.hessian_norms),
                 ("cut", shares.cut),
             ]
-            releases += [("pair", shares.pair)]
-            if k < len(self.late) - 1:
-                releases += [("fisher", shares.fisher)]
+            releases += [("pair", shares.pair), ("fisher", shares.fisher)]
         return releases
 
     def recentres(self, k: int) -> bool:
@@ -158,7 +159,8 @@ class ControlVariates:
         """Of late round k."""
         whole = self._left * self.late[k] / sum(self.late)
         norms, hessian_norms = self.late_histogram * whole, self.late_hessian_histogram * whole
-        cut, fisher = self.late_cut * whole, self.late_fisher * whole * (k < len(self.late) - 1)
+        cut = self.late_cut * whole
+        fisher = (self.late_fisher if k < len(self.late) - 1 else self.late_seen) * whole
         return LateShares(norms, hessian_norms, cut, whole - norms - hessian_norms - cut - fisher, fisher)
 
     @property

@@ -63,6 +63,11 @@ class Surrogate:
         whole in a record's surrogate. None: nothing was, and they count as clipped.
     cut_left : ndarray, shape (p, p), or None
         Part of `gradient_noise`: covariance of what clips may have cut besides.
+    seen : ndarray, shape (p,), or None
+        Noisy sum of the squares of each entry of clipped gradients ``A g_i``: where the model holds, and clips
+        cut little, the diagonal of ``-A hessian A'``.
+    seen_noise : float
+        Standard deviation of its noise.
     """
 
     point: np.ndarray
@@ -80,6 +85,8 @@ class Surrogate:
     blocks: np.ndarray | None = None
     put_back: np.ndarray | None = None
     cut_left: np.ndarray | None = None
+    seen: np.ndarray | None = None
+    seen_noise: float = 0.0
 
     @property
     def structure(self) -> Structure:

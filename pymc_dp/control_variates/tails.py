@@ -15,7 +15,10 @@ _LEVELS, _LOWEST = 24, 0.05
 # The top is raised while the next cell, or the next two together, stand so many deviations out.
 _ONE, _TWO = 2.5, 3.0
 # Clip bounds that are compared: an eighth of an octave apart, from two octaves below to two above the top.
-_STEPS, _REACH = 8, 2
+# Or to so many above it, where the curvature says that records are missing.
+_STEPS, _REACH, _FAR = 8, 2, 24
+# Missing squares count from so many standard deviations of their noise on, and this share of all besides.
+_SURELY, _SHARE = 2.5, 0.2
 # The remainder beyond a measured layer is not taken to be more than this many times the layer.
 _MOST = 4.0
 # Coordinates whose noise counts as much as a bias in one direction.
@@ -66,6 +69,24 @@ class Tail:
         low = max(top - _BELOW * cells, 0)
         self._body = align * np.maximum(counts[low : top + 1], 0.0)
         self._near, self._far = histogram.edges(low, top), histogram.edges(top + 1, top + beyond.size)
+        self.missing = 0.0
+
+    def expect(self, information: float, noise: float, offset: float) -> None:
+        """Records beyond the top, as far as the curvature says that there are: docs/proofs, section 6.
+
+        Parameters
+        ----------
+        information : float
+            Trace of the information: where the model holds, the sum of the squares of gradients.
+        noise : float
+            Its noise's standard deviation.
+        offset : float
+            By how much the centre makes the sum of squared norms larger.
+        """
+        seen, std = self._histogram.second_moment(self._top)
+        missing = information + offset - seen
+        if missing > _SHARE * (information + offset) + _SURELY * float(np.hypot(noise, std)):
+            self.missing = missing
 
     def excess(self, bound: float) -> tuple[float, float]:
         """Length of the sum of what is cut beyond a bound: its expected value, and root mean square."""
@@ -85,12 +106,18 @@ class Tail:
             Depth of a layer beyond the bound, in bounds, that is released besides: only what is beyond that
             is a bias.
         """
-        octaves = np.arange(-_REACH * _STEPS, _REACH * _STEPS) / _STEPS
+        reach = _FAR if self.missing else _REACH
+        octaves = np.arange(-_REACH * _STEPS, reach * _STEPS) / _STEPS
         cells = self._top + octaves * self._cells
         bounds = [self._histogram.edge(cell) for cell in cells]
         # A bias is in one direction, as a rule: that is weighed against the noise of a few coordinates.
         size = min(size, _FEW)
-        loss = [size * (noise * b) ** 2 * (1 + layer) + self.excess(b * (1 + layer))[1] ** 2 for b in bounds]
+        loss = [
+            size * (noise * b) ** 2 * (1 + layer)
+            + self.excess(b * (1 + layer))[1] ** 2
+            + (self.missing / (4 * b * (1 + layer))) ** 2
+            for b in bounds
+        ]
         return bounds[int(np.argmin(loss))]
 
     def beyond(self, bound: float, depth: float) -> tuple[float, float]:
