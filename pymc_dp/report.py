@@ -166,13 +166,15 @@ class PrivacyReport:
     def cut(self) -> Dataset:
         """What clips took from each parameter, in posterior standard deviations.
 
-        Empty without control variates. Variables `put_back` (by how much the posterior was moved back) and
-        `left` (standard deviation of what may still be missing) along `parameter`, named as in
-        `arviz.summary`:
+        Empty without control variates. Variables `put_back` (by how much the posterior was moved back),
+        `left` (standard deviation of what may still be missing) and `shown` (share of the information that
+        clipped gradients show, at most) along `parameter`, named as in `arviz.summary`:
         ``az.summary(idata).join(report.cut.to_dataframe())``.
         """
-        known = self.facts.get("cut") or {"parameters": [], "put_back": [], "left": []}
-        variables = {name: ("parameter", np.array(known[name], dtype=float)) for name in ("put_back", "left")}
+        known = {"parameters": [], **(self.facts.get("cut") or {})}
+        size = len(known["parameters"])
+        columns = {name: known.get(name, [np.nan] * size) for name in ("put_back", "left", "shown")}
+        variables = {name: ("parameter", np.array(column, dtype=float)) for name, column in columns.items()}
         return Dataset(variables, coords={"parameter": known["parameters"]})
 
     def __str__(self) -> str:
@@ -277,9 +279,11 @@ def _of_cut(cut: dict[str, Any]) -> str:
         f"{cut['parameters'][k]} {cut['put_back'][k]:+.2g} +- {cut['left'][k]:.2g}" for k in order[:_WORST]
     ]
     more = f", {len(order) - _WORST} more" if len(order) > _WORST else ""
+    least = min(cut.get("shown") or [1.0])
     return (
         "put back, and what may still be missing (part of the widening), in posterior standard deviations: "
-        f"{', '.join(each)}{more}. A few records, each far beyond all others, cannot be seen"
+        f"{', '.join(each)}{more}. Clipped gradients show {'all' if least == 1 else f'at most {least:.0%}'} of "
+        "the information that the curvature has. A few records, each far beyond all others, cannot be seen"
     )
 
 

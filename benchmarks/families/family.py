@@ -7,7 +7,8 @@ import pymc_dp as dp
 from benchmarks import surrogates
 from benchmarks.families.models import FAMILIES
 from benchmarks.running import QUIET
-from pymc_dp.control_variates.verdict import judge_cut, what_was_cut
+from pymc_dp.control_variates import ControlVariates
+from pymc_dp.control_variates.verdict import judge_cut, judge_shown, what_was_cut
 from pymc_dp.records.model import RecordModel
 
 DELTA = 1e-6
@@ -86,7 +87,9 @@ class Family:
         """Mean and standard deviations of prior times surrogate, by Laplace; no chain."""
         records = self.records
         surrogate = surrogates.released(records, epsilon, DELTA, seed)
-        judge_cut(what_was_cut(surrogate, records, self.names))
+        cut = what_was_cut(surrogate, records, self.names)
+        judge_cut(cut)
+        judge_shown(cut, ControlVariates().least_shown)
         theta, sd = surrogates.moments(records, surrogate)
         return theta, sd, np.abs(theta), (theta - 1.6449 * sd, theta + 1.6449 * sd)
 

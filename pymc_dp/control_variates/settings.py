@@ -43,8 +43,8 @@ class ControlVariates:
     late_cut : float
         Measurement of what the gradient's clip cuts.
     late_fisher : float
-        Sum of outer products of gradients; in the last round `late_seen` instead.
-    late_seen : float
+        Sum of outer products of gradients; in the last round `late_shown` instead.
+    late_shown : float
         In the last round: sum of the squares of each gradient's entries, to be compared with the curvature.
     hessian_least, hessian_weight : float
         What is left of a round is shared between its Hessian and gradient as `hessian_weight` times the
@@ -64,6 +64,10 @@ class ControlVariates:
         Upper bound of the Frobenius norm of each record's (privacy unit's) Hessian in unconstrained space,
         when there is one: ``R^2 / 4`` for logits ``x'beta`` with ``|x| <= R``. Clip bounds are not chosen
         beyond it where likelihood coordinates are the parameters themselves. Privacy does not depend on it.
+    least_shown : float
+        Share of the information about each parameter that clipped gradients must show, for a result to be
+        returned: less than that says that records were cut that matter, or that data vary less than the model
+        has it.
     structure : "full", "diagonal", or sequence of sequences of str
         Which entries of Hessians (and of the matrices that find the centre) are released: all; those of each
         likelihood coordinate with itself; or those within blocks of variables, by name, where variables in no
@@ -97,7 +101,7 @@ class ControlVariates:
     late_hessian_histogram: float = 0.01
     late_cut: float = 0.12
     late_fisher: float = 0.1
-    late_seen: float = 0.02
+    late_shown: float = 0.02
     hessian_least: float = 0.05
     hessian_weight: float = 0.5
     recentre: bool = True
@@ -106,6 +110,7 @@ class ControlVariates:
     significance: float = 5.5
     align: float = 0.3
     hessian_bound: float | None = None
+    least_shown: float = 0.5
     structure: str | tuple[tuple[str, ...], ...] = "full"
     third_derivative_bound: float | None = None
 
@@ -131,6 +136,8 @@ class ControlVariates:
             raise ValueError("third_derivative_bound needs whole Hessians: structure='full'.")
         if self.hessian_least > 0.5:
             raise ValueError(f"hessian_least must be at most 0.5, got {self.hessian_least!r}.")
+        if self.least_shown > 1:
+            raise ValueError(f"least_shown is a share, at most 1, got {self.least_shown!r}.")
         if self._left <= 0:
             raise ValueError(f"the shares add up to {1 - self._left:g}: nothing is left for the late rounds.")
         if self.late_histogram + self.late_hessian_histogram + self.late_cut + self.late_fisher >= 1:
@@ -160,7 +167,7 @@ class ControlVariates:
         whole = self._left * self.late[k] / sum(self.late)
         norms, hessian_norms = self.late_histogram * whole, self.late_hessian_histogram * whole
         cut = self.late_cut * whole
-        fisher = (self.late_fisher if k < len(self.late) - 1 else self.late_seen) * whole
+        fisher = (self.late_fisher if k < len(self.late) - 1 else self.late_shown) * whole
         return LateShares(norms, hessian_norms, cut, whole - norms - hessian_norms - cut - fisher, fisher)
 
     @property

@@ -17,6 +17,9 @@ from pymc_dp.records.residuals import Expansion
 LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 4.0, 0.3, 4.0
 # Beyond so many times the first of these it is not the noise: the search did not arrive.
 _ABSURD = 30.0
+# What gradients show of an entry's information is known within so many standard deviations of its noise, and
+# asked for where the information is at least this share of the posterior's.
+_SURELY, _MATTERS = 2.5, 0.1
 NOT_FOUND = (
     "The centre was not found. The likelihood may have no single mode, or be far from quadratic; the search "
     "may not have arrived. Give each parameter a prior whose standard deviation is of the size that you "
@@ -126,13 +129,10 @@ class Surrogate:
         n : int
         epsilon : float
         """
-        information, noise = self._whitened()
-        values, vectors = np.linalg.eigh(prior_curvature)
-        # From parameters to likelihood coordinates in units of the metric.
-        seen = np.linalg.solve(self.metric.T, jacobian)
-        precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
-        moved = seen @ _inverse(precision)
-        ratio = float(np.linalg.eigvals(moved @ seen.T @ noise).real.max())
+        _, noise = self._whitened()
+        covariance, units = self._posterior(prior_curvature, jacobian)
+        moved = units @ covariance
+        ratio = float(np.linalg.eigvals(moved @ units.T @ noise).real.max())
         if not ratio <= _ABSURD * LARGEST_NOISE_RATIO:
             return NOT_FOUND
         if ratio > LARGEST_NOISE_RATIO:
@@ -178,15 +178,30 @@ class Surrogate:
         d = len(prior_curvature)
         if self.put_back is None or self.cut_left is None:
             return np.zeros(d), np.zeros(d)
-        information, _ = self._whitened()
-        values, vectors = np.linalg.eigh(prior_curvature)
-        seen = np.linalg.solve(self.metric.T, jacobian)
-        precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
-        covariance = _inverse(precision)
+        covariance, _ = self._posterior(prior_curvature, jacobian)
         moved = self.tempering * covariance @ jacobian.T
         scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         left = np.sqrt(np.maximum(np.diag(moved @ self.cut_left @ moved.T), 0.0))
         return moved @ self.put_back / scale, left / scale
+
+    def shown(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
+        """Share of the information about each parameter that clipped gradients show, at most; shape (d,).
+
+        Where the model holds, the squares of gradients add up to minus the Hessian: what is missing lies in
+        records that were cut, or the data vary less than the model has it. 1 where the prior says nearly all.
+        """
+        information = -self.tempering * np.diag(self.metric @ self.hessian @ self.metric.T)
+        if self.seen is None:
+            return np.ones(len(prior_curvature))
+        known = information - _SURELY * self.tempering * self.hessian_noise
+        most = self.tempering * (self.seen + _SURELY * self.seen_noise)
+        share = np.where(known > _MATTERS, np.clip(most / np.maximum(known, _MATTERS), 0.0, 1.0), 1.0)
+        covariance, _ = self._posterior(prior_curvature, jacobian)
+        effects = np.abs(covariance @ np.linalg.solve(self.metric, jacobian).T)
+        effects /= np.sqrt(np.maximum(np.diag(covariance), 1e-300))[:, None]
+        # Of the entry that moves a parameter most, and of those that move no other more.
+        mine = (effects == effects.max(axis=0)) | (effects == effects.max(axis=1)[:, None])
+        return np.min(np.where(mine, share, 1.0), axis=1)
 
     def with_hessian_noise(
         self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray
@@ -204,14 +219,21 @@ class Surrogate:
         """
         if not np.any(self.gradient_noise):
             return self
-        information, _ = self._whitened()
-        values, vectors = np.linalg.eigh(prior_curvature)
-        seen = np.linalg.solve(self.metric.T, jacobian)
-        precision = seen.T @ information @ seen + (vectors * np.maximum(values, 0.0)) @ vectors.T
-        z = seen @ _inverse(precision) @ (self.tempering * jacobian.T @ self.gradient + prior_slope)
+        covariance, units = self._posterior(prior_curvature, jacobian)
+        z = units @ covariance @ (self.tempering * jacobian.T @ self.gradient + prior_slope)
         mask, inverse = self.structure.mask, np.linalg.inv(self.metric)
         scatter = 0.5 * self.hessian_noise**2 * (np.diag(mask @ (z * z)) + mask * np.outer(z, z))
         return replace(self, gradient_noise=self.gradient_noise + inverse @ scatter @ inverse.T)
+
+    def _posterior(
+        self, prior_curvature: np.ndarray, jacobian: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Covariance of the exact posterior at the centre, (d, d); from parameters to units of the metric."""
+        information, _ = self._whitened()
+        values, vectors = np.linalg.eigh(prior_curvature)
+        units = np.linalg.solve(self.metric.T, jacobian)
+        precision = units.T @ information @ units + (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return _inverse(precision), units
 
     def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
         """Information of the tempered likelihood, and covariance of the gradient's noise, in the metric."""

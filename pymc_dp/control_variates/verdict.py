@@ -23,6 +23,10 @@ NOTABLE, LARGEST = 0.3, 1.0
 # Two gradients contradict each other beyond this quantile of the distance that their noise explains, and this
 # many times that distance: the quadratic between the two points is an approximation.
 _ALARM, _ROOM = 1e-9, 1.2
+# A chain is stuck below this quantile of the moves of one that accepts a tenth of what is expected.
+_STUCK = 1e-3
+# Warned of, in units of what is refused.
+_WARNED = 1.5
 # Parameters that a message names.
 _NAMED = 5
 # Records of a histogram that is seen, in those of a cell that is: norms are spread over some octaves. Half of
@@ -41,11 +45,14 @@ class Cut(NamedTuple):
         By how much what was measured moved the posterior back.
     left : list of float
         Standard deviation of what may still be missing. It is part of the widening.
+    shown : list of float
+        Share of the information about it that clipped gradients show, at most: see `Surrogate.shown`.
     """
 
     parameters: list[str]
     put_back: list[float]
     left: list[float]
+    shown: list[float]
 
     @property
     def worst(self) -> float:
@@ -72,7 +79,8 @@ def what_was_cut(surrogate: Surrogate, records: Any, names: Sequence[str]) -> Cu
     """
     jacobian = np.nan_to_num(records.coordinates.jacobian(surrogate.point))
     back, left = surrogate.cut(prior_curvature(records, surrogate.point), jacobian)
-    return Cut(list(names), [round(float(x), 4) for x in back], [round(float(x), 4) for x in left])
+    shown = surrogate.shown(prior_curvature(records, surrogate.point), jacobian)
+    return Cut(list(names), *([round(float(x), 4) for x in some] for some in (back, left, shown)))
 
 
 def judge_cut(cut: Cut) -> None:
@@ -102,6 +110,39 @@ def judge_cut(cut: Cut) -> None:
             ClippedRecordsWarning,
             stacklevel=2,
         )
+
+
+def judge_shown(cut: Cut, least: float) -> None:
+    """Refuse a result whose clipped gradients show too little of what the curvature knows.
+
+    Parameters
+    ----------
+    cut : Cut
+    least : float
+        Smallest share; up to half as much again, to 1 at most, there is a warning.
+
+    Raises
+    ------
+    ClippedRecordsError
+
+    Warns
+    -----
+    ClippedRecordsWarning
+    """
+    few = [k for k in np.argsort(cut.shown) if cut.shown[k] < min(_WARNED * least, 1.0)]
+    if not few:
+        return
+    named = ", ".join(f"{cut.parameters[k]} ({cut.shown[k]:.0%})" for k in few[:_NAMED])
+    message = (
+        "The gradients of records, clipped, show less of the information than the model's curvature says that "
+        f"there is, about: {named}. Either a few records that are far from the rest were cut (rare outcomes, "
+        "small groups): use more records, a larger epsilon, or a stronger prior. Or the data vary far less "
+        "than the model has it (a fixed scale that is too large): give the scale a prior. If you know that it "
+        "is the latter, ControlVariates(least_shown=...) lowers what is asked for."
+    )
+    if cut.shown[few[0]] < least:
+        raise ClippedRecordsError(message)
+    warnings.warn(message, ClippedRecordsWarning, stacklevel=2)
 
 
 def judge_gradients(disagreement: float, size: int) -> None:
@@ -140,9 +181,9 @@ def judge_acceptance(accepted: int, decisions: int, expected: float) -> None:
     Raises
     ------
     ContradictionError
-        In fewer than one of 10^9 chains that accept a tenth of what is expected, or more.
+        In fewer than one of 1,000 chains that accept a tenth of what is expected, or more.
     """
-    if float(stats.binom.cdf(accepted, decisions, expected / 10)) < _ALARM:
+    if float(stats.binom.cdf(accepted, decisions, expected / 10)) < _STUCK:
         raise ContradictionError(
             f"The chain accepted {accepted} of {decisions} moves where a surrogate that fits has "
             f"{expected:.0%} accepted: it is not near the likelihood, and the draws are not of the "

@@ -13,7 +13,7 @@ from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, what_was_cut
+from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, judge_shown, what_was_cut
 from pymc_dp.kernels.acceptance import largest_acceptance
 from pymc_dp.kernels.metropolis import Move, State, nothing
 from pymc_dp.privacy.accounting import gaussian
@@ -181,6 +181,7 @@ class OnResiduals:
         transitions = PublicTransitions(self.target, self._root(surrogate))
         cut = what_was_cut(surrogate, self.records, names_of(step))
         judge_cut(cut)
+        judge_shown(cut, self.settings.least_shown)
         chain.stats = {**chain.stats, CUT: math.nan if cut is None else cut.worst}
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)

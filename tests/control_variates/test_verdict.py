@@ -92,7 +92,7 @@ def test_a_tail_taken_as_absent_would_be_noticed(monkeypatch):
 
 
 def cut(*left):
-    return Cut([f"b[{k}]" for k in range(len(left))], [0.0] * len(left), list(left))
+    return Cut([f"b[{k}]" for k in range(len(left))], [0.0] * len(left), list(left), [1.0] * len(left))
 
 
 def test_what_is_said_and_what_is_refused():
