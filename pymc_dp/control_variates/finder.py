@@ -38,6 +38,9 @@ _MENDED = 5.0
 _HESSIAN_AIM = 0.8
 # Curvature of a step near the mode, in units of the Fisher matrix, at least.
 _POLISH_LEAST = 0.5
+# Early rounds, the last ones, that look for records that the curvature says are far out: before, scales may be
+# far too large, and all records be nearer than the curvature has it.
+_FAR = 2
 
 
 class Finder:
@@ -100,8 +103,8 @@ class Finder:
         s = self.settings
         self.prior = Prior(self.records, start)
         at = self._first(start.copy())
-        for r in s.early:
-            at = self._early_round(at, r)
+        for k, r in enumerate(s.early):
+            at = self._early_round(at, r, k >= len(s.early) - _FAR)
         rounds: list[Sums] = []
         for k in range(len(s.late)):
             if s.recentres(k):
@@ -142,9 +145,9 @@ class Finder:
         judge_gradients(self.disagreement, at.phi.size)
         return surrogate
 
-    def _early_round(self, at: Point, r: float) -> Point:
+    def _early_round(self, at: Point, r: float, far: bool) -> Point:
         """Step with two curvatures and several lengths, the best by a noisy line search."""
-        sums, fisher = self._derivatives(at, _COARSE, r)
+        sums, fisher = self._derivatives(at, _COARSE, r, far)
         newton, safe = self._curvatures(sums, fisher, 1.0)
         metric = at_least(fisher.weakest(), self._newton(sums).surely(), 1.0)
         slope = self._slope(sums)
@@ -272,13 +275,17 @@ class Finder:
 
     # sums
 
-    def _derivatives(self, at: Point, cells: int, r: float) -> tuple[Sums, NoisyCurvature]:
-        """Gradient, clipped where noise balances what may be cut; Hessian and Fisher matrix."""
+    def _derivatives(self, at: Point, cells: int, r: float, far: bool) -> tuple[Sums, NoisyCurvature]:
+        """Gradient, clipped where noise balances what may be cut; Hessian and Fisher matrix.
+
+        `far`: whether the curvature is asked how many records there may be beyond those that are seen.
+        """
         norms = self._norms(at, cells)
         outer, hessian_bound = self._limited(at, *[self._outer(h) for h in norms])
         tail = Tail(norms[0], self._top(norms[0], far=True), self.settings.align)
         hessian, noise = self._hessian(at, hessian_bound)
-        tail.expect(*self._information(at, hessian, noise, at.metric))
+        if far:
+            tail.expect(*self._information(at, hessian, noise, at.metric))
         best = tail.best_bound(self._multiplier(self.settings.early_gradient * r), at.phi.size)
         bound, _ = self._limited(at, max(best, outer), hessian_bound)
         sums = self._gradient(at, bound, hessian, noise, hessian_bound)

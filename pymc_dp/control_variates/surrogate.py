@@ -225,9 +225,7 @@ class Surrogate:
         scatter = 0.5 * self.hessian_noise**2 * (np.diag(mask @ (z * z)) + mask * np.outer(z, z))
         return replace(self, gradient_noise=self.gradient_noise + inverse @ scatter @ inverse.T)
 
-    def _posterior(
-        self, prior_curvature: np.ndarray, jacobian: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _posterior(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Covariance of the exact posterior at the centre, (d, d); from parameters to units of the metric."""
         information, _ = self._whitened()
         values, vectors = np.linalg.eigh(prior_curvature)

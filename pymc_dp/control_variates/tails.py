@@ -41,6 +41,11 @@ class Tail:
     align : float
         Share of the excess of visible records over a bound that points in one direction.
 
+    Attributes
+    ----------
+    missing : float
+        Sum of the squares of norms that are beyond the top, as far as that is beyond doubt: see `expect`.
+
     Notes
     -----
     Beyond the top, numbers are one of 200 power laws ``level * r^-power``, weighted by their likelihood given

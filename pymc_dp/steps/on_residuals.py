@@ -13,7 +13,14 @@ from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.control_variates.verdict import Cut, judge_acceptance, judge_cut, judge_price, judge_shown, what_was_cut
+from pymc_dp.control_variates.verdict import (
+    Cut,
+    judge_acceptance,
+    judge_cut,
+    judge_price,
+    judge_shown,
+    what_was_cut,
+)
 from pymc_dp.kernels.acceptance import largest_acceptance
 from pymc_dp.kernels.metropolis import Move, State, nothing
 from pymc_dp.privacy.accounting import gaussian
