@@ -280,10 +280,11 @@ def _of_cut(cut: dict[str, Any]) -> str:
     ]
     more = f", {len(order) - _WORST} more" if len(order) > _WORST else ""
     least = min(cut.get("shown") or [1.0])
+    shown = "all" if least == 1 else f"at most {least:.0%}"
     return (
         "put back, and what may still be missing (part of the widening), in posterior standard deviations: "
-        f"{', '.join(each)}{more}. Clipped gradients show {'all' if least == 1 else f'at most {least:.0%}'} of "
-        "the information that the curvature has. A few records, each far beyond all others, cannot be seen"
+        f"{', '.join(each)}{more}. Clipped gradients show {shown} of the information that the curvature "
+        "has. A few records, each far beyond all others, cannot be seen"
     )
 
 

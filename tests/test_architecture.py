@@ -56,7 +56,7 @@ ALLOWED = {
 
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
-    "control_variates/finder.py": 290,
+    "control_variates/finder.py": 325,
     "privacy/accounting/accountants.py": 300,
     "privacy/accounting/decisions.py": 310,
     "privacy/budget/ledger_file.py": 520,

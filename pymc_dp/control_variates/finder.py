@@ -38,8 +38,8 @@ _MENDED = 5.0
 _HESSIAN_AIM = 0.8
 # Curvature of a step near the mode, in units of the Fisher matrix, at least.
 _POLISH_LEAST = 0.5
-# Early rounds, the last ones, that look for records that the curvature says are far out: before, scales may be
-# far too large, and all records be nearer than the curvature has it.
+# Early rounds, the last ones, that look for records that the curvature says are far out. Before, scales may
+# be far too large, and all records nearer than the curvature has it.
 _FAR = 2
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pymc_dp.bounds import check_bound
 
 
@@ -116,15 +118,8 @@ class ControlVariates:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if (
-                field.name == "structure"
-                or isinstance(value, bool)
-                or (value is None and field.default is None)
-            ):
-                continue
-            check_bound(field.name, value, several=isinstance(value, tuple))
-        blocks = () if isinstance(self.structure, str) else tuple(self.structure)
+            self._check(field.name, field.default)
+        blocks = self.structure if isinstance(self.structure, (tuple, list)) else ()
         if self.structure not in ("full", "diagonal") and not (
             blocks and all(not isinstance(block, str) and len(block) for block in blocks)
         ):
@@ -142,6 +137,20 @@ class ControlVariates:
             raise ValueError(f"the shares add up to {1 - self._left:g}: nothing is left for the late rounds.")
         if self.late_histogram + self.late_hessian_histogram + self.late_cut + self.late_fisher >= 1:
             raise ValueError("nothing is left of the late rounds for their Hessians and gradients.")
+
+    def _check(self, name: str, default: Any) -> None:
+        """Numbers as Python's own: in half precision shares would be rounded."""
+        value = getattr(self, name)
+        if name == "structure" or (value is None and default is None):
+            return
+        if isinstance(default, bool) or isinstance(value, bool):
+            if not (isinstance(default, bool) and isinstance(value, bool)):
+                kind = "True or False" if isinstance(default, bool) else "a number"
+                raise ValueError(f"{name} must be {kind}, got {value!r}.")
+            return
+        check_bound(name, value, several=isinstance(value, tuple))
+        single = np.asarray(value, dtype=float).tolist()
+        object.__setattr__(self, name, tuple(single) if isinstance(single, list) else single)
 
     def schedule(self) -> list[tuple[str, float]]:
         """Every release but the decisions, in order, with its share of mu^2; "pair": Hessian and gradient."""

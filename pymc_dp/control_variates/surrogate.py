@@ -15,6 +15,9 @@ from pymc_dp.records.residuals import Expansion
 # What is refused: a noise variance over the posterior's, along a direction; noise of the Hessian over the
 # posterior's curvature; distance of the surrogate's mode, in posterior standard deviations per sqrt(d).
 LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 4.0, 0.3, 4.0
+# And a curvature, beyond its noise, in units of the posterior's where the metric was made: at most 1 if the
+# search had arrived.
+STEEPEST = 2.0
 # Beyond so many times the first of these it is not the noise: the search did not arrive.
 _ABSURD = 30.0
 # What gradients show of an entry's information is known within so many standard deviations of its noise, and
@@ -67,8 +70,8 @@ class Surrogate:
     cut_left : ndarray, shape (p, p), or None
         Part of `gradient_noise`: covariance of what clips may have cut besides.
     seen : ndarray, shape (p,), or None
-        Noisy sum of the squares of each entry of clipped gradients ``A g_i``: where the model holds, and clips
-        cut little, the diagonal of ``-A hessian A'``.
+        Noisy sum of the squares of each entry of clipped gradients ``A g_i``: where the model holds, and
+        clips cut little, the diagonal of ``-A hessian A'``.
     seen_noise : float
         Standard deviation of its noise.
     """
@@ -152,6 +155,12 @@ class Surrogate:
                 math.ceil(n * more),
                 epsilon * more,
             )
+        steepest = float(np.linalg.eigvalsh(self._information()).max())
+        if not steepest <= STEEPEST + level:
+            return (
+                f"The likelihood's curvature at the last point is {steepest:.3g} times the posterior's at "
+                f"the point before, along some direction. {NOT_FOUND}"
+            )
         slope = self.tempering * jacobian.T @ self.gradient + prior_slope
         distance = float(np.linalg.norm(moved @ slope))
         if not distance <= FURTHEST * math.sqrt(len(self.phi)):
@@ -190,10 +199,9 @@ class Surrogate:
         Where the model holds, the squares of gradients add up to minus the Hessian: what is missing lies in
         records that were cut, or the data vary less than the model has it. 1 where the prior says nearly all.
         """
-        information = -self.tempering * np.diag(self.metric @ self.hessian @ self.metric.T)
         if self.seen is None:
             return np.ones(len(prior_curvature))
-        known = information - _SURELY * self.tempering * self.hessian_noise
+        known = np.diag(self._information()) - _SURELY * self.tempering * self.hessian_noise
         most = self.tempering * (self.seen + _SURELY * self.seen_noise)
         share = np.where(known > _MATTERS, np.clip(most / np.maximum(known, _MATTERS), 0.0, 1.0), 1.0)
         covariance, _ = self._posterior(prior_curvature, jacobian)
@@ -233,9 +241,13 @@ class Surrogate:
         precision = units.T @ information @ units + (vectors * np.maximum(values, 0.0)) @ vectors.T
         return _inverse(precision), units
 
+    def _information(self) -> np.ndarray:
+        """Of the tempered likelihood, in the metric: may have negative eigenvalues."""
+        return -self.tempering * (self.metric @ self.hessian @ self.metric.T)
+
     def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
         """Information of the tempered likelihood, and covariance of the gradient's noise, in the metric."""
-        values, vectors = np.linalg.eigh(-self.tempering * (self.metric @ self.hessian @ self.metric.T))
+        values, vectors = np.linalg.eigh(self._information())
         information = (vectors * np.maximum(values, 1e-12)) @ vectors.T
         return information, self.tempering**2 * self.metric @ self.gradient_noise @ self.metric.T
 

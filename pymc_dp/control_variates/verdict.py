@@ -134,11 +134,11 @@ def judge_shown(cut: Cut, least: float) -> None:
         return
     named = ", ".join(f"{cut.parameters[k]} ({cut.shown[k]:.0%})" for k in few[:_NAMED])
     message = (
-        "The gradients of records, clipped, show less of the information than the model's curvature says that "
-        f"there is, about: {named}. Either a few records that are far from the rest were cut (rare outcomes, "
-        "small groups): use more records, a larger epsilon, or a stronger prior. Or the data vary far less "
-        "than the model has it (a fixed scale that is too large): give the scale a prior. If you know that it "
-        "is the latter, ControlVariates(least_shown=...) lowers what is asked for."
+        "The gradients of records, clipped, show less of the information than the model's curvature says "
+        f"that there is, about: {named}. Either a few records that are far from the rest were cut (rare "
+        "outcomes, small groups): use more records, a larger epsilon, or a stronger prior. Or the data vary "
+        "far less than the model has it (a fixed scale that is too large): give the scale a prior. If you "
+        "know that it is the latter, ControlVariates(least_shown=...) lowers what is asked for."
     )
     if cut.shown[few[0]] < least:
         raise ClippedRecordsError(message)

@@ -11,7 +11,7 @@ from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.control_variates.fixed import LogisticRecords
-from tests.control_variates.hard_models import make
+from tests.control_variates.hard_models import Logistic, make
 
 DEFAULT = ControlVariates()
 # Records, epsilon, and largest error in posterior standard deviations: about three times that of the noise
@@ -53,6 +53,48 @@ def mode_of(surrogate, records):
 @pytest.mark.parametrize("name", CASES)
 def test_the_centre_is_found(name):
     assert error(name, 1) < CASES[name][2]
+
+
+def rare_ones(seed, intercept=-3.9):
+    """A logistic model with one one in fifty, a prior that does not know that; and the truth."""
+    r, beta = np.random.default_rng(seed), np.array([intercept, 0.5, -0.3])
+    x = np.column_stack([np.ones(20_000), r.normal(size=(20_000, 2))])
+    y = (r.random(20_000) < 1 / (1 + np.exp(-x @ beta))).astype(float)
+    return Logistic(x, y, 2.0), beta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_rare_ones_are_found(seed):
+    """Posteriors were 8 sd off, of records without the ones; within 4.9 of their own sd now."""
+    records, truth = rare_ones(seed)
+    mode, _ = records.laplace(truth)
+    squared = float(gaussian.mu(4.0, 1e-6)) ** 2
+    surrogate = Finder(records, DEFAULT, squared, PrivacyRandom(seed), 1.0, 4.0)(records.start)
+    precision = surrogate.precision(prior_curvature(records, surrogate.point), np.eye(3))
+    z = (mode_of(surrogate, records) - mode) / np.sqrt(np.diag(np.linalg.inv(precision)))
+    assert np.abs(z).max() < 4.9
+    assert np.all(surrogate.shown(prior_curvature(records, surrogate.point), np.eye(3)) > 0.75)
+
+
+@pytest.mark.slow
+def test_rare_ones_that_are_not_looked_for_are_refused(monkeypatch):
+    """Control, and what is left when the search does not find them: hardly any information is shown."""
+    monkeypatch.setattr("pymc_dp.control_variates.tails.Tail.expect", lambda *_: None)
+    refused = 0
+    for seed in range(4):
+        records, truth = rare_ones(seed, -5.5)
+        squared = float(gaussian.mu(1.0, 1e-6)) ** 2
+        try:
+            surrogate = Finder(records, DEFAULT, squared, PrivacyRandom(seed), 1.0, 1.0)(records.start)
+        except PrivacyError:
+            continue
+        mode, sd = records.laplace(truth)
+        assert abs(mode_of(surrogate, records) - mode)[0] > 5 * sd[0]
+        shown = surrogate.shown(prior_curvature(records, surrogate.point), np.eye(3))
+        assert shown.min() < 0.05
+        refused += 1
+    assert refused
 
 
 @pytest.mark.slow

@@ -364,3 +364,26 @@ def test_a_copy_has_no_entries():
     assert step.residuals.target._entries.get_value().any()
     copy = cloudpickle.loads(cloudpickle.dumps(step))
     assert copy.residuals.target._entries.get_value().size == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"chain": True}, "chain must be a number"),
+        ({"early_line": False}, "early_line must be a number"),
+        ({"noise_aware": 1.0}, "noise_aware must be True or False"),
+        ({"structure": None}, "structure must be"),
+        ({"structure": 3}, "structure must be"),
+        ({"least_shown": 1.5}, "least_shown"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        ControlVariates(**arguments)
+
+
+def test_shares_add_up_whatever_numbers_they_are():
+    """In half precision the shares of a pair were rounded apart, by a thousandth."""
+    settings = ControlVariates(chain=np.float16(0.02), late=(np.float16(0.3), np.float32(0.7)), early=(1,))
+    assert all(type(share) is float for _, share in settings.schedule())
+    assert sum(share for _, share in settings.schedule()) <= 1 - settings.chain + 1e-15

@@ -75,6 +75,52 @@ def test_some_far_records_beyond_a_gap_are_not_seen():
     assert np.maximum(norms - bound, 0).sum() > 2 * tail.excess(bound)[1] + 0.1
 
 
+# what the curvature says is missing
+
+
+def rare(number, seed):
+    """A histogram of records near 0 but for some, whose squares add up to 3; those, and their excess."""
+    rng = np.random.default_rng(seed)
+    far = 2 ** rng.uniform(-1.5, 1.5, size=number)
+    far *= np.sqrt(3 / np.sum(far**2))
+    norms = np.r_[0.02 / np.sqrt(N) * rng.random(N - number), far]
+    histogram = noisy(norms, LEVELS[1][0], rng)
+    return norms, Tail(histogram, histogram.top(SIGNIFICANCE, True), 1.0)
+
+
+@pytest.mark.parametrize("number", [30, 100, 250])
+def test_records_that_the_curvature_knows_of_are_looked_for(number):
+    norms, tail = rare(number, 0)
+    without = tail.best_bound(LEVELS[1][1], 4)
+    assert np.sum(np.maximum(norms - without, 0)) > 5  # control: these are lost
+    tail.expect(3.0, 0.1, 0.0)
+    assert tail.missing == pytest.approx(3.0, abs=0.3)
+    bound = tail.best_bound(LEVELS[1][1], 4)
+    # Of squares that add up to M, at most M / (4 C) is beyond C.
+    assert np.sum(np.maximum(norms - bound, 0)) <= np.sum(norms**2) / (4 * bound)
+    # And that is balanced with the noise.
+    assert np.sqrt(3) * LEVELS[1][1] * bound == pytest.approx(3 / (4 * bound), rel=0.2)
+
+
+def test_nothing_is_missing_where_all_is_seen():
+    """In 80 of 80: a false alarm would be 2.5 standard deviations, and a fifth of all besides."""
+    for name in TAILS:
+        for seed in range(20):
+            norms, tail = tail_of(name, 1, seed)
+            tail.expect(float(np.sum(norms**2)), 0.3, 0.0)
+            assert tail.missing == 0
+
+
+def test_the_centre_is_taken_off():
+    _, tail = tail_of("normal", 4, 0)
+    seen, std = tail._histogram.second_moment(tail._top)
+    assert seen == pytest.approx(6, rel=0.05) and 0 < std < 0.2
+    tail.expect(2.0, 0.0, 4.0)
+    assert tail.missing == 0
+    tail.expect(6.0, 0.0, 4.0)
+    assert tail.missing == pytest.approx(4, rel=0.1)
+
+
 @pytest.mark.parametrize("name", TAILS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_bound_between_noise_and_bias(name, level):

@@ -1,5 +1,6 @@
 """What is said of what clips cut, what is refused, and that it is refused for a reason."""
 
+import dataclasses
 import functools
 import json
 import re
@@ -24,6 +25,7 @@ from pymc_dp.control_variates.verdict import (
     judge_cut,
     judge_gradients,
     judge_price,
+    judge_shown,
     records_needed,
 )
 from pymc_dp.privacy.accounting import gaussian
@@ -111,6 +113,57 @@ def test_what_is_said_and_what_is_refused():
         judge_cut(cut(*[2.0] * 8))
 
 
+def shown(*shares):
+    return Cut(
+        [f"b[{k}]" for k in range(len(shares))], [0.0] * len(shares), [0.0] * len(shares), list(shares)
+    )
+
+
+def test_information_that_gradients_do_not_show():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge_shown(shown(1.0, 0.76), 0.5)
+        judge_shown(shown(0.2), 0.1)
+        judge_shown(shown(), 0.5)
+    with pytest.warns(dp.ClippedRecordsWarning, match=r"about: b\[1\] \(60%\)\. Either") as caught:
+        judge_shown(shown(0.9, 0.6, 1.0), 0.5)
+    assert "b[0]" not in str(caught[0].message)
+    with pytest.raises(dp.ClippedRecordsError, match=r"b\[1\] \(2%\), b\[0\] \(60%\)"):
+        judge_shown(shown(0.6, 0.02, 1.0), 0.5)
+
+
+def surrogate_that_shows(shares, noise=0.0):
+    """Three entries with an information of .9, .9 and .05, of which clipped gradients show these shares."""
+    information = np.array([0.9, 0.9, 0.05])
+    metric = np.diag([0.1, 0.2, 1.0])
+    root = np.linalg.inv(metric)
+    none = np.zeros(3)
+    curvature = -root @ np.diag(information) @ root
+    known = Surrogate(none, none, metric, none, 1.0, 1.0, none, np.eye(3), curvature, noise, tempering=1.0)
+    return dataclasses.replace(known, seen=information * shares, seen_noise=noise)
+
+
+def test_what_is_shown_is_by_parameter_and_beyond_doubt():
+    prior = np.diag([10.0, 2.5, 0.95])
+    few = np.array([0.3, 1.2, 0.0])
+    # The last one's prior says nearly all of it: nothing is asked for.
+    np.testing.assert_allclose(surrogate_that_shows(few).shown(prior, np.eye(3)), [0.3, 1.0, 1.0])
+    # Parameters in another order, and a sum.
+    jacobian = np.array([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 1.0]])
+    np.testing.assert_allclose(surrogate_that_shows(few).shown(np.eye(3), jacobian), [1.0, 0.3, 1.0])
+    noisy = surrogate_that_shows(few, 0.1).shown(prior, np.eye(3))
+    assert noisy[0] == pytest.approx((0.27 + 0.25) / (0.9 - 0.25)) and noisy[1] == 1
+    assert surrogate_that_shows(few, 0.4).shown(prior, np.eye(3))[0] == 1
+
+
+def test_a_curvature_that_was_another_before_is_refused():
+    here = surrogate_that_shows(np.ones(3))
+    arguments = (np.eye(3), np.zeros(3), np.eye(3), 1000, 1.0)
+    assert "curvature" not in (here.problem(*arguments) or "")
+    there = dataclasses.replace(here, hessian=3 * here.hessian, gradient_noise=1e-6 * np.eye(3))
+    assert "curvature at the last point is 2.7 times" in there.problem(*arguments)
+
+
 def test_gradients_that_contradict_each_other():
     judge_gradients(5.0, 6)
     judge_gradients(_ROOM * stats.chi2.isf(1e-9, 6) - 1, 6)
@@ -123,7 +176,7 @@ def test_an_acceptance_that_no_noise_explains():
     judge_acceptance(300, 500, 0.617)
     judge_acceptance(0, 10, 0.617)  # ten moves say nothing
     judge_acceptance(31, 500, 0.617)  # a tenth
-    for accepted in (0, 2):
+    for accepted in (0, 2, 14):
         with pytest.raises(dp.ContradictionError, match=f"accepted {accepted} of 500"):
             judge_acceptance(accepted, 500, 0.617)
 
