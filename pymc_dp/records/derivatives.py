@@ -13,10 +13,12 @@ import pytensor.tensor as pt
 from pytensor.gradient import pushforward
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.utils import MethodNotDefined
 
 from pymc_dp.records import graph
 from pymc_dp.records.batches import gather
 from pymc_dp.records.guard import guarded
+from pymc_dp.records.refusals import refuse_derivative
 from pymc_dp.records.units import sums
 
 # Rows of a chunk: its derivatives stay in the cache.
@@ -44,6 +46,11 @@ def along(rows: Variable, theta: Variable, point: Variable, directions: Sequence
     """Directional derivatives of `rows` at `point`: the first along each prefix of `directions`.
 
     ``[D_u rows, D_u D_v rows, ...]`` for directions u, v, ...; the graph evaluates them in forward mode.
+
+    Raises
+    ------
+    ModelRefusedError
+        An Op has no derivative.
     """
     steps = [pt.scalar(dtype="float64") for _ in directions]
     moved = point
@@ -52,7 +59,10 @@ def along(rows: Variable, theta: Variable, point: Variable, directions: Sequence
     (value,) = clone_replace([rows], {theta: moved})
     derivatives = []
     for step in steps:
-        value = cast(Variable, pushforward(value, step, pt.constant(np.float64(1.0))))
+        try:
+            value = cast(Variable, pushforward(value, step, pt.constant(np.float64(1.0))))
+        except MethodNotDefined as error:
+            raise refuse_derivative(error.args[-1] if error.args else "an Op") from None
         derivatives.append(value)
     zeros: dict[Variable, Variable] = {step: pt.constant(np.float64(0.0)) for step in steps}
     return list(clone_replace(derivatives, zeros))

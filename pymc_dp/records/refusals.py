@@ -129,3 +129,12 @@ def refuse_coupled(name: str, why: str) -> ModelRefusedError:
         "compute such numbers beforehand from public information, and write the likelihood of a record from "
         "its own row; an Op that acts on each record by itself can be named in trusted_ops=.",
     )
+
+
+def refuse_derivative(op: object) -> ModelRefusedError:
+    """A derivative that PyTensor does not have."""
+    return ModelRefusedError(
+        f"PyTensor has no derivative of {op}",
+        "a surrogate is made of second derivatives of each record's log-likelihood.",
+        "use a step without control_variates=, which needs none (DPPenaltyMH, DPBarker, DPFastMH).",
+    )

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import derivatives
 from pymc_dp.records.model import RecordModel
 from tests.records.families import families
@@ -82,3 +83,13 @@ def test_rows_of_a_person_are_added(monkeypatch):
     rows, _ = collected(RecordModel(model), theta, hessians=False)
     persons = np.array([*dict.fromkeys(ids)])
     np.testing.assert_allclose(gradient, [rows[ids == p].sum(0) for p in persons], rtol=1e-10)
+
+
+def test_an_op_without_second_derivatives_is_refused():
+    """The Bessel function of VonMises has a first derivative only."""
+    r = np.random.default_rng(0)
+    with pm.Model() as model:
+        kappa = pm.LogNormal("kappa", 0.5, 0.5)
+        pm.VonMises("y", mu=0.0, kappa=kappa, observed=r.vonmises(0, 2, size=50))
+    with pytest.raises(ModelRefusedError, match="no derivative of I1e"):
+        RecordModel(model).derivatives  # noqa: B018
