@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.sums import GRID
 
 

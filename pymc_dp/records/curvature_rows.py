@@ -10,8 +10,8 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.records import curvature_kernels as kernels
 from pymc_dp.records import graph
-from pymc_dp.records.guard import guarded
 from pymc_dp.records.predictors import Piece, Predictors
+from pymc_dp.records.sums import guarded
 
 # Rows that are worked on at once, at most, and numbers of their whitened rows: they stay in the cache.
 _ROWS, _NUMBERS = 4096, 2**16

@@ -15,9 +15,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import graph
-from pymc_dp.records.batches import gather
-from pymc_dp.records.guard import guarded
-from pymc_dp.records.units import sums
+from pymc_dp.records.sums import gather, guarded, sums
 
 # Rows of a chunk: its derivatives stay in the cache.
 _ROWS = 4096

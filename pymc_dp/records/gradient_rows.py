@@ -11,7 +11,7 @@ from pytensor.graph.basic import Variable
 from pymc_dp.records import adjoints, checks, kernels, verification
 from pymc_dp.records.adjoints import NotStructuredError, Part
 from pymc_dp.records.clipped_sums import Block, Dense, Jacobian, Scaled, Sparse, identity, sparse
-from pymc_dp.records.guard import guarded
+from pymc_dp.records.sums import guarded
 
 # Look-ups a record that are kept as positions; with more of them a full vector is not longer.
 _LARGEST_SPARSE = 8

@@ -168,8 +168,10 @@ def _within(
 
 
 def _length(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]]) -> Any:
-    """Of a table along an axis: a number where that can be told, so that nothing has to be looked up for it."""
-    free = {v: pt.tensor(dtype=v.type.dtype, shape=shapes[v]) for v in ancestors([table]) if v in shapes}
+    """Of a table along an axis: a number where that can be told, so that nothing is looked up for it."""
+    free: dict[Variable, Variable] = {
+        v: pt.tensor(dtype=v.type.dtype, shape=shapes[v]) for v in ancestors([table]) if v in shapes
+    }
     (known,) = clone_replace([table], free, rebuild_strict=False) if free else (table,)
     length = known.type.shape[axis]
     return table.shape[axis] if length is None else length

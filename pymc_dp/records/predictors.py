@@ -24,7 +24,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.records import adjoints, checks, graph, verification
 from pymc_dp.records.adjoints import NotStructuredError
-from pymc_dp.records.guard import guarded
+from pymc_dp.records.sums import guarded
 
 # Predictors of a record; with more of them whole Hessians are as good.
 _MOST = 12

@@ -17,12 +17,10 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import graph
-from pymc_dp.records.batches import gather
 from pymc_dp.records.derivatives import along
-from pymc_dp.records.guard import guarded
 from pymc_dp.records.predictor_residuals import PredictorResiduals
 from pymc_dp.records.public_density import PublicDensity
-from pymc_dp.records.sums import FullBatch
+from pymc_dp.records.sums import FullBatch, gather, guarded
 
 
 class Expansion(NamedTuple):

@@ -10,9 +10,9 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, exponential_family, graph
-from pymc_dp.records.batches import compiled_rows
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.statistics import StatisticBound, Statistics, StatisticSum, exact_sum
+from pymc_dp.records.sums import compiled_rows
 
 # Records and points at which the statistics are compared with the model.
 _RECORDS, _POINTS = 64, 4

@@ -18,9 +18,8 @@ from pymc_dp.privacy.accounting.events import (
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
 )
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches, TunaBatches
 from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.noise import ExactSum
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, PoissonBatches, TunaBatches
 
 # Relative distance between the bound of a record and the one that is paid for: covers the rounding of a few
 # operations on the way from one to the other.
