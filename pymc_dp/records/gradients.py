@@ -77,8 +77,7 @@ class Gradients:
         structured: bool = True,
     ):
         self.d = start.size
-        # Arrays behind the roots, not copied.
-        self._tables = [(graph.leaf_value(root), axis) for root, axis in roots.items()]
+        self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
         self._n_rows, self._rows_of_unit = n_rows, rows_of_unit
         stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
         self._rows = GradientRows(
@@ -88,7 +87,7 @@ class Gradients:
             rows,
             {stand_ins[root]: axis for root, axis in roots.items()},
             start,
-            [tuple(np.delete(np.shape(table), axis).tolist()) for table, axis in self._tables],
+            [tuple(np.delete(np.shape(table[0]), axis).tolist()) for table, axis in self._tables],
             compile_kwargs,
             structured,
         )
@@ -190,12 +189,12 @@ class Gradients:
     def _slices(self) -> Iterator[list[np.ndarray]]:
         for start in range(0, self._n_rows, self._chunk):
             index = slice(start, min(start + self._chunk, self._n_rows))
-            yield [_plain(table[(slice(None),) * axis + (index,)]) for table, axis in self._tables]
+            yield [_plain(table[0][(slice(None),) * axis + (index,)]) for table, axis in self._tables]
 
     def _gathers(self, rows: np.ndarray) -> Iterator[list[np.ndarray]]:
         for start in range(0, rows.size, self._chunk):
             some = rows[start : start + self._chunk]
-            yield [gather(table, some, axis) for table, axis in self._tables]
+            yield [gather(table[0], some, axis) for table, axis in self._tables]
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

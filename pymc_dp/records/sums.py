@@ -196,21 +196,19 @@ class Batches:
         n_rows: int,
         compile_kwargs: Mapping[str, Any],
     ):
-        # Arrays behind the roots, not copied; `RecordModel.check_data` refuses others.
-        self._tables = [(graph.leaf_value(root), axis) for root, axis in roots.items()]
+        self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
         self._function = compiled_rows(theta, terms, roots, n_rows, trust_input=True, **compile_kwargs)
 
-    def __call__(self, theta: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Log-likelihood, shape (b,), of the rows at the valid positions `index`, shape (b,), int64."""
-        return guarded(self._function, theta, *self._gather(index))
-
     def ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Log-likelihood at `new` minus that at `theta`, shape (b,), of the rows at `index`."""
+        """Log-likelihood at `new` minus that at `theta`, shape (b,).
+
+        Of the rows at the valid positions `index`, shape (b,), int64.
+        """
         parts = self._gather(index)
         return guarded(lambda: self._function(new, *parts) - self._function(theta, *parts))
 
     def _gather(self, index: np.ndarray) -> list[np.ndarray]:
-        return [gather(table, index, axis) for table, axis in self._tables]
+        return [gather(table[0], index, axis) for table, axis in self._tables]
 
 
 def compiled_rows(
@@ -276,26 +274,6 @@ class Points:
             start = stop
         return point
 
-    def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """Log-likelihoods of some privacy units, at a cost that does not depend on n.
-
-        Parameters
-        ----------
-        theta : ndarray, shape (d,)
-        units : ndarray of int, shape (b,)
-            Positions in 0..n-1; repeats are allowed.
-
-        Returns
-        -------
-        ndarray, shape (b,)
-
-        Raises
-        ------
-        IndexError
-            A position outside 0..n-1 (compiled code would not notice).
-        """
-        return self._on_units(lambda rows: self._batches(theta, rows), units)
-
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Log-likelihood ratios of some privacy units, at a cost that does not depend on n.
 
@@ -313,7 +291,7 @@ class Points:
         Raises
         ------
         IndexError
-            A position outside 0..n-1.
+            A position outside 0..n-1 (compiled code would not notice).
         """
         return self._on_units(lambda rows: self._batches.ratios(theta, new, rows), units)
 
