@@ -108,13 +108,6 @@ class RecordModel(Points):
         self._log_prior = pt.switch(pt.all([pt.all(c) for c in conditions]), log_prior, -np.inf)
         self._snapshot = [(v, graph.leaf_value(v)) for v in reading.watched]
         self.released_variables, self.withheld_dims = reading.released, reading.withheld_dims
-        self.full_batch = FullBatch(
-            self._theta,
-            self._unit_rows(graph.rows(self._terms)),
-            self._log_prior,
-            self.n,
-            self.compile_kwargs,
-        )
         if verify:
             verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
 
@@ -136,6 +129,12 @@ class RecordModel(Points):
             )
 
     # compiled functions
+
+    @cached_property
+    def full_batch(self) -> FullBatch:
+        """Exact sums over all units."""
+        rows = self._unit_rows(graph.rows(self._terms))
+        return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs)
 
     @cached_property
     def gradients(self) -> Gradients:

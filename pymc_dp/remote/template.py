@@ -47,7 +47,7 @@ class Template:
         self.reading = self._records.reading
         self.ravel, self.unravel = self._records.ravel, self._records.unravel
         self.log_prior = self._records.log_prior
-        self._start = self._records.ravel(model.initial_point(0))
+        self._start = self._records.ravel(self.reading.start)
         self._dims = {name: int(size.eval(mode=CHECK_MODE)) for name, size in model.dim_lengths.items()}
         self.d, self.shapes = self._records.d, self._records.shapes
         self.value_vars = self._records.value_vars

@@ -104,6 +104,7 @@ class Released:
     ):
         self._model, self._compile_kwargs = model, dict(compile_kwargs or {})
         self._names, self._withheld = list(records.released_variables), set(records.withheld_dims)
+        self._point = records.reading.start
 
     def __call__(self, point: PointType) -> bytes:
         """Values of all variables, one after another."""
@@ -140,7 +141,7 @@ class Released:
     @cached_property
     def _start(self) -> list[np.ndarray]:
         """Values at the model's initial point: dtypes and shapes."""
-        return self._values(self._model.initial_point(0))
+        return self._values(self._point)
 
     @cached_property
     def _computed(self) -> Callable[[PointType], dict[str, Any]]:

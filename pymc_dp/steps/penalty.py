@@ -273,7 +273,7 @@ class DPPenaltyMH(MetropolisStep):
         ratio: Any = chain.ratio
         self.step_size = self.moves.initial or 0.1
         if isinstance(ratio, OnStatistics):
-            rate = ratio.rate(self.records.ravel(self.model.initial_point(0)))
+            rate = ratio.rate(self.records.ravel(self.records.reading.start))
         else:
             rate = None if isinstance(self.clip, ConstantClip) else self.clip.bound
         if self.moves.initial is None and rate is not None and chain.plan.noise_multiplier > 0:
