@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytensor
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records import adjoints, checks, kernels
 from pymc_dp.records.adjoints import NotStructuredError, Part
 from pymc_dp.records.clipped_sums import Block, Dense, Jacobian, Scaled, Sparse, identity, sparse
-from pymc_dp.records.sums import guarded
+from pymc_dp.records.sums import compiled, guarded
 
 # Look-ups a record that are kept as positions; with more of them a full vector is not longer.
 _LARGEST_SPARSE = 8
@@ -87,13 +86,13 @@ class GradientRows:
         self._places = self._arranged(parts, columns, numbers)
         self._shared = _union(place.columns for place in self._places if not place.alone)
         self.width = 1 + self._shared.size + sum(_numbers(place) for place in self._places)
-        self._function = self._compiled(self._outputs(parts), self._records, **compile_kwargs)
+        self._function = self._compiled(self._outputs(parts), self._records, compile_kwargs)
         derivatives = [
             adjoints.jacobian(part.parameter, adjoints.touched(part.parameter, list(columns)))
             for part, place in zip(parts, self._places, strict=True)
             if not place.is_columns
         ]
-        self._derivatives = self._compiled(derivatives, [], **compile_kwargs) if derivatives else None
+        self._derivatives = self._compiled(derivatives, [], compile_kwargs) if derivatives else None
 
     def jacobians(self, theta: np.ndarray) -> list[Jacobian | None]:
         """How what met the records depends on the parameters at `theta`; reads no record."""
@@ -155,15 +154,9 @@ class GradientRows:
         return blocks
 
     def _compiled(
-        self, outputs: Sequence[Variable], inputs: Iterable[Variable], **kwargs: Any
+        self, outputs: Sequence[Variable], inputs: Iterable[Variable], compile_kwargs: Mapping[str, Any]
     ) -> Callable[..., Any]:
-        return pytensor.function(
-            [self._theta, *inputs],
-            self._on_theta(outputs),
-            on_unused_input="ignore",
-            trust_input=True,
-            **kwargs,
-        )
+        return compiled([self._theta, *inputs], self._on_theta(outputs), compile_kwargs)
 
     def _outputs(self, parts: Sequence[Part]) -> list[Variable]:
         outputs = []
@@ -191,7 +184,7 @@ class GradientRows:
             How many adjoints a record each part has.
         """
         variables = [v for part in parts for v in (part.adjoint, part.other) if v is not None]
-        function = self._compiled(variables, self._records, mode=checks.CHECK_MODE)
+        function = self._compiled(variables, self._records, {"mode": checks.CHECK_MODE})
         numbers = adjoints.numbers_a_record(partial(guarded, function, theta), self._records, shapes)
         sizes = dict(zip(variables, numbers, strict=True))
         return [sizes[part.adjoint] for part in parts]

@@ -109,13 +109,8 @@ class FullBatch:
         ratio = (rows - old) * scale
         inside = pt.le(pt.abs(ratio), GRID)  # False for NaN as well
         step = pt.round(pt.switch(pt.isnan(ratio), 0.0, pt.clip(ratio, -GRID, GRID)), mode="half_to_even")
-        return pytensor.function(
-            [theta, old, scale],
-            [step.sum(), inside.sum(dtype="float64"), rows, log_prior],
-            on_unused_input="ignore",
-            trust_input=True,
-            **self._kwargs,
-        )
+        outputs = [step.sum(), inside.sum(dtype="float64"), rows, log_prior]
+        return compiled([theta, old, scale], outputs, self._kwargs)
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
         """Sum the clipped ratios between `theta` and the point whose rows are `old`.
@@ -209,6 +204,13 @@ class Batches:
 
     def _gather(self, index: np.ndarray) -> list[np.ndarray]:
         return [gather(table[0], index, axis) for table, axis in self._tables]
+
+
+def compiled(
+    inputs: Sequence[Variable], outputs: Any, compile_kwargs: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """A function of inputs of the right type, not all of which are used."""
+    return pytensor.function(inputs, outputs, on_unused_input="ignore", trust_input=True, **compile_kwargs)
 
 
 def compiled_rows(
@@ -329,16 +331,9 @@ class Points:
 
     @cached_property
     def _log_prior_gradient_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        return pytensor.function(
-            [self._theta],
-            pytensor.grad(self._log_prior, self._theta, disconnected_inputs="ignore"),
-            on_unused_input="ignore",
-            trust_input=True,
-            **self.compile_kwargs,
-        )
+        gradient = pytensor.grad(self._log_prior, self._theta, disconnected_inputs="ignore")
+        return compiled([self._theta], gradient, self.compile_kwargs)
 
     @cached_property
     def _log_prior_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        return pytensor.function(
-            [self._theta], self._log_prior, on_unused_input="ignore", trust_input=True, **self.compile_kwargs
-        )
+        return compiled([self._theta], self._log_prior, self.compile_kwargs)
