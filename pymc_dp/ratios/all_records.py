@@ -31,12 +31,12 @@ class AllRecords:
     """
 
     def __init__(self, records: Any, tempering: float, noise: float | None = None, largest: float = math.inf):
-        self._sum = records.full_batch  # made now, before a row is paid for
-        self.tempering, self.noise, self.largest = tempering, noise, largest
+        self.records, self.tempering, self.noise, self.largest = records, tempering, noise, largest
+        _ = records.full_batch  # made now, before anything is paid for
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Log-likelihood of each record, and log-prior."""
-        return self._sum.at(theta)
+        return self.records.full_batch.at(theta)
 
     def bound_of_noise(self, noise_std: float) -> float:
         """Clip bound at which the noise has a given standard deviation."""
@@ -48,7 +48,7 @@ class AllRecords:
         """One pass over the data."""
         bound = min(clip_bound, self.largest)
         scale = self.tempering * bound
-        found = self._sum(new, kept, bound)
+        found = self.records.full_batch(new, kept, bound)
         total, noise = ExactSum(found.total / GRID, scale), self.noise
         if noise is None:
             value, noise = total.unit * total.value, 0.0
