@@ -124,30 +124,20 @@ def inspect(
     Derivatives of a record: one linear predictor, of shared parameters
     """
     model = pm.modelcontext(model)
+    settings: Any = {
+        "exclude_deterministics": exclude_deterministics,
+        "public": public,
+        "trusted_ops": trusted_ops,
+        "neighboring_relation": neighboring_relation,
+    }
     refusals: list[ModelRefusedError] = []
     n: int | None = None
     try:
         _, n = units(privacy_unit, reader.number_of_rows(model))
-        found = reader.read(
-            model,
-            units=n,
-            exclude_deterministics=exclude_deterministics,
-            public=public,
-            trusted_ops=trusted_ops,
-            neighboring_relation=neighboring_relation,
-            refuse=refusals.append,
-        )
+        found = reader.read(model, units=n, **settings, refuse=refusals.append)
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error])
     form = ""
     if not refusals:
-        form = RecordModel(
-            model,
-            privacy_unit=privacy_unit,
-            exclude_deterministics=exclude_deterministics,
-            public=public,
-            trusted_ops=trusted_ops,
-            neighboring_relation=neighboring_relation,
-            verify=False,
-        ).form
+        form = RecordModel(model, privacy_unit=privacy_unit, **settings, verify=False).form
     return Inspection(n, found.arrays, found.variables, found.withheld_dims, refusals, form)

@@ -6,6 +6,10 @@ from types import CodeType, FunctionType
 # not how fast. Tests of the compiled code ask for it (see NUMBA). Nodes do not remember where they were made,
 # and no graph is rewritten for a C compiler that is not used.
 os.environ["PYTENSOR_FLAGS"] = "linker=py,optimizer=fast_compile,traceback__limit=0,cxx="
+# Files of chains and ledgers in memory: each transaction waits for the disk otherwise. Tests that kill end
+# processes, not the machine.
+if os.access("/dev/shm", os.W_OK | os.X_OK):
+    os.environ.setdefault("TMPDIR", "/dev/shm")
 
 import numpy as np
 import pymc as pm

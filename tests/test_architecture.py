@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import visited_files
+
 PACKAGE = Path(__file__).parent.parent / "pymc_dp"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -65,7 +67,7 @@ LONGEST = {
     "records/reader.py": 275,
     "records/row_types/types.py": 265,
     "report.py": 295,
-    "steps/base.py": 350,
+    "steps/base.py": 290,
 }
 
 
@@ -177,7 +179,7 @@ def test_a_long_file_is_noticed():
 NORMAL = re.compile(r"\.(normals?|standard_normal)\(")
 PUBLIC_NORMAL = re.compile(r"\brng\.(normal|standard_normal)\(")
 # The door and its stream; and where these parts draw public normals: momenta, trials of a model.
-DOOR = {"privacy/mechanisms/noise.py", "privacy/mechanisms/randomness.py"}
+DOOR = {"privacy/mechanisms/randomness.py"}
 PUBLIC = {"proposals/public.py", "remote/template.py", "steps/sghmc.py"}
 SECRET = ("privacy", "kernels", "ratios", "remote", "control_variates", "steps")
 
@@ -196,6 +198,38 @@ def test_a_second_door_is_noticed():
     """Control: the ways in which noise was drawn before."""
     for line in ("self._random.normal()", "chain.random.normals(3)", "self.generator.standard_normal()"):
         assert NORMAL.search(line) and not PUBLIC_NORMAL.search(line)
+
+
+def callers(text):
+    """Classes, or None, in which a file draws normals."""
+    tree = ast.parse(text)
+    classes = {c: n.name for n in tree.body if isinstance(n, ast.ClassDef) for c in ast.walk(n)}
+    return {
+        classes.get(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("normal", "normals", "standard_normal")
+    }
+
+
+def test_the_door_is_one_class():
+    """In the file of the stream too: batches are drawn there, and draw no noise."""
+    (door,) = DOOR
+    assert callers((PACKAGE / door).read_text()) == {"PrivacyRandom", "Gaussian"}
+    assert callers("class A:\n    x = random.normal()\ny = random.normals(2)") == {"A", None}  # control
+
+
+# Files that one or another iteration of a chain visits; none may be added.
+MOST = {"DPBarker": 7, "DPFastMH": 8, "DPPenaltyMH": 9, "DPSGHMC": 11, "DPHMC": 14}
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_an_iteration_is_in_few_files(name):
+    cls, kwargs = visited_files.SAMPLERS[name]
+    found = visited_files.visited(cls, **kwargs)
+    assert {"steps/chain.py", "records/sums.py", "privacy/mechanisms/randomness.py"} <= found
+    assert len(found) <= MOST[name], sorted(found)
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text()
+    assert f"| {' | '.join(MOST)} |\n|---|---|---|---|---|\n| {' | '.join(map(str, MOST.values()))} |" in page
 
 
 @pytest.mark.slow

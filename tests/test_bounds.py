@@ -13,9 +13,8 @@ from pymc_dp.clipping import as_clip
 from pymc_dp.control_variates import clipped_rows
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches, TunaBatches
 from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PoissonBatches, PrivacyRandom, TunaBatches
 from pymc_dp.ratios import barker_correction, subsets, tuna
 from pymc_dp.records.clipped_sums import Clip, Dense
 from pymc_dp.records.statistics import GRID, StatisticBound

@@ -10,7 +10,7 @@ from scipy.optimize import root
 from scipy.special import expit, log_expit
 
 from pymc_dp.clipping import LipschitzClip
-from pymc_dp.kernels.acceptance import largest_acceptance, penalty
+from pymc_dp.kernels.metropolis import largest_acceptance, penalty
 from pymc_dp.kernels.tuning import optimal_walk
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.pricing import CLIP_FRACTION_SHARE

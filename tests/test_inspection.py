@@ -84,7 +84,7 @@ def test_sparse_designs(shared):
         records.append(RecordModel(model))
     theta, some = np.random.default_rng(2).normal(size=9), np.array([4, 7, 4])
     np.testing.assert_allclose(*(r.full_batch.rows(theta) for r in records))
-    np.testing.assert_allclose(*(r.minibatch(theta, some) for r in records))
+    np.testing.assert_allclose(*(r.ratios(theta, -theta, some) for r in records))
     np.testing.assert_allclose(*(r.gradients(theta, 50.0).total for r in records), atol=1e-4)
 
 

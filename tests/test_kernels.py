@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
-from pymc_dp.kernels.metropolis import LogRatio, Move, State, metropolis, nothing, prior_change
-from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.kernels.metropolis import (
+    LogRatio,
+    Move,
+    State,
+    accept_barker,
+    accept_penalty,
+    metropolis,
+    nothing,
+    prior_change,
+)
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, TunaBatches
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.records.sums import GRID, SumOfRatios

@@ -9,8 +9,7 @@ from scipy import stats
 from scipy.special import expit, ndtr
 
 from pymc_dp.privacy.accounting.events import PoissonBarkerDecisionDpEvent, PoissonMixtureDpEvent
-from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, TunaBatches
 from pymc_dp.ratios.tuna import GRID, largest_term, log_ratio
 
 # Chi-square tests; false-alarm rate of each.

@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from pymc_dp.kernels import acceptance
-from pymc_dp.kernels.acceptance import barker
+from pymc_dp.kernels import metropolis as kernel
+from pymc_dp.kernels.metropolis import barker
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import FullBatch
@@ -187,9 +187,7 @@ UNCLIPPED = Fault("not clipped", (Patch(FullBatch, "__call__", unclipped_sum),),
 
 
 def sharper():
-    return Fault(
-        "noise halved", (Patch(acceptance, "barker", new=lambda h, *e: barker(2 * h, *e)),), factor=0.5
-    )
+    return Fault("noise halved", (Patch(kernel, "barker", new=lambda h, *e: barker(2 * h, *e)),), factor=0.5)
 
 
 def wider(module, times):

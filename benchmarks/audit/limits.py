@@ -7,7 +7,7 @@ from scipy.special import expit, ndtr
 import pymc_dp as dp
 from benchmarks.audit.attack import COMMON, DELTA, EPSILON, SHORTENED, model
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
+from pymc_dp.privacy.mechanisms.randomness import TunaBatches
 from pymc_dp.ratios import barker_correction, tuna
 from pymc_dp.tester import TradeOffTester
 

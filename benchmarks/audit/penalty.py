@@ -18,7 +18,7 @@ from benchmarks.audit.faults import (
     fixed_batch,
     leak,
 )
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.ratios import subsets as batch_ratio
 from pymc_dp.ratios.on_statistics import OnStatistics
 from pymc_dp.records.model import RecordModel

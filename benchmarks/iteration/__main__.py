@@ -63,7 +63,7 @@ def overhead() -> None:
 
 
 def minibatch() -> None:
-    """Log-likelihoods of 1,000 random rows, at two sizes of the data."""
+    """Log-likelihood ratios of 1,000 random rows, at two sizes of the data."""
     calls = []
     for n in (10_000, 1_000_000):
         model, _ = regression("logistic", n, 10)
@@ -74,7 +74,7 @@ def minibatch() -> None:
 
         def call(records=records, batches=batches, theta=theta, state=state):
             state[0] = (state[0] + 1) % len(batches)
-            records.minibatch(theta, batches[state[0]])
+            records.ratios(theta, theta, batches[state[0]])
 
         calls.append(call)
     small, large = medians(calls)

@@ -18,8 +18,7 @@ from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import Structure, structure_of
 from pymc_dp.errors import PrivacyError
-from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
 # Rows whose outer products are added in floating point, exactly.
 _EXACT = 4096

@@ -1,4 +1,4 @@
-"""Step sizes of a random walk: where to start, and how to learn from decisions."""
+"""The best step of a random walk, and the acceptance rate there."""
 
 import math
 from collections.abc import Callable
@@ -8,8 +8,6 @@ import numpy as np
 from scipy import optimize, stats
 from scipy.special import erf, erfc, expit
 
-# Gain of the adaptation is held for this many iterations, then decreases like 1 / t.
-_SETTLE = 20.0
 _QUANTILES = (np.arange(400) + 0.5) / 400
 _NORMAL = stats.norm.ppf(_QUANTILES)
 
@@ -81,27 +79,3 @@ def _best(d: int, fixed_length: bool, acceptance: Callable[[np.ndarray], np.ndar
 
     best = optimize.minimize_scalar(distance, bounds=(0.1, 10), method="bounded").x
     return float(best), float(np.mean(acceptance(best * lengths)))
-
-
-def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> float:
-    """Step size after a decision: Robbins-Monro on its logarithm (Garthwaite, Fan & Sisson 2016).
-
-    Parameters
-    ----------
-    step_size : float
-    accepted : bool
-    target : float
-        Acceptance rate that is aimed at.
-    iteration : int
-        Number of decisions so far, from 1.
-
-    Returns
-    -------
-    float
-
-    Notes
-    -----
-    **Privacy.** A function of released decisions.
-    """
-    gain = 1.0 / (target * (1 - target) * max(_SETTLE, iteration))
-    return step_size * math.exp(gain * (accepted - target))

@@ -3,9 +3,7 @@
 from pymc_dp.proposals.adaptive import AdaptiveWalk
 from pymc_dp.proposals.blocks import Blocks
 from pymc_dp.proposals.components import GuidedWalk, OneAtATime
-from pymc_dp.proposals.lookup import PROPOSALS, as_proposal
-from pymc_dp.proposals.protocol import Proposal
-from pymc_dp.proposals.walks import FixedRadius, GaussianWalk
+from pymc_dp.proposals.walk import PROPOSALS, FixedRadius, GaussianWalk, Proposal, as_proposal
 
 __all__ = [
     "PROPOSALS",

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.proposals.walks import FixedRadius, GaussianWalk
+from pymc_dp.proposals.walk import FixedRadius, GaussianWalk
 
 # Draws after which the covariance is set for the first time, and the ratio of later times to the one before.
 _FIRST, _RATIO = 100, 1.5

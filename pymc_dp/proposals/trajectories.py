@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_dp.kernels.hamiltonian import kinetic_energy, leapfrog
-from pymc_dp.kernels.tuning import adapted
-from pymc_dp.proposals.moves import Moves
+from pymc_dp.proposals.walk import Moves, adapted
 
 # Fractions of the tuning phase after which the mass is set from the draws since the last time.
 _MASS_UPDATES = (0.3, 0.5, 0.75)
@@ -80,7 +78,7 @@ class Trajectories(Moves):
 
     def kinetic_energy(self, momentum: np.ndarray) -> float:
         """``p' M^-1 p / 2``; infinite where a trajectory ran away."""
-        return kinetic_energy(momentum, self.mass)
+        return 0.5 * float(np.sum(momentum**2 / self.mass))
 
     def run(
         self,
@@ -89,16 +87,25 @@ class Trajectories(Moves):
         momentum: np.ndarray,
         gradient_at: Callable[[np.ndarray], np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """See `leapfrog`."""
-        return leapfrog(
-            theta,
-            gradient,
-            momentum,
-            gradient_at,
-            steps=self.n_leapfrog,
-            step_size=self.step_size,
-            mass=self.mass,
-        )
+        """Integrate from a point whose gradient is known.
+
+        Parameters
+        ----------
+        theta, gradient, momentum : ndarray, shape (d,)
+        gradient_at : callable
+            Called `n_leapfrog` times.
+
+        Returns
+        -------
+        theta, gradient, momentum : ndarray, shape (d,)
+            At the end; the gradient is the one the last half step used.
+        """
+        for _ in range(self.n_leapfrog):
+            momentum = momentum + 0.5 * self.step_size * gradient
+            theta = theta + self.step_size * momentum / self.mass
+            gradient = gradient_at(theta)
+            momentum = momentum + 0.5 * self.step_size * gradient
+        return theta, gradient, momentum
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt the step size to a decision; `iteration` counts from 1."""

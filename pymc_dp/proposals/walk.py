@@ -1,15 +1,200 @@
-"""Random-walk moves of a step: a proposal, its step sizes, and what tuning does to them."""
+"""Moves of all components together, and how a step makes them: step sizes, and what tuning does to these."""
 
 import copy
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pymc_dp.clipping import Clip, ConstantClip, LipschitzClip
-from pymc_dp.kernels.tuning import adapted
-from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, Proposal, as_proposal
-from pymc_dp.proposals.moves import Moves
+from pymc_dp.proposals.components import GuidedWalk, OneAtATime
+
+
+class Proposal(Protocol):
+    """A symmetric random move.
+
+    An object with `move` is a proposal. Two more methods are used if it has them:
+
+    - ``decided(move, accepted, tune)`` is told what became of each move (its displacement, shape (d,)), and
+      whether the chain was tuning. A proposal with a memory is copied for every chain, and its moves must
+      leave the posterior invariant together with that memory (docs/proofs/penalty).
+    - ``parts(d)`` is the number of kinds of moves; then the attribute ``part`` is the kind of the last one,
+      and tuning gives each kind a step size of its own.
+
+    Notes
+    -----
+    **Privacy.** A move may depend on earlier decisions and on public randomness, never on the data.
+    """
+
+    def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
+        """Displacement, shape (d,), for step size 1."""
+
+
+def _transform(scale: Any) -> np.ndarray:
+    """Check a scale: scalar, vector of standard deviations, or covariance matrix (returned as its factor)."""
+    array = np.asarray(scale, dtype=float)
+    if array.ndim > 2 or not np.all(np.isfinite(array)):
+        raise ValueError(
+            "the scale of a proposal is a finite number, vector (d,) or covariance matrix (d, d)."
+        )
+    if array.ndim == 2:
+        if array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
+            raise ValueError("the covariance matrix of a proposal must be square and symmetric.")
+        try:
+            return np.linalg.cholesky(array)
+        except np.linalg.LinAlgError:
+            raise ValueError("the covariance matrix of a proposal must be positive definite.") from None
+    if np.any(array <= 0):
+        raise ValueError("the scale of a proposal must be positive.")
+    return array
+
+
+class _Scaled:
+    def __init__(self, scale: Any = 1.0):
+        self._factor = _transform(scale)
+
+    def _scaled(self, z: np.ndarray) -> np.ndarray:
+        if self._factor.ndim and self._factor.shape[0] != z.size:
+            raise ValueError(
+                f"the proposal's scale has {self._factor.shape[0]} entries, the model {z.size} "
+                "unconstrained parameters."
+            )
+        return self._factor @ z if self._factor.ndim == 2 else self._factor * z
+
+
+class GaussianWalk(_Scaled):
+    """Gaussian random walk.
+
+    Parameters
+    ----------
+    scale : float, array_like of shape (d,) or (d, d), optional
+        Standard deviation(s) or covariance of a move with step size 1, in unconstrained space.
+        Must come from public knowledge or from earlier releases.
+
+    Notes
+    -----
+    **Privacy.** Reads no data; the moves use PyMC's generator.
+    """
+
+    def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
+        """Displacement, shape (d,), for step size 1."""
+        return self._scaled(rng.standard_normal(d))
+
+
+class FixedRadius(_Scaled):
+    """Uniform on a sphere (an ellipsoid, when scaled): every move has the same length.
+
+    With a scalar scale and a Lipschitz clip the noise of the log-ratio has the same standard deviation at
+    every iteration.
+
+    Parameters
+    ----------
+    scale : float, array_like of shape (d,) or (d, d), optional
+        Root mean square of each coordinate of a move, or covariance, as in `GaussianWalk`.
+
+    Notes
+    -----
+    **Privacy.** Reads no data; the moves use PyMC's generator.
+    """
+
+    def length(self, d: int) -> float | None:
+        """Length of every move for step size 1, or None if it depends on the direction."""
+        return float(self._factor) * np.sqrt(d) if self._factor.ndim == 0 else None
+
+    def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
+        """Displacement, shape (d,), for step size 1."""
+        if d < 2:
+            raise ValueError(
+                "a fixed radius in one dimension only reaches a lattice: use the Gaussian proposal."
+            )
+        z = rng.standard_normal(d)
+        return self._scaled(z * np.sqrt(d / (z @ z)))
+
+
+PROPOSALS: dict[str, Callable[[], Proposal]] = {
+    "fixed_radius": FixedRadius,
+    "gaussian": GaussianWalk,
+    "guided": GuidedWalk,
+    "one_at_a_time": OneAtATime,
+}
+
+
+def as_proposal(proposal: "str | Proposal") -> Proposal:
+    """Look a proposal up by name, or pass an object with a `move` through."""
+    if isinstance(proposal, str):
+        if proposal not in PROPOSALS:
+            raise ValueError(f"unknown proposal {proposal!r}; known: {', '.join(sorted(PROPOSALS))}.")
+        return PROPOSALS[proposal]()
+    if isinstance(proposal, type) or not callable(getattr(proposal, "move", None)):
+        raise ValueError(
+            f"a proposal is one of {', '.join(sorted(PROPOSALS))} or an object with move(rng, d)."
+        )
+    return proposal
+
+
+# Gain of the adaptation is held for this many iterations, then decreases like 1 / t.
+_SETTLE = 20.0
+
+
+def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> float:
+    """Step size after a decision: Robbins-Monro on its logarithm (Garthwaite, Fan & Sisson 2016).
+
+    Parameters
+    ----------
+    step_size : float
+    accepted : bool
+    target : float
+        Acceptance rate that is aimed at.
+    iteration : int
+        Number of decisions so far, from 1.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    **Privacy.** A function of released decisions.
+    """
+    gain = 1.0 / (target * (1 - target) * max(_SETTLE, iteration))
+    return step_size * math.exp(gain * (accepted - target))
+
+
+class Moves:
+    """How a step proposes, in one chain at a time.
+
+    Attributes
+    ----------
+    name : str
+        For the report.
+    step_size : float
+
+    Notes
+    -----
+    **Privacy.** Reads no data; learns from what is released.
+    """
+
+    name = ""
+    step_size: float
+
+    def begin(self) -> None:
+        """Forget the last chain."""
+
+    def learn(self, accepted: bool, iteration: int) -> None:
+        """Adapt to a decision, during tuning; `iteration` counts from 1."""
+
+    def decided(self, accepted: bool, tune: bool) -> None:
+        """Take note of a decision, whether or not the chain is tuning."""
+
+    @property
+    def state(self) -> Any:
+        """What a resumed chain must remember, besides the step size."""
+        return None
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        pass
 
 
 class RandomWalk(Moves):

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.sums import GRID
 
 
@@ -33,6 +32,7 @@ class AllRecords:
 
     def __init__(self, records: Any, tempering: float, noise: float | None = None, largest: float = math.inf):
         self.records, self.tempering, self.noise, self.largest = records, tempering, noise, largest
+        _ = records.full_batch  # made now, before anything is paid for
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Log-likelihood of each record, and log-prior."""

@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pymc_dp.kernels.acceptance import accept_barker, accept_penalty
-from pymc_dp.kernels.metropolis import Accept, Ratio
+from pymc_dp.kernels.metropolis import Accept, Ratio, accept_barker, accept_penalty
 from pymc_dp.privacy.mechanisms import iterations
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.all_records import AllRecords

@@ -10,8 +10,7 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
-from pymc_dp.privacy.mechanisms.noise import Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.remote.owners import RecordsOfOwners, points
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import SMALLEST_BOUND
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.statistics import GRID, StatisticBound, Statistics, StatisticSum
 from pymc_dp.records.sufficient import Natural, SufficientStatistics
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 
 

@@ -7,9 +7,7 @@ import numpy as np
 
 from pymc_dp.clipping import shares
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
-from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, FixedSizeBatches, Gaussian, PrivacyRandom
 from pymc_dp.ratios import barker_correction
 
 _GRID = 2**20

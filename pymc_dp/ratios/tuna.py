@@ -10,9 +10,7 @@ import numpy as np
 
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
-from pymc_dp.privacy.mechanisms.noise import DECIDED, ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom, TunaBatches
 
 # Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
 # order.

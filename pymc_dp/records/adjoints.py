@@ -7,9 +7,10 @@ one number or a few, and costs about as much as the row itself. The record's gra
 something simple: 1, the record's row of X, or a one at the record's group. No n x d matrix is ever needed.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
+import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
@@ -21,6 +22,8 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
+
+from pymc_dp.records import verification
 
 
 class Part(NamedTuple):
@@ -291,3 +294,52 @@ def _vectorized(output: Variable, replace: Mapping[Any, Any], length: Variable) 
     if batched.type.ndim > output.type.ndim:
         return batched
     return pt.broadcast_to(batched, (length, *batched.shape))
+
+
+def numbers_a_record(
+    evaluate: Callable[..., list[np.ndarray]],
+    records: Mapping[Variable, int],
+    shapes: Sequence[tuple[int, ...]],
+) -> list[int]:
+    """Check, on made-up records, that an output's first axis is theirs, and each row about its own record.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From the data of some records, one array a variable, to the outputs.
+    records : mapping of Variable to int
+        And the axis of the records.
+    shapes : sequence of tuple
+        Of one record's part of each.
+
+    Returns
+    -------
+    list of int
+        How many numbers a record each output has.
+
+    Raises
+    ------
+    NotStructuredError
+        It is not so.
+    """
+    rng = np.random.default_rng(0)
+    made_up = [rng.uniform(0.2, 0.8, (5, *shape)) for shape in shapes]
+
+    def outputs(size: int, first: float | None = None) -> list[np.ndarray]:
+        data = []
+        for (record, axis), values in zip(records.items(), made_up, strict=True):
+            some = values[:size].copy()
+            if first is not None:
+                some[0] = first
+            if not record.type.dtype.startswith("float"):
+                some[:] = 0
+            data.append(np.ascontiguousarray(np.moveaxis(some, 0, axis), dtype=record.type.dtype))
+        return evaluate(*data)
+
+    few, many = outputs(2), outputs(5)
+    for two, five, *changed in zip(few, many, outputs(5, 0.5), outputs(5, np.nan), strict=True):
+        if (len(two), len(five)) != (2, 5) or two.shape[1:] != five.shape[1:]:
+            raise NotStructuredError
+        if any(np.any(verification.differ(five[1:], other[1:])) for other in changed):
+            raise NotStructuredError
+    return [two[0].size for two in few]

@@ -5,13 +5,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytensor
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records import curvature_kernels as kernels
 from pymc_dp.records import graph
-from pymc_dp.records.guard import guarded
 from pymc_dp.records.predictors import Piece, Predictors
+from pymc_dp.records.sums import compiled, guarded
 
 # Rows that are worked on at once, at most, and numbers of their whitened rows: they stay in the cache.
 _ROWS, _NUMBERS = 4096, 2**16
@@ -114,13 +113,7 @@ class CurvatureSource:
             if table is None and piece.other is not None
         ]
         outputs = self._coordinates.joined([*p.derivatives(), *given])
-        return pytensor.function(
-            [self._coordinates.vector, *p.records],
-            outputs,
-            on_unused_input="ignore",
-            trust_input=True,
-            **self._kwargs,
-        )
+        return compiled([self._coordinates.vector, *p.records], outputs, self._kwargs)
 
     def __call__(self, phi: np.ndarray) -> Iterator[CurvatureRows]:
         """Go through all records in chunks, at a point of shape (p,)."""

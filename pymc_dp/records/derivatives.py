@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.gradient import pushforward
 from pytensor.graph.basic import Variable
@@ -16,10 +15,8 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.utils import MethodNotDefined
 
 from pymc_dp.records import graph
-from pymc_dp.records.batches import gather
-from pymc_dp.records.guard import guarded
 from pymc_dp.records.refusals import refuse_derivative
-from pymc_dp.records.units import sums
+from pymc_dp.records.sums import compiled, gather, guarded, sums
 
 # Rows of a chunk: its derivatives stay in the cache.
 _ROWS = 4096
@@ -100,17 +97,11 @@ class RecordDerivatives:
         u, v = (pt.vector(name, shape=(self.d,), dtype="float64") for name in ("u", "v"))
         point = pt.vector("point", shape=(self.d,), dtype="float64")
 
-        def compiled(directions: list[Variable]) -> Callable[..., np.ndarray]:
+        def along_these(directions: list[Variable]) -> Callable[..., np.ndarray]:
             output = graph.simplify([along(rows, theta, point, directions)[-1]])[0]
-            return pytensor.function(
-                [point, *directions, *stand_ins.values()],
-                output,
-                on_unused_input="ignore",
-                trust_input=True,
-                **compile_kwargs,
-            )
+            return compiled([point, *directions, *stand_ins.values()], output, compile_kwargs)
 
-        self._first, self._second = compiled([u]), compiled([u, v])
+        self._first, self._second = along_these([u]), along_these([u, v])
 
     def __call__(
         self, theta: np.ndarray, hessians: bool | tuple[np.ndarray, np.ndarray] = False

@@ -7,9 +7,9 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records import graph, kernels
-from pymc_dp.records.batches import gather
 from pymc_dp.records.clipped_sums import LARGEST_N, Clip, Dense
 from pymc_dp.records.gradient_rows import GradientRows
+from pymc_dp.records.sums import gather
 
 # Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
 _ROWS, _NUMBERS = 16384, 2**17
@@ -77,7 +77,8 @@ class Gradients:
         structured: bool = True,
     ):
         self.d = start.size
-        self._roots, self._n_rows, self._rows_of_unit = dict(roots), n_rows, rows_of_unit
+        self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
+        self._n_rows, self._rows_of_unit = n_rows, rows_of_unit
         stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
         self._rows = GradientRows(
             theta,
@@ -86,10 +87,7 @@ class Gradients:
             rows,
             {stand_ins[root]: axis for root, axis in roots.items()},
             start,
-            [
-                tuple(np.delete(np.shape(graph.leaf_value(root)), axis).tolist())
-                for root, axis in roots.items()
-            ],
+            [tuple(np.delete(np.shape(table[0]), axis).tolist()) for table, axis in self._tables],
             compile_kwargs,
             structured,
         )
@@ -191,17 +189,12 @@ class Gradients:
     def _slices(self) -> Iterator[list[np.ndarray]]:
         for start in range(0, self._n_rows, self._chunk):
             index = slice(start, min(start + self._chunk, self._n_rows))
-            yield [
-                _plain(graph.leaf_value(root)[(slice(None),) * axis + (index,)])
-                for root, axis in self._roots.items()
-            ]
+            yield [_plain(table[0][(slice(None),) * axis + (index,)]) for table, axis in self._tables]
 
     def _gathers(self, rows: np.ndarray) -> Iterator[list[np.ndarray]]:
         for start in range(0, rows.size, self._chunk):
-            yield self._gathered(rows[start : start + self._chunk])
-
-    def _gathered(self, rows: np.ndarray) -> list[np.ndarray]:
-        return [gather(graph.leaf_value(root), rows, axis) for root, axis in self._roots.items()]
+            some = rows[start : start + self._chunk]
+            yield [gather(table[0], some, axis) for table, axis in self._tables]
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

@@ -177,11 +177,14 @@ def _length(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]]) -
     return table.shape[axis] if length is None else length
 
 
+def storage(leaf: Variable) -> list[np.ndarray]:
+    """A list of one: the array behind a constant or shared variable, now and later, not copied."""
+    return leaf.container.storage if isinstance(leaf, SharedVariable) else [cast(Constant, leaf).data]
+
+
 def leaf_value(leaf: Variable) -> np.ndarray:
     """The array behind a constant or shared variable, not copied."""
-    if isinstance(leaf, SharedVariable):
-        return leaf.get_value(borrow=True)
-    return cast(Constant, leaf).data
+    return storage(leaf)[0]
 
 
 def axes_of_length(leaf: Variable, n: int) -> list[int]:

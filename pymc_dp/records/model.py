@@ -1,32 +1,28 @@
 """Reads a PyMC model as records: log-likelihood rows, log-prior, a flat vector of parameters."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
-from pytensor.printing import debugprint
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
-from pymc_dp.records.batches import Batches
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
 from pymc_dp.records.curvature_rows import CurvatureSource
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import number_of_rows, read
-from pymc_dp.records.sums import FullBatch
-from pymc_dp.records.units import sums
+from pymc_dp.records.sums import FullBatch, Points
 from pymc_dp.records.units import units as numbered
 
 
-class RecordModel:
+class RecordModel(Points):
     """A PyMC model seen as n records and d parameters.
 
     Parameters
@@ -112,57 +108,10 @@ class RecordModel:
         self._log_prior = pt.switch(pt.all([pt.all(c) for c in conditions]), log_prior, -np.inf)
         self._snapshot = [(v, graph.leaf_value(v)) for v in reading.watched]
         self.released_variables, self.withheld_dims = reading.released, reading.withheld_dims
-        self.full_batch = FullBatch(
-            self._theta,
-            self._unit_rows(graph.rows(self._terms)),
-            self._log_prior,
-            self.n,
-            self.compile_kwargs,
-        )
         if verify:
             verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
 
-    def structure(self) -> dict[str, Any]:
-        """Everything that was decided from the graph; the same for all values of the records.
-
-        Returns
-        -------
-        dict
-            Comparable with ``==``; for tests.
-        """
-        reading, seen = self.reading, self.coordinates
-        stand_ins, rows = graph.symbolic_rows(self._terms, self._roots, self.n_rows)
-        return {
-            "arrays": reading.arrays,
-            "variables": reading.variables,
-            "roots": [(v.name, axis, str(v.type)) for v, axis in self._roots.items()],
-            "kept": [debugprint(c, file="str") for c in reading.conditions],
-            "stripped": [debugprint(c, file="str") for c in reading.stripped],
-            "likelihood": debugprint([rows], file="str"),
-            "prior": debugprint([self._log_prior], file="str"),
-            "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
-            "inputs": [str(v.type) for v in stand_ins.values()],
-            "predictors": None if self.predictors is None else self.predictors.summary(),
-            "released": reading.released,
-            "withheld_dims": reading.withheld_dims,
-            "trusted": reading.trusted,
-            "shape": (self.n, self.n_rows, self.d, self.shapes),
-        }
-
     # parameters as one flat vector
-
-    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Flat unconstrained vector, shape (d,), of a PyMC point."""
-        return np.concatenate([np.ravel(point[name]) for name in self.shapes])
-
-    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """PyMC point (dict of arrays in value space) of a flat vector; a copy."""
-        point, start = {}, 0
-        for name, shape in self.shapes.items():
-            stop = start + int(np.prod(shape, dtype=int))
-            point[name] = theta[start:stop].reshape(shape).copy()
-            start = stop
-        return point
 
     def _on_vector(self, outputs: Sequence[Variable]) -> list[Variable]:
         parts = slices(self._theta, {v: self.shapes[v.name] for v in self.value_vars})
@@ -182,8 +131,10 @@ class RecordModel:
     # compiled functions
 
     @cached_property
-    def _batches(self) -> Batches:
-        return Batches(self._theta, self._terms, self._roots, self.n_rows, self.compile_kwargs)
+    def full_batch(self) -> FullBatch:
+        """Exact sums over all units."""
+        rows = self._unit_rows(graph.rows(self._terms))
+        return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs)
 
     @cached_property
     def gradients(self) -> Gradients:
@@ -240,91 +191,6 @@ class RecordModel:
         seen = self.coordinates
         return RecordDerivatives(
             seen.vector, seen.terms, self._roots, self.n_rows, rows_of_unit, self.compile_kwargs
-        )
-
-    @cached_property
-    def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray]:
-        unit_of_row = np.asarray(self.unit_of_row)
-        order = np.argsort(unit_of_row, kind="stable")
-        return order, np.searchsorted(unit_of_row[order], np.arange(self.n + 1))
-
-    def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """Log-likelihoods of some privacy units, at a cost that does not depend on n.
-
-        Parameters
-        ----------
-        theta : ndarray, shape (d,)
-        units : ndarray of int, shape (b,)
-            Positions in 0..n-1; repeats are allowed.
-
-        Returns
-        -------
-        ndarray, shape (b,)
-
-        Raises
-        ------
-        IndexError
-            A position outside 0..n-1 (compiled code would not notice).
-        """
-        return self._on_units(lambda rows: self._batches(theta, rows), units)
-
-    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """Log-likelihood ratios of some privacy units, at a cost that does not depend on n.
-
-        Parameters
-        ----------
-        theta, new : ndarray, shape (d,)
-        units : ndarray of int, shape (b,)
-            Positions in 0..n-1; repeats are allowed.
-
-        Returns
-        -------
-        ndarray, shape (b,)
-            Log-likelihood at `new` minus that at `theta`; not clipped, may hold NaN and infinities.
-
-        Raises
-        ------
-        IndexError
-            A position outside 0..n-1.
-        """
-        return self._on_units(lambda rows: self._batches.ratios(theta, new, rows), units)
-
-    def _on_units(self, of_rows: Callable[[np.ndarray], np.ndarray], units: np.ndarray) -> np.ndarray:
-        """Sums over the rows of each unit."""
-        units = np.asarray(units, dtype=np.int64)
-        if units.size and (units.min() < 0 or units.max() >= self.n):
-            raise IndexError(f"privacy units are 0..{self.n - 1}")
-        if self.unit_of_row is None:
-            return of_rows(units)
-        order, first = self._rows_of_unit
-        lengths = first[units + 1] - first[units]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        rows = of_rows(order[np.repeat(first[units], lengths) + within])
-        return sums(rows, starts[:-1])
-
-    def log_prior(self, theta: np.ndarray) -> float:
-        """Log-prior at `theta`, Jacobians included; reads no record."""
-        return float(self._log_prior_function(theta))
-
-    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of the log-prior, Jacobians included, shape (d,); reads no record."""
-        return self._log_prior_gradient_function(theta)
-
-    @cached_property
-    def _log_prior_gradient_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        return pytensor.function(
-            [self._theta],
-            pytensor.grad(self._log_prior, self._theta, disconnected_inputs="ignore"),
-            on_unused_input="ignore",
-            trust_input=True,
-            **self.compile_kwargs,
-        )
-
-    @cached_property
-    def _log_prior_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        return pytensor.function(
-            [self._theta], self._log_prior, on_unused_input="ignore", trust_input=True, **self.compile_kwargs
         )
 
     def _unit_rows(self, rows: Variable) -> Variable:

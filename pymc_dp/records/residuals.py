@@ -17,12 +17,10 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import graph
-from pymc_dp.records.batches import gather
 from pymc_dp.records.derivatives import along
-from pymc_dp.records.guard import guarded
 from pymc_dp.records.predictor_residuals import PredictorResiduals
 from pymc_dp.records.public_density import PublicDensity
-from pymc_dp.records.sums import FullBatch
+from pymc_dp.records.sums import FullBatch, compiled, gather, guarded
 
 
 class Expansion(NamedTuple):
@@ -199,10 +197,4 @@ class Residuals:
         return self._compiled([f, k, *stand_ins.values()], output)
 
     def _compiled(self, inputs: Sequence[Any], output: Any) -> Any:
-        return pytensor.function(
-            [self._model._theta, *inputs],
-            output,
-            on_unused_input="ignore",
-            trust_input=True,
-            **self._model.compile_kwargs,
-        )
+        return compiled([self._model._theta, *inputs], output, self._model.compile_kwargs)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pymc_dp.bounds import check_bound
-from pymc_dp.records.guard import guarded
+from pymc_dp.records.sums import guarded
 
 # A clipped statistic is cut off to multiples of its bound / GRID. Sums of up to 2**33 integers of at most
 # 2**29 are exact in int64, in any order.

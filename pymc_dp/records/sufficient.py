@@ -10,9 +10,9 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, exponential_family, graph
-from pymc_dp.records.batches import compiled_rows
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.statistics import StatisticBound, Statistics, StatisticSum, exact_sum
+from pymc_dp.records.sums import compiled, compiled_rows
 
 # Records and points at which the statistics are compared with the model.
 _RECORDS, _POINTS = 64, 4
@@ -117,13 +117,9 @@ class SufficientStatistics:
         return data | dict(zip(observed, function(*made.values()), strict=True))
 
     def _compiled(self, phi: Variable, log_g: Variable) -> Callable[[np.ndarray], Natural]:
-        function = pytensor.function(
-            [self._records._theta],
-            [phi, log_g, self._records._log_prior],
-            on_unused_input="ignore",
-            trust_input=True,
-            **self._records.compile_kwargs,
-        )
+        records = self._records
+        outputs = [phi, log_g, records._log_prior]
+        function = compiled([records._theta], outputs, records.compile_kwargs)
 
         def natural(theta: np.ndarray) -> Natural:
             with np.errstate(all="ignore"):
@@ -133,14 +129,9 @@ class SufficientStatistics:
         return natural
 
     def _of_object(self, statistics: Statistics) -> Callable[[np.ndarray], Natural]:
-        names = [rv.name for rv in self._model.free_RVs]
-        point_of = pytensor.function(
-            [self._records._theta],
-            self._records._on_vector(self._model.replace_rvs_by_values(self._model.free_RVs)),
-            on_unused_input="ignore",
-            trust_input=True,
-            **self._records.compile_kwargs,
-        )
+        names, records = [rv.name for rv in self._model.free_RVs], self._records
+        values = records._on_vector(self._model.replace_rvs_by_values(self._model.free_RVs))
+        point_of = compiled([records._theta], values, records.compile_kwargs)
 
         def natural(theta: np.ndarray) -> Natural:
             point = dict(zip(names, point_of(theta), strict=True))

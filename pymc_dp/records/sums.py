@@ -1,15 +1,47 @@
-"""The full-batch sum: clipped log-likelihood ratios, added exactly, in one pass over the data."""
+"""What is computed from the rows: exact sums over all records, log-likelihoods of some; under a guard."""
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from pymc_dp.records.guard import guarded
+from pymc_dp.errors import PrivacyError, kind
+from pymc_dp.records import graph
+
+
+def guarded(
+    function: Callable[..., Any], *args: Any, what: str = "The log-likelihood could not be evaluated"
+) -> Any:
+    """Call a function of private data.
+
+    Warnings would say that some record is NaN, overflows or is missing; PyTensor's errors print inputs.
+
+    Parameters
+    ----------
+    function : callable
+    *args : object
+    what : str
+        Begin of the message, should it fail.
+
+    Raises
+    ------
+    PrivacyError
+        The function failed; the message has the kind of error only, and no cause attached.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args)
+        except Exception as error:
+            name = kind(error)
+    raise PrivacyError(f"{what} ({name}). Nothing more is said: its inputs are private.")
+
 
 # A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of at most GRID = 2**20. Sums of
 # up to 2**33 of these are exact in float64, in any order, so that one record moves the sum by at most what is
@@ -77,13 +109,8 @@ class FullBatch:
         ratio = (rows - old) * scale
         inside = pt.le(pt.abs(ratio), GRID)  # False for NaN as well
         step = pt.round(pt.switch(pt.isnan(ratio), 0.0, pt.clip(ratio, -GRID, GRID)), mode="half_to_even")
-        return pytensor.function(
-            [theta, old, scale],
-            [step.sum(), inside.sum(dtype="float64"), rows, log_prior],
-            on_unused_input="ignore",
-            trust_input=True,
-            **self._kwargs,
-        )
+        outputs = [step.sum(), inside.sum(dtype="float64"), rows, log_prior]
+        return compiled([theta, old, scale], outputs, self._kwargs)
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
         """Sum the clipped ratios between `theta` and the point whose rows are `old`.
@@ -111,3 +138,202 @@ class FullBatch:
     def rows(self, theta: np.ndarray) -> np.ndarray:
         """Log-likelihood of each record, shape (n,), at `theta`."""
         return self.at(theta)[0]
+
+
+@numba.njit(cache=True)
+def _gather_rows(table, index):
+    rows, columns = index.size, table.shape[1]
+    # Ask for both ends of every row first: these loads do not wait for each other, and a random row of a
+    # large table is not in the cache.
+    touched = table[0, 0] * 0
+    for k in range(rows):
+        touched += table[index[k], 0] + table[index[k], columns - 1]
+    out = np.empty((rows, columns), table.dtype)
+    for k in range(rows):
+        i = index[k]
+        for j in range(columns):
+            out[k, j] = table[i, j]
+    return out, touched
+
+
+def gather(table: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
+    """Entries `index` of a data array along `axis`; positions are valid."""
+    simple = (
+        table.ndim == 2
+        and axis == 0
+        and table.size
+        and table.dtype.kind in "fiu"
+        and table.flags.c_contiguous
+    )
+    return _gather_rows(table, index)[0] if simple else np.take(table, index, axis=axis)
+
+
+class Batches:
+    """Rows of any records of a log-likelihood.
+
+    Parameters
+    ----------
+    theta : Variable, vector of length d
+    terms : sequence of Variable
+        Flattened per-record terms (see `graph.flatten`).
+    roots : mapping of Variable to int
+        Data leaves with one entry a record, and the axis of the records.
+    n_rows : int
+    compile_kwargs : mapping
+        Passed to `pytensor.function`.
+    """
+
+    def __init__(
+        self,
+        theta: Variable,
+        terms: Sequence[Variable],
+        roots: Mapping[Variable, int],
+        n_rows: int,
+        compile_kwargs: Mapping[str, Any],
+    ):
+        self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
+        self._function = compiled_rows(theta, terms, roots, n_rows, trust_input=True, **compile_kwargs)
+
+    def ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Log-likelihood at `new` minus that at `theta`, shape (b,).
+
+        Of the rows at the valid positions `index`, shape (b,), int64.
+        """
+        parts = self._gather(index)
+        return guarded(lambda: self._function(new, *parts) - self._function(theta, *parts))
+
+    def _gather(self, index: np.ndarray) -> list[np.ndarray]:
+        return [gather(table[0], index, axis) for table, axis in self._tables]
+
+
+def compiled(
+    inputs: Sequence[Variable], outputs: Any, compile_kwargs: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """A function of inputs of the right type, not all of which are used."""
+    return pytensor.function(inputs, outputs, on_unused_input="ignore", trust_input=True, **compile_kwargs)
+
+
+def compiled_rows(
+    theta: Variable, terms: Sequence[Variable], roots: Mapping[Variable, int], n_rows: int, **kwargs: Any
+) -> Callable[..., np.ndarray]:
+    """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
+    stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
+    fast = graph.simplify([rows])[0]
+    return pytensor.function([theta, *stand_ins.values()], fast, on_unused_input="ignore", **kwargs)
+
+
+def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
+    """Sum the rows of each unit.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (b, ...)
+        Sorted by unit.
+    first : ndarray of int, shape (k,), or None
+        Position of each unit's first row, increasing; None when each row is a unit.
+
+    Returns
+    -------
+    ndarray, shape (k, ...)
+        NaN and infinities are left in, and no warning tells of them.
+    """
+    return rows if first is None or not first.size else guarded(np.add.reduceat, rows, first)
+
+
+class Points:
+    """What a record model computes at points: a part of `RecordModel`, which is the one that reads the model.
+
+    Attributes
+    ----------
+    shapes : dict of str to tuple
+        Of the value variables, in the order of the flat vector.
+    n : int
+        Number of privacy units.
+    unit_of_row : ndarray of int, shape (n_rows,), or None
+        None: each row is a unit.
+    """
+
+    n: int
+    n_rows: int
+    shapes: dict[str, tuple[int, ...]]
+    unit_of_row: np.ndarray | None
+    _theta: Variable
+    _terms: Sequence[Variable]
+    _roots: Mapping[Variable, int]
+    _log_prior: Variable
+    compile_kwargs: dict[str, Any]
+
+    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Flat unconstrained vector, shape (d,), of a PyMC point."""
+        return np.concatenate([np.ravel(point[name]) for name in self.shapes])
+
+    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """PyMC point (dict of arrays in value space) of a flat vector; a copy."""
+        point, start = {}, 0
+        for name, shape in self.shapes.items():
+            stop = start + int(np.prod(shape, dtype=int))
+            point[name] = theta[start:stop].reshape(shape).copy()
+            start = stop
+        return point
+
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Log-likelihood ratios of some privacy units, at a cost that does not depend on n.
+
+        Parameters
+        ----------
+        theta, new : ndarray, shape (d,)
+        units : ndarray of int, shape (b,)
+            Positions in 0..n-1; repeats are allowed.
+
+        Returns
+        -------
+        ndarray, shape (b,)
+            Log-likelihood at `new` minus that at `theta`; not clipped, may hold NaN and infinities.
+
+        Raises
+        ------
+        IndexError
+            A position outside 0..n-1 (compiled code would not notice).
+        """
+        return self._on_units(lambda rows: self._batches.ratios(theta, new, rows), units)
+
+    def _on_units(self, of_rows: Callable[[np.ndarray], np.ndarray], units: np.ndarray) -> np.ndarray:
+        """Sums over the rows of each unit."""
+        units = np.asarray(units, dtype=np.int64)
+        if units.size and (units.min() < 0 or units.max() >= self.n):
+            raise IndexError(f"privacy units are 0..{self.n - 1}")
+        if self.unit_of_row is None:
+            return of_rows(units)
+        order, first = self._rows_of_unit
+        lengths = first[units + 1] - first[units]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        rows = of_rows(order[np.repeat(first[units], lengths) + within])
+        return sums(rows, starts[:-1])
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Log-prior at `theta`, Jacobians included; reads no record."""
+        return float(self._log_prior_function(theta))
+
+    def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient of the log-prior, Jacobians included, shape (d,); reads no record."""
+        return self._log_prior_gradient_function(theta)
+
+    @cached_property
+    def _batches(self) -> Batches:
+        return Batches(self._theta, self._terms, self._roots, self.n_rows, self.compile_kwargs)
+
+    @cached_property
+    def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray]:
+        unit_of_row = np.asarray(self.unit_of_row)
+        order = np.argsort(unit_of_row, kind="stable")
+        return order, np.searchsorted(unit_of_row[order], np.arange(self.n + 1))
+
+    @cached_property
+    def _log_prior_gradient_function(self) -> Callable[[np.ndarray], np.ndarray]:
+        gradient = pytensor.grad(self._log_prior, self._theta, disconnected_inputs="ignore")
+        return compiled([self._theta], gradient, self.compile_kwargs)
+
+    @cached_property
+    def _log_prior_function(self) -> Callable[[np.ndarray], np.ndarray]:
+        return compiled([self._theta], self._log_prior, self.compile_kwargs)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.guard import guarded
+from pymc_dp.records.sums import guarded
 
 # Types whose equality and hash are by value, and whose values are all equal to themselves.
 _PLAIN = (bool, int, str, bytes, date, time, timedelta, uuid.UUID, pd.Timedelta, pd.Period)
@@ -109,24 +109,6 @@ def ids_of(privacy_unit: Any, n_rows: int) -> Ids:
     if isinstance(found, _Unfit):
         raise ValueError(f"privacy_unit {found.reason}")
     return found
-
-
-def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
-    """Sum the rows of each unit.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (b, ...)
-        Sorted by unit.
-    first : ndarray of int, shape (k,), or None
-        Position of each unit's first row, increasing; None when each row is a unit.
-
-    Returns
-    -------
-    ndarray, shape (k, ...)
-        NaN and infinities are left in, and no warning tells of them.
-    """
-    return rows if first is None or not first.size else guarded(np.add.reduceat, rows, first)
 
 
 def _read(given: Any, n_rows: int) -> Ids | _Unfit:

@@ -7,8 +7,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import checks, graph, refusals
-from pymc_dp.records.batches import compiled_rows, gather
-from pymc_dp.records.guard import guarded
+from pymc_dp.records.sums import compiled_rows, gather, guarded
 
 # Records that are compared at each of a few points.
 COMPARED = 64

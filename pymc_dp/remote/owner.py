@@ -15,8 +15,7 @@ from pymc_dp.clipping import Clip, as_clip
 from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.pricing import penalty
-from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.recipe import Recipe, load

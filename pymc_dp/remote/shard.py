@@ -99,10 +99,6 @@ class Shard:
         self._keep(new, ratios.rows)
         return ratios.total, ratios.clipped
 
-    def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """See `RecordModel.minibatch`; positions are those in this shard."""
-        return self._records.minibatch(theta, units)
-
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `RecordModel.ratios`; positions are those in this shard."""
         return self._records.ratios(theta, new, units)

@@ -163,10 +163,6 @@ class ShardedRecords(Template):
         each = self._ask([("compare", theta, new, clip_bound)] * len(self._homes))
         return sum(total for total, _ in each), sum(clipped for _, clipped in each)
 
-    def minibatch(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """See `RecordModel.minibatch`; positions run over the parts in their order."""
-        return self._of_units(("minibatch", theta), units)
-
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `RecordModel.ratios`; positions run over the parts in their order."""
         return self._of_units(("ratios", theta, new), units)

@@ -36,6 +36,8 @@ class Template:
     shapes : dict of str to tuple
         Of the value variables.
     released_variables : list of str
+    ravel, unravel, log_prior : callable
+        As in `Points`.
     """
 
     one_process: bool = True
@@ -43,23 +45,13 @@ class Template:
     def __init__(self, model: pm.Model, **settings: Any):
         self._records = RecordModel(model, **settings)
         self.reading = self._records.reading
-        self._start = self._records.ravel(model.initial_point(0))
+        self.ravel, self.unravel = self._records.ravel, self._records.unravel
+        self.log_prior = self._records.log_prior
+        self._start = self._records.ravel(self.reading.start)
         self._dims = {name: int(size.eval(mode=CHECK_MODE)) for name, size in model.dim_lengths.items()}
         self.d, self.shapes = self._records.d, self._records.shapes
         self.value_vars = self._records.value_vars
         self.released_variables = self._records.released_variables
-
-    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Flat unconstrained vector, shape (d,), of a PyMC point."""
-        return self._records.ravel(point)
-
-    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """PyMC point of a flat vector; a copy."""
-        return self._records.unravel(theta)
-
-    def log_prior(self, theta: np.ndarray) -> float:
-        """Log-prior at `theta`, Jacobians included; reads no record."""
-        return self._records.log_prior(theta)
 
     def withheld_dims_of(self, sizes: Collection[int]) -> list[str]:
         """Dimensions as long as there are records in the template, or as one of `sizes`."""

@@ -8,7 +8,7 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.kernels.tuning import optimal_barker_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios import barker_correction
@@ -171,7 +171,7 @@ class DPBarker(MetropolisStep):
     def _start_walk(self, chain: Chain) -> None:
         chain.clip_bound = chain.plan.clip_bound
         if self._batches is not None:
-            chain.stats = {"batch_size": float(self._batches.batch_size)}
+            chain.stats["batch_size"] = float(self._batches.batch_size)
         if chain.clip_bound is not None and isinstance(self.clip, LipschitzClip):
             self.moves.longest = chain.clip_bound / self.clip.constant
         longest = self.moves.longest

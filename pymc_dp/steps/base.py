@@ -8,26 +8,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import PointType, StatsType
+from pymc.blocking import PointType
 from pymc.sampling.mcmc import _cpu_count
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 
-from pymc_dp.errors import BudgetError, PrivacyError
-from pymc_dp.kernels.metropolis import State
+from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.noise import ExactSum
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.proposals.moves import Moves
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps import arguments, progress, surroundings
-from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.draws import Released
+from pymc_dp.steps.chain import Chain, Iterating, Released
 from pymc_dp.versions import versions
 
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
@@ -48,11 +43,11 @@ class DPStepState(StepMethodState):
     delta: float = field(metadata={"frozen": True})
 
 
-class DPStep(BlockedStep):
+class DPStep(Iterating):
     """Base class of the private steps.
 
-    A subclass sets `mechanism`, and implements `_price` (what a call releases and costs), `_start` (per-chain
-    set-up) and `_iterate` (one iteration of a `Chain`). See the subclasses for the parameters.
+    A subclass sets `mechanism`, and implements `_price` (what a call releases and costs) and `_start`
+    (per-chain set-up). See the subclasses for the parameters.
     """
 
     name = "dp_step"
@@ -61,9 +56,6 @@ class DPStep(BlockedStep):
     approximation = ""
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
-    moves: Moves
-    records: Any  # a RecordModel, or its interface on records that are elsewhere
-    _chain: Chain | None = None  # from set-up to the last draw
     default_tune_steps, shows_progress = 500, False  # the latter before the first draw; dp.sample sets it
     _state_class = DPStepState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
@@ -195,6 +187,7 @@ class DPStep(BlockedStep):
         budget = self._call.open_chain(self.rng, self.plan, is_private=self.is_private, label=label)
         random = PrivacyRandom(self.debug_seed, stream=budget.slot)
         chain = Chain(budget, self.plan, random, facts.encode(self.facts()))
+        chain.stats = {"batch_size": math.nan, "is_private": self.is_private}
         self.tune = tune > 0
         self.moves.begin()
         self._start(chain)
@@ -231,59 +224,6 @@ class DPStep(BlockedStep):
             **getattr(records, "facts", {}),
         }
 
-    # one iteration
-
-    def step(self, point: PointType) -> tuple[PointType, StatsType]:
-        """Make one paid-for iteration from `point`."""
-        chain = self._chain
-        if chain is None:
-            raise BudgetError(
-                "A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain)."
-            )
-        if chain.state is None:
-            surroundings.check_start(point)
-        epsilon_spent = chain.budget.pay()
-        theta = self.records.ravel(point)
-        if chain.state is None:
-            chain.state = self._arrive(chain, theta)
-        elif not np.array_equal(theta, chain.state.theta):
-            raise PrivacyError(surroundings.MOVED)
-        accepted, released = self._iterate(chain)
-        chain.accepted += accepted
-        chain.iteration += 1
-        new = chain.state.theta
-        if not np.array_equal(new, theta):
-            point = self.records.unravel(new)
-            chain.values = None
-        if chain.values is None:
-            chain.values = self._released(point)
-        stats = {
-            "accepted": accepted,
-            "acceptance_rate": chain.accepted / chain.iteration,
-            "step_size": self.step_size,
-            "batch_size": math.nan,
-            **released,
-            **chain.stats,
-            "clip_fraction": self._released_clip_fraction(chain),
-            "epsilon_spent": epsilon_spent,
-            "is_private": self.is_private,
-            facts.STAT: chain.facts,
-            facts.DRAW: facts.encode_draw(chain.budget.slot, chain.budget.used, chain.values),
-        }
-        self.moves.decided(accepted, self.tune)
-        if self.tune:
-            self.moves.learn(accepted, chain.iteration)
-        if chain.budget.at_end:
-            chain.budget.finish()
-        return point, [stats]
-
-    def _released_clip_fraction(self, chain: Chain) -> float:
-        """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
-        if not (chain.budget.at_end and self.clip_fraction):
-            return math.nan
-        share = chain.plan.clip_fraction or ClipFraction(0.0)
-        return share.release(chain.clipped, self.records.n, chain.budget.iterations, chain.random)
-
     @property
     def _sensitivity(self) -> float:
         """Most that one record moves a sum over records, in units of the clip bound."""
@@ -296,21 +236,6 @@ class DPStep(BlockedStep):
     @abstractmethod
     def _start(self, chain: Chain) -> None:
         """Per-chain set-up: the budget is paid, the plan is known, no row has been read."""
-
-    def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
-        """State before a chain's first iteration, which may be at another point than `theta`."""
-        return State(theta, *chain.ratio.at(theta))
-
-    @abstractmethod
-    def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
-        """One iteration: `chain.state` becomes the next one.
-
-        Returns
-        -------
-        accepted : bool
-        stats : dict of str to float
-            `noise_std`, `clip_bound`, and what else the plan charges for or is public, such as `batch_size`.
-        """
 
     def _mechanism(self) -> str:
         """What an iteration does, for the report."""

@@ -1,12 +1,24 @@
-"""One chain, from its set-up to its last draw."""
+"""A chain: what belongs to it, how it makes an iteration, and what each draw of it carries."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any
 
-from pymc_dp.kernels.metropolis import Accept, Ratio
+import numpy as np
+import pymc as pm
+from pymc.blocking import PointType, StatsType
+from pymc.step_methods.compound import BlockedStep
+
+from pymc_dp.clipping import Clip
+from pymc_dp.errors import BudgetError, PrivacyError
+from pymc_dp.kernels.metropolis import Accept, Info, Move, Ratio, State, metropolis, prior_change
+from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
+from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.steps import surroundings
 
 
 class Chain:
@@ -33,8 +45,10 @@ class Chain:
     accept : callable
     clip_bound : float or None
         Of every move, in untempered nats; None if it goes by the move.
-    stats : mapping of str to float
-        Public numbers that are the same at each iteration.
+    noise : Gaussian
+        Of a sum of gradients, for samplers that release these.
+    stats : dict of str to object
+        Public stats that are the same at each iteration.
     values : object
         Released values at `state`, encoded; None if they are to be computed.
     memory : object
@@ -47,6 +61,7 @@ class Chain:
 
     ratio: Ratio
     accept: Accept
+    noise: Gaussian
 
     def __init__(self, budget: ChainBudget, plan: PrivacyPlan, random: PrivacyRandom, facts: Any):
         self.budget, self.plan, self.random, self.facts = budget, plan, random, facts
@@ -54,9 +69,198 @@ class Chain:
         self.iteration = self.accepted = 0
         self.clipped = 0.0
         self.clip_bound: float | None = None
-        self.stats: Mapping[str, float] = {}
+        self.stats: dict[str, Any] = {}
         self.values: Any = None
         self.memory: Any = None
 
     def __reduce__(self):
         raise TypeError("a chain is never copied or stored")
+
+
+class Released:
+    """The variables that may leave, at the points of a chain.
+
+    A release is made from these values, not from those that PyMC stores: between a step and the trace there
+    may be another sampler, and after it whoever holds the object.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    records : RecordModel
+        Or its interface: which variables are released, and which dimensions keep their coordinates here.
+    compile_kwargs : mapping
+
+    Notes
+    -----
+    **Privacy.** Functions of the point, which is released; names, dims and coordinates as the model declares
+    them.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model,
+        records: Any,
+        compile_kwargs: Mapping[str, Any] | None,
+    ):
+        self._model, self._compile_kwargs = model, dict(compile_kwargs or {})
+        self._names, self._withheld = list(records.released_variables), set(records.withheld_dims)
+        self._point = records.reading.start
+
+    def __call__(self, point: PointType) -> bytes:
+        """Values of all variables, one after another."""
+        pairs = zip(self._values(point), self._start, strict=True)
+        return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
+
+    def facts(self) -> dict[str, Any]:
+        """How `__call__` is read, and the names of dimensions and coordinates; JSON-able."""
+        free = {rv.name for rv in self._model.free_RVs}
+        dims = {name: self._model.named_vars_to_dims.get(name, ()) for name in self._names}
+        public = {dim for of_one in dims.values() for dim in of_one} - self._withheld
+        return {
+            "variables": [
+                {
+                    "name": name,
+                    "free": name in free,
+                    "dtype": value.dtype.str,
+                    "shape": list(value.shape),
+                    "dims": list(dims[name]) or [None] * value.ndim,
+                }
+                for name, value in zip(self._names, self._start, strict=True)
+            ],
+            "coords": {
+                dim: facts.encode_coordinate(values)
+                for dim, values in self._model.coords.items()
+                if dim in public and values is not None
+            },
+        }
+
+    def _values(self, point: PointType) -> list[np.ndarray]:
+        known = {**point, **self._computed(point)}
+        return [np.asarray(known[name]) for name in self._names]
+
+    @cached_property
+    def _start(self) -> list[np.ndarray]:
+        """Values at the model's initial point: dtypes and shapes."""
+        return self._values(self._point)
+
+    @cached_property
+    def _computed(self) -> Callable[[PointType], dict[str, Any]]:
+        """The variables that are not their own values."""
+        model = self._model
+        missing = set(self._names) - {v.name for v in model.value_vars}
+        variables = [v for v in model.unobserved_value_vars if v.name in missing]
+        if not variables:
+            return lambda point: {}
+        inputs, names = [v.name for v in model.value_vars], [v.name for v in variables]
+        function = pm.compile(model.value_vars, variables, on_unused_input="ignore", **self._compile_kwargs)
+
+        def computed(point: PointType) -> dict[str, Any]:
+            return dict(zip(names, function(*[point[name] for name in inputs]), strict=True))
+
+        return computed
+
+    def __getstate__(self):  # a copy compiles again
+        return {name: value for name, value in self.__dict__.items() if name != "_computed"}
+
+
+class Iterating(BlockedStep):
+    """What a private step does between two points of a chain; `DPStep` sets the chain up.
+
+    A subclass without an accept test has its own `_iterate`; one whose proposals are no random walk, its own
+    `_propose`.
+    """
+
+    moves: Any  # Moves
+    records: Any  # a RecordModel, or its interface on records that are elsewhere
+    clip: Clip
+    clip_fraction: bool
+    #: An `OnResiduals`: what is different with control variates; None without.
+    residuals: Any = None
+    _chain: Chain | None = None  # from set-up to the last draw
+    _released: Released
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Make one paid-for iteration from `point`."""
+        chain = self._chain
+        if chain is None:
+            raise BudgetError(
+                "A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain)."
+            )
+        if chain.state is None:
+            surroundings.check_start(point)
+        epsilon_spent = chain.budget.pay()
+        theta = self.records.ravel(point)
+        if chain.state is None:
+            chain.state = self._arrive(chain, theta)
+        elif not np.array_equal(theta, chain.state.theta):
+            raise PrivacyError(surroundings.MOVED)
+        accepted, released = self._iterate(chain)
+        chain.accepted += accepted
+        chain.iteration += 1
+        new = chain.state.theta
+        if not np.array_equal(new, theta):
+            point = self.records.unravel(new)
+            chain.values = None
+        if chain.values is None:
+            chain.values = self._released(point)
+        draw = facts.HEADER.pack(chain.budget.slot, chain.budget.used) + chain.values
+        stats = {
+            "accepted": accepted,
+            "acceptance_rate": chain.accepted / chain.iteration,
+            "step_size": self.moves.step_size,
+            **released,
+            **chain.stats,
+            "clip_fraction": self._released_clip_fraction(chain),
+            "epsilon_spent": epsilon_spent,
+            facts.STAT: chain.facts,
+            facts.DRAW: np.frombuffer(draw, dtype=np.uint8),
+        }
+        self.moves.decided(accepted, self.tune)
+        if self.tune:
+            self.moves.learn(accepted, chain.iteration)
+        if chain.budget.at_end:
+            chain.budget.finish()
+        return point, [stats]
+
+    def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
+        """State before a chain's first iteration, which may be at another point than `theta`."""
+        if self.residuals is not None:
+            return self.residuals.arrive(self, chain, theta)
+        return State(theta, *chain.ratio.at(theta))
+
+    def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
+        """One iteration: `chain.state` becomes the next one.
+
+        Returns
+        -------
+        accepted : bool
+        stats : dict of str to float
+            `noise_std`, `clip_bound`, and what else the plan charges for or is public, such as `batch_size`.
+        """
+        if self.residuals is not None:
+            self.residuals.expand(chain)
+        propose = partial(self._propose, chain)
+        chain.state, info = metropolis(
+            chain.state, propose, chain.ratio, chain.accept, self.rng, chain.random
+        )
+        chain.clipped += info.ratio.clipped
+        if self.residuals is not None:
+            self.residuals.decided(chain, info.accepted)
+        return info.accepted, self._stats(chain, info)
+
+    def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
+        if self.residuals is not None:
+            return self.residuals.propose(chain, rng, state)
+        move = self.moves.move(rng)
+        return Move(state.theta + move, chain.clip_bound or self.clip.bound(move), prior_change(state))
+
+    def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
+        """What is public of an iteration, which has become `chain.state`."""
+        return {"noise_std": info.ratio.noise_std, "clip_bound": info.ratio.clip_bound}
+
+    def _released_clip_fraction(self, chain: Chain) -> float:
+        """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
+        if not (chain.budget.at_end and self.clip_fraction):
+            return math.nan
+        share = chain.plan.clip_fraction or ClipFraction(0.0)
+        return share.release(chain.clipped, self.records.n, chain.budget.iterations, chain.random)

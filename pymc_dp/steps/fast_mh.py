@@ -218,7 +218,7 @@ class DPFastMH(MetropolisStep):
 
     def _start_walk(self, chain: Chain) -> None:
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
-        chain.stats = {"batch_size": getattr(chain.plan.mechanism, "batch_size", math.nan)}
+        chain.stats["batch_size"] = getattr(chain.plan.mechanism, "batch_size", math.nan)
         bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
         if isinstance(self.clip, LipschitzClip):
             self.moves.longest = bound / self.clip.constant

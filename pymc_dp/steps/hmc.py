@@ -13,7 +13,7 @@ from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.metropolis import LogRatio, State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
@@ -154,7 +154,7 @@ class DPHMC(MetropolisStep):
             raise ValueError(f"gradient_share must lie in (0, 1), got {gradient_share!r}.")
         self.gradient_clip = _bound("gradient_clip", gradient_clip, lipschitz)
         self.ratio_clip = _bound("ratio_clip", ratio_clip, lipschitz)
-        self.gradient_share = float(gradient_share)
+        self.clip, self.gradient_share = LipschitzClip(self.ratio_clip), float(gradient_share)
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self.moves = Trajectories(
             self.records.d,
@@ -172,14 +172,12 @@ class DPHMC(MetropolisStep):
         )
 
     def _start_walk(self, chain: Chain) -> None:
-        self.moves.start(self.moves.initial or self._default_step_size(chain.plan), chain.plan.tune)
+        mechanism: Any = chain.plan.mechanism
+        noise = mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip
+        chain.noise = Gaussian(noise)
+        self.moves.start(self.moves.initial or self._default_step_size(chain.plan, noise), chain.plan.tune)
 
-    def _noise_of_gradients(self, plan: PrivacyPlan) -> float:
-        """Standard deviation of the noise on a sum of clipped gradients."""
-        mechanism: Any = plan.mechanism
-        return mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip
-
-    def _default_step_size(self, plan: PrivacyPlan) -> float:
+    def _default_step_size(self, plan: PrivacyPlan, gradient_noise: float) -> float:
         if not plan.is_private:
             return 0.1
         ratio_noise = plan.noise_multiplier * self._sensitivity
@@ -187,7 +185,7 @@ class DPHMC(MetropolisStep):
         distance = _RATIO_NOISE / (self.tempering * ratio_noise * self.ratio_clip)
         by_ratio = distance / (self.moves.n_leapfrog * np.sqrt(np.sum(velocity**2)))
         # Gradient noise over a trajectory changes the momentum by at most its own standard deviation.
-        kick = self.tempering * self._noise_of_gradients(plan) * np.max(velocity)
+        kick = self.tempering * gradient_noise * np.max(velocity)
         return float(min(by_ratio, 1 / (kick * math.sqrt(self.moves.n_leapfrog)), 1.0))
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
@@ -205,7 +203,7 @@ class DPHMC(MetropolisStep):
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
         """One noisy release: gradient of the tempered log-posterior."""
         total = self.records.gradients(theta, self.gradient_clip).total
-        noisy = Gaussian(self._noise_of_gradients(chain.plan)).release(ExactSum(total), chain.random)
+        noisy = chain.noise.release(ExactSum(total), chain.random)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Any:
@@ -220,7 +218,7 @@ class DPHMC(MetropolisStep):
             energy = self.moves.kinetic_energy(start) - self.moves.kinetic_energy(end)
             return found.log_prior - state.log_prior + energy
 
-        bound = LipschitzClip(self.ratio_clip).bound(new - state.theta)
+        bound = self.clip.bound(new - state.theta)
         return Trajectory(new, bound, log_public, gradient)
 
     @np.errstate(over="ignore", invalid="ignore")  # a trajectory that runs away is rejected

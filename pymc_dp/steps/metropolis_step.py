@@ -1,14 +1,11 @@
 """Steps that propose, compare and decide: a random walk, or public moves and what a surrogate leaves."""
 
-from functools import partial
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
-from pymc_dp.clipping import Clip
-from pymc_dp.kernels.metropolis import Info, Move, State, metropolis, prior_change
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.proposals.walk import RandomWalk
 from pymc_dp.ratios.build import ratio_of, test_of
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
@@ -21,8 +18,6 @@ class MetropolisStep(DPStep):
     A subclass implements `_price_of_walk` and `_start_walk`; with control variates `residuals` does both.
     """
 
-    clip: Clip
-    #: What is different with control variates; None without.
     residuals: OnResiduals | None = None
 
     def _use(self, residuals: OnResiduals) -> None:
@@ -51,9 +46,9 @@ class MetropolisStep(DPStep):
             return self.residuals.price(call, self.clip_fraction)
         return self._price_of_walk(call)
 
+    @abstractmethod
     def _price_of_walk(self, call: Call) -> PrivacyPlan:
         """As `_price`, without control variates."""
-        raise NotImplementedError
 
     def _start(self, chain: Chain) -> None:
         chain.accept = test_of(chain.plan.mechanism)
@@ -67,38 +62,9 @@ class MetropolisStep(DPStep):
         """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
         return ratio_of(plan.mechanism, self.records, self.tempering, self._sensitivity)
 
+    @abstractmethod
     def _start_walk(self, chain: Chain) -> None:
         """The moves of a chain whose ratio and test are known, without control variates."""
-        raise NotImplementedError
-
-    def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
-        if self.residuals is None:
-            return super()._arrive(chain, theta)
-        return self.residuals.arrive(self, chain, theta)
-
-    def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
-        if self.residuals is not None:
-            return self.residuals.propose(chain, rng, state)
-        if not isinstance(self.moves, RandomWalk):
-            raise NotImplementedError
-        move = self.moves.move(rng)
-        return Move(state.theta + move, chain.clip_bound or self.clip.bound(move), prior_change(state))
-
-    def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
-        if self.residuals is not None:
-            self.residuals.expand(chain)
-        propose = partial(self._propose, chain)
-        chain.state, info = metropolis(
-            chain.state, propose, chain.ratio, chain.accept, self.rng, chain.random
-        )
-        chain.clipped += info.ratio.clipped
-        if self.residuals is not None:
-            self.residuals.decided(chain, info.accepted)
-        return info.accepted, self._stats(chain, info)
-
-    def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
-        """What is public of an iteration, which has become `chain.state`."""
-        return {"noise_std": info.ratio.noise_std, "clip_bound": info.ratio.clip_bound}
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know; the surrogate is in it once it is released."""

@@ -21,16 +21,14 @@ from pymc_dp.control_variates.verdict import (
     judge_shown,
     what_was_cut,
 )
-from pymc_dp.kernels.acceptance import largest_acceptance
-from pymc_dp.kernels.metropolis import Move, State, nothing
+from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import facts, pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.noise import ExactSum
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.proposals.moves import Moves
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.proposals.public import PublicTransitions
+from pymc_dp.proposals.walk import Moves
 from pymc_dp.ratios.build import ratio_of
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
@@ -142,7 +140,7 @@ class OnResiduals:
         mechanism, relation = chain.plan.mechanism, chain.plan.neighboring_relation
         chain.ratio = ratio_of(mechanism, self.target, self.tempering, ExactSum.sensitivity(relation))
         if not self.on_all:
-            chain.stats = {"batch_size": chain.plan.parameters["batch_size"]}
+            chain.stats["batch_size"] = chain.plan.parameters["batch_size"]
 
     @property
     def expected_acceptance(self) -> float:
@@ -189,7 +187,7 @@ class OnResiduals:
         cut = what_was_cut(surrogate, self.records, names_of(step))
         judge_cut(cut)
         judge_shown(cut, self.settings.least_shown)
-        chain.stats = {**chain.stats, CUT: math.nan if cut is None else cut.worst}
+        chain.stats[CUT] = math.nan if cut is None else cut.worst
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)
         chain.facts = facts.encode(step.facts())

@@ -11,8 +11,7 @@ from pymc_dp.kernels.metropolis import Info
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
-from pymc_dp.privacy.mechanisms.noise import Gaussian
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, Gaussian
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios import on_owners as of_owners
@@ -274,7 +273,7 @@ class DPPenaltyMH(MetropolisStep):
         ratio: Any = chain.ratio
         self.step_size = self.moves.initial or 0.1
         if isinstance(ratio, OnStatistics):
-            rate = ratio.rate(self.records.ravel(self.model.initial_point(0)))
+            rate = ratio.rate(self.records.ravel(self.records.reading.start))
         else:
             rate = None if isinstance(self.clip, ConstantClip) else self.clip.bound
         if self.moves.initial is None and rate is not None and chain.plan.noise_multiplier > 0:

@@ -11,10 +11,9 @@ from pymc_dp.kernels.friction import sghmc
 from pymc_dp.kernels.metropolis import State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches
 from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
-from pymc_dp.proposals.moves import Moves
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PoissonBatches
+from pymc_dp.proposals.walk import Moves
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
 
@@ -154,7 +153,7 @@ class DPSGHMC(DPStep):
             step_size=eta,
             friction=friction,
         )
-        chain.state, self.step_size = State(new, None, math.nan), float(eta)
+        chain.state, self.moves.step_size = State(new, None, math.nan), float(eta)
         return True, {"noise_std": float(noise), "clip_bound": self.dynamics.clip_bound}
 
     def _clip_name(self) -> str:

@@ -1,5 +1,7 @@
 """Sums by linear predictors: the same as by whole derivatives, and what one record may add to them."""
 
+import functools
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -112,6 +114,14 @@ def several(x, group):
 MODELS = [one_predictor, looked_up, several]
 
 
+@functools.cache
+def of_model(build):
+    """Model and records, whose covariates a test sets: the same functions for all of them."""
+    with pm.Model() as model:
+        build(pm.Data("x", np.random.default_rng(0).normal(size=(N, P))), pm.Data("group", np.arange(N) % 3))
+    return model, RecordModel(model)
+
+
 def total_of(records, structure, kind):
     p = structure.p
     metric = np.where(structure.mask, np.eye(p) * 0.2 + 0.05, 0.0)
@@ -130,10 +140,8 @@ def added(build, kind, which):
 
     A record that is not a number adds nothing: it is the control that others stay what they are.
     """
-    x, group = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3
-    with pm.Model() as model:
-        build(pm.Data("x", x), pm.Data("group", group))
-    records = RecordModel(model)
+    x = np.random.default_rng(0).normal(size=(N, P))
+    model, records = of_model(build)
     structure = structures(records.coordinates.size)[which]
     assert isinstance(next(iter(rows_at(records, np.zeros(structure.p), structure, True))), ByPredictors)
     x[-1] = np.nan
@@ -172,9 +180,8 @@ def test_a_longer_vector_would_be_noticed(kind, monkeypatch):
 def test_bounds_at_the_edge_of_what_is_a_number(build, bound):
     x = np.random.default_rng(0).normal(size=(N, P))
     x[::3] *= 1e60
-    with pm.Model() as model:
-        build(pm.Data("x", x), np.arange(N) % 3)
-    records = RecordModel(model)
+    model, records = of_model(build)
+    pm.set_data({"x": x}, model=model)
     structure = structures(records.coordinates.size)[0]
     total, rows = np.zeros(structure.rows.size, dtype=np.int64), []
     for part in rows_at(records, np.zeros(structure.p), structure, True):
@@ -186,10 +193,8 @@ def test_bounds_at_the_edge_of_what_is_a_number(build, bound):
 
 def test_neighbours_in_memory_are_no_neighbours_in_the_sum():
     """What a record adds does not depend on the records next to it."""
-    x, group = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3
-    with pm.Model() as model:
-        one_predictor(pm.Data("x", x), pm.Data("group", group))
-    records, kept = RecordModel(model), []
+    x, kept = np.random.default_rng(0).normal(size=(N, P)), []
+    model, records = of_model(one_predictor)
     structure = structures(P)[0]
     for others in (1.0, 1e-3, 1e170, np.nan):
         x[1:] = others

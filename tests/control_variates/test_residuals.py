@@ -127,8 +127,8 @@ def test_the_hessians_noise_is_in_the_target_where_it_is_used(labels):
     mode = np.linalg.solve(prior - 0.7 * kept, 0.7 * one.gradient + slope)
     inverse = np.linalg.inv(metric)
     draws = r.normal(size=(40_000, one.structure.rows.size))
-    errors = [inverse @ (0.7 * one.structure.unpacked(e)) @ inverse.T @ mode for e in draws]
-    expected = np.cov(np.transpose(errors))
+    of_each = [inverse @ (0.7 * one.structure.unpacked(e)) @ inverse.T @ mode for e in np.eye(draws.shape[1])]
+    expected = np.cov(np.transpose(draws @ of_each))  # linear in the noise
     np.testing.assert_allclose(wider.gradient_noise, expected, atol=0.03 * np.abs(expected).max())
     exact = surrogate(gradient_noise=np.zeros((2, 2)))
     assert exact.with_hessian_noise(prior, slope, np.eye(2)) is exact

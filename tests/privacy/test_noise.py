@@ -9,8 +9,7 @@ from scipy import stats
 import pymc_dp as dp
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.privacy.mechanisms.noise import DECIDED, RELEASED, ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import DECIDED, RELEASED, ExactSum, Gaussian, PrivacyRandom
 from tests.conftest import logistic_model
 from tests.control_variates.fixed import CENTRE, METRIC, POINT, some_records
 

@@ -14,7 +14,6 @@ from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_down, round_up
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches, TunaBatches
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
@@ -28,6 +27,7 @@ from pymc_dp.privacy.mechanisms.iterations import (
     PenaltyOnBatches,
     Unlimited,
 )
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches, TunaBatches
 from pymc_dp.ratios.build import RATIOS
 from tests.conftest import logistic_model
 

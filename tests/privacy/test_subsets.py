@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from pymc_dp.privacy import BarkerMinibatchDpEvent
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches, PrivacyRandom
 
 N, B, BATCHES = 12, 4, 20_000
 

@@ -35,16 +35,19 @@ def test_family(name):
         assert rows.sum() == pytest.approx(float(data(point)), rel=1e-9)
         assert log_prior == pytest.approx(float(prior(point)), rel=1e-9)
         index = np.random.default_rng(seed).integers(0, N, size=7)
-        np.testing.assert_allclose(records.minibatch(theta, index), rows[index], rtol=1e-7, atol=1e-9)
+        other = random_point(records, seed + 9)
+        ratios = records.full_batch.rows(other) - rows
+        found = records.ratios(theta, other, index)
+        np.testing.assert_allclose(found, ratios[index], rtol=1e-7, atol=1e-8)
     assert np.array_equal(records.ravel(records.unravel(theta)), theta)
 
 
-def test_minibatch_refuses_positions_outside(logistic):
+def test_a_batch_refuses_positions_outside(logistic):
     records = RecordModel(logistic)
     for bad in ([-1], [60], [3, 10**6]):
         with pytest.raises(IndexError):
-            records.minibatch(np.zeros(2), np.array(bad))
-    assert records.minibatch(np.zeros(2), np.array([], dtype=int)).shape == (0,)
+            records.ratios(np.zeros(2), np.ones(2), np.array(bad))
+    assert records.ratios(np.zeros(2), np.ones(2), np.array([], dtype=int)).shape == (0,)
 
 
 def test_privacy_unit_sums_a_persons_rows(logistic):
@@ -55,7 +58,8 @@ def test_privacy_unit_sums_a_persons_rows(logistic):
     expected = np.array([rows[ids == name].sum() for name in dict.fromkeys(ids)])
     assert records.n == 5
     np.testing.assert_allclose(records.full_batch.rows(theta), expected)
-    np.testing.assert_allclose(records.minibatch(theta, np.array([4, 0, 4])), expected[[4, 0, 4]])
+    ratios = records.full_batch.rows(-theta) - expected
+    np.testing.assert_allclose(records.ratios(theta, -theta, np.array([4, 0, 4])), ratios[[4, 0, 4]])
 
 
 @pytest.mark.parametrize("unit", [np.zeros(3), np.full(60, np.nan)])
@@ -76,7 +80,8 @@ def test_as_many_parameters_as_records():
         mu = theta @ a if transpose else a @ theta
         expected = -0.5 * (y - mu) ** 2 - 0.5 * np.log(2 * np.pi)
         np.testing.assert_allclose(records.full_batch.rows(theta), expected)
-        np.testing.assert_allclose(records.minibatch(theta, np.array([3, 5])), expected[[3, 5]])
+        ratios = records.full_batch.rows(-theta) - expected
+        np.testing.assert_allclose(records.ratios(theta, -theta, np.array([3, 5])), ratios[[3, 5]])
 
 
 def test_one_bad_record_does_not_touch_the_others():

@@ -14,10 +14,9 @@ import pytest
 from pymc_dp.clipping import shares
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.ratios import barker_correction, subsets
-from pymc_dp.records.batches import Batches
 from pymc_dp.records.derivatives import RecordDerivatives
-from pymc_dp.records.guard import guarded
-from pymc_dp.records.units import ids_of, sums, units
+from pymc_dp.records.sums import Batches, guarded, sums
+from pymc_dp.records.units import ids_of, units
 
 SECRET = 31415926
 WANTED = [0, 1, 0, 2, 1]
@@ -234,7 +233,7 @@ def test_no_warning_tells_of_a_row():
         assert guarded(lambda: np.nanmean(rows[4:5])) is not None  # warns by itself, whatever errstate says
         far = np.array([-1e308, -np.inf]), np.array([1e308, -np.inf])
         batches = object.__new__(Batches)
-        batches._roots, batches._function = {}, lambda theta: theta
+        batches._tables, batches._function = [], lambda theta: theta
         np.testing.assert_array_equal(batches.ratios(*far, np.arange(2)), [np.inf, np.nan])
         derivatives = object.__new__(RecordDerivatives)
         derivatives.d, derivatives._first = 1, lambda theta, direction: rows

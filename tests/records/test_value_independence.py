@@ -9,8 +9,10 @@ import re
 
 import numpy as np
 import pytest
+from pytensor.printing import debugprint
 
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
 from tests.records.leaks import LEAKS, REASONS
 from tests.records.zoo import CONTAINERS, LARGE, ZOO
@@ -61,9 +63,31 @@ WORST = {"b": ["all False"], "f": ["zeros", "one NaN"], "i": ["smallest", "one e
 def decision(entry, build):
     """What was decided: the structure, or the words of the refusal."""
     try:
-        return "accepted", without_addresses(RecordModel(build(), **entry.kwargs).structure())
+        return "accepted", without_addresses(structure(RecordModel(build(), **entry.kwargs)))
     except ModelRefusedError as refusal:
         return "refused", str(refusal)
+
+
+def structure(records):
+    """Everything that was decided from the graph; the same for all values of the records."""
+    reading, seen = records.reading, records.coordinates
+    stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
+    return {
+        "arrays": reading.arrays,
+        "variables": reading.variables,
+        "roots": [(v.name, axis, str(v.type)) for v, axis in records._roots.items()],
+        "kept": [debugprint(c, file="str") for c in reading.conditions],
+        "stripped": [debugprint(c, file="str") for c in reading.stripped],
+        "likelihood": debugprint([rows], file="str"),
+        "prior": debugprint([records._log_prior], file="str"),
+        "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
+        "inputs": [str(v.type) for v in stand_ins.values()],
+        "predictors": None if records.predictors is None else records.predictors.summary(),
+        "released": reading.released,
+        "withheld_dims": reading.withheld_dims,
+        "trusted": reading.trusted,
+        "shape": (records.n, records.n_rows, records.d, records.shapes),
+    }
 
 
 def without_addresses(found):

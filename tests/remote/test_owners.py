@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.privacy.mechanisms.noise import Gaussian
+from pymc_dp.privacy.mechanisms.randomness import Gaussian
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import REFUSALS, UnavailableError, refused

@@ -134,11 +134,10 @@ def test_batches_of_positions_run_over_the_parts():
     rng = np.random.default_rng(1)
     theta, new = rng.normal(size=(2, 2))
     for units in (rng.integers(61, size=30), np.array([60, 0, 60]), np.array([], dtype=int)):
-        np.testing.assert_array_equal(parts.minibatch(theta, units), whole.minibatch(theta, units))
         np.testing.assert_array_equal(parts.ratios(theta, new, units), whole.ratios(theta, new, units))
     for bad in (61, -1):
         with pytest.raises(IndexError, match=r"0\.\.60"):
-            parts.minibatch(theta, np.array([bad]))
+            parts.ratios(theta, new, np.array([bad]))
 
 
 def by_person(part):

@@ -12,7 +12,7 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.kernels.acceptance import penalty
+from pymc_dp.kernels.metropolis import penalty
 from pymc_dp.ratios import barker_correction, build
 from tests.statistical import chains
 from tests.statistical.chains import FALSE_ALARM

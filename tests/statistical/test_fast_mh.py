@@ -12,10 +12,10 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.kernels import acceptance
+from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.privacy.budget import pricing
-from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
 from pymc_dp.privacy.mechanisms.iterations import Barker, OnTunaBatches
+from pymc_dp.privacy.mechanisms.randomness import TunaBatches
 from pymc_dp.ratios import tuna
 from tests.statistical import chains
 from tests.statistical.chains import FALSE_ALARM
@@ -110,10 +110,10 @@ def keeping_alike(ratios, bound, batches, uniforms):
 @pytest.mark.slow
 def test_controls_fail(monkeypatch):
     """Draws kept alike, whatever their ratio; noise that the test does not correct for."""
-    right = acceptance.penalty
+    right = kernel.penalty
     with monkeypatch.context() as patched:
         patched.setattr(tuna, "log_ratio", keeping_alike)
         assert p_value(laplace, patched) < FALSE_ALARM
     with monkeypatch.context() as patched:
-        patched.setattr(acceptance, "penalty", lambda ratio, variance, draw: right(ratio, 0.0, draw))
+        patched.setattr(kernel, "penalty", lambda ratio, variance, draw: right(ratio, 0.0, draw))
         assert p_value(laplace_with_constant_clip, patched, test="penalty") < FALSE_ALARM

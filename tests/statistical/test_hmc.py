@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.kernels import acceptance
+from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.steps import hmc as hmc_module
 from tests.statistical import chains
 from tests.statistical.chains import FALSE_ALARM
@@ -68,7 +68,7 @@ def test_invariance(case):
 @pytest.mark.parametrize("control", ["gradient of the wrong end", "no kinetic energy"])
 def test_controls_fail(control, monkeypatch):
     if control == "gradient of the wrong end":
-        run, penalty, last = hmc_module.Trajectories.run, acceptance.penalty, {}
+        run, penalty, last = hmc_module.Trajectories.run, kernel.penalty, {}
 
         def wrong(self, theta, gradient, momentum, gradient_at):
             # After a rejection, the gradient at the end that was not taken.
@@ -83,7 +83,7 @@ def test_controls_fail(control, monkeypatch):
             return not last["rejected"]
 
         monkeypatch.setattr(hmc_module.Trajectories, "run", wrong)
-        monkeypatch.setattr(acceptance, "penalty", judged)
+        monkeypatch.setattr(kernel, "penalty", judged)
     else:
         monkeypatch.setattr(hmc_module.Trajectories, "kinetic_energy", lambda self, p: 0.0)
     assert p_value(banana) < FALSE_ALARM

@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.kernels import acceptance
+from pymc_dp.kernels import metropolis as kernel
 from tests.conftest import NUMBA
 from tests.statistical import chains
 from tests.statistical.chains import FALSE_ALARM
@@ -71,13 +71,13 @@ def test_invariance(name, proposal):
 @pytest.mark.parametrize("name", ["banana", "skewed"])
 @pytest.mark.parametrize("control", ["no penalty term", "twice the noise"])
 def test_controls_fail(name, control, monkeypatch):
-    right = acceptance.penalty
+    right = kernel.penalty
     if control == "no penalty term":
-        monkeypatch.setattr(acceptance, "penalty", lambda r, v, e: right(r, 0.0, e))
+        monkeypatch.setattr(kernel, "penalty", lambda r, v, e: right(r, 0.0, e))
     else:
         rng = np.random.default_rng(9)
         monkeypatch.setattr(
-            acceptance,
+            kernel,
             "penalty",
             lambda r, v, e: right(r + math.sqrt(3 * v) * rng.standard_normal(), v, e),
         )

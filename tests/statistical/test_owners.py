@@ -9,10 +9,9 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.kernels import acceptance as test_of
+from pymc_dp.kernels import metropolis as test_of
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.mechanisms.noise import Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.records.sums import GRID, SumOfRatios
 from pymc_dp.remote import owner as owner_module
 from pymc_dp.remote.homes import Here

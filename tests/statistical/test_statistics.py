@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 
 import pymc_dp as dp
 from pymc_dp.records.statistics import GRID
+from tests.conftest import NUMBA
 from tests.statistical.chains import FALSE_ALARM, of_scores
 
 CHAINS, ITERATIONS = 1000, 40
@@ -64,6 +65,7 @@ def p_values(target, noise_multiplier, spoil=lambda ratios: None):
             step_size=step_size,
             clip_fraction=False,
             debug_seed=1,
+            compile_kwargs=NUMBA,
         )
     rng = np.random.default_rng(1)
     step.setup_chain(rng, 0, iterations)

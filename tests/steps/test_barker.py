@@ -10,12 +10,12 @@ from scipy import stats
 from scipy.special import erfc, expit
 
 import pymc_dp as dp
-from pymc_dp.kernels import acceptance
+from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet
 from pymc_dp.privacy.accounting.subset_barker import subset_barker_rdp
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.ratios import barker_correction
 from tests.conftest import logistic_model, simple_data
 
@@ -130,7 +130,7 @@ def test_the_whole_call_never_exceeds_the_budget(quiet):
 def decisions(monkeypatch):
     """Log-ratios that Barker's test judged; all are rejected, so that the chain stays where it is."""
     seen = []
-    monkeypatch.setattr(acceptance, "barker", lambda ratio, *draws: bool(seen.append(ratio)))
+    monkeypatch.setattr(kernel, "barker", lambda ratio, *draws: bool(seen.append(ratio)))
     return seen
 
 

@@ -10,8 +10,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
-from pymc_dp.privacy.mechanisms.drawn_batches import TunaBatches
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, TunaBatches
 from pymc_dp.ratios import tuna
 from pymc_dp.ratios.all_records import AllRecords
 from pymc_dp.ratios.published import Published

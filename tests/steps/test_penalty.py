@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.kernels import acceptance
+from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.ratios import subsets as batch_ratio
 from pymc_dp.records.sums import GRID
 from tests.conftest import logistic_model
@@ -39,9 +39,7 @@ def test_noise_has_the_stated_law(logistic, monkeypatch, kwargs):
     """
     step = started(logistic, draws=20_000, proposal="fixed_radius", **kwargs)
     seen = []
-    monkeypatch.setattr(
-        acceptance, "penalty", lambda ratio, variance, exponential: seen.append(ratio) or False
-    )
+    monkeypatch.setattr(kernel, "penalty", lambda ratio, variance, exponential: seen.append(ratio) or False)
     full = step.records.full_batch
     exact, found = [], []
 
@@ -256,7 +254,7 @@ def test_on_batches_the_noise_is_what_was_priced(logistic, monkeypatch):
         return False
 
     monkeypatch.setattr(step.records, "ratios", recording)
-    monkeypatch.setattr(acceptance, "penalty", judge)
+    monkeypatch.setattr(kernel, "penalty", judge)
     monkeypatch.setattr(step.records, "full_batch", None)  # never read
     _, all_stats = run(step, logistic.initial_point(0), 2000)
     assert len(set(batches)) > 1900 and all(len(set(b)) == 20 for b in batches)

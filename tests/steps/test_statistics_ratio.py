@@ -9,7 +9,7 @@ from dp_accounting import dp_event
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.kernels import acceptance
+from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.privacy.accounting.events import PenaltyDecisionDpEvent
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
@@ -205,7 +205,7 @@ def test_noise_has_the_stated_law(sensitivity, monkeypatch):
 def test_the_test_corrects_for_the_noise_that_was_added(monkeypatch):
     step = started(model_of(FAMILIES["normal"][0]), draws=30, tempering=0.4)
     seen = []
-    monkeypatch.setattr(acceptance, "penalty", lambda ratio, v, e: seen.append(v) or False)
+    monkeypatch.setattr(kernel, "penalty", lambda ratio, v, e: seen.append(v) or False)
     for stat, variance in zip(run(step, 30), seen, strict=True):
         scale = step.plan.noise_multiplier * 2 * 0.4
         assert stat["noise_std"] == pytest.approx(scale * stat["clip_bound"], rel=1e-12)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_dp.kernels.tuning import adapted, optimal_walk
+from pymc_dp.kernels.tuning import optimal_walk
+from pymc_dp.proposals.walk import adapted
 
 
 def test_known_optima():

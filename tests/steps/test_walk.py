@@ -8,7 +8,7 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.clipping import LipschitzByPart, LipschitzClip
-from pymc_dp.kernels.acceptance import largest_acceptance
+from pymc_dp.kernels.metropolis import largest_acceptance
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.proposals import Blocks, FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
 from pymc_dp.proposals.walk import RandomWalk

@@ -28,7 +28,8 @@ REQUIRED = {
     "coords",
     "withheld_dims",
 }
-# Slot of the chain and number of the iteration, before a draw's values.
+# Slot of the chain and number of the iteration, before a draw's values: as they are written, and read.
+HEADER = struct.Struct("<qq")
 _HEADER = np.dtype([("slot", "<i8"), ("iteration", "<i8")])
 
 
@@ -91,15 +92,10 @@ def _damaged() -> PrivacyError:
     )
 
 
-def encode_draw(slot: int, iteration: int, values: bytes) -> np.ndarray:
-    """Record of one draw: which chain and iteration it is of, and the values that may leave."""
-    return np.frombuffer(struct.pack("<qq", slot, iteration) + values, dtype=np.uint8)
-
-
 def decode_draws(
     records: np.ndarray, variables: Iterable[Mapping[str, Any]]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """What `encode_draw` stored.
+    """Slot, iteration and values of draws (`steps.chain`).
 
     Parameters
     ----------

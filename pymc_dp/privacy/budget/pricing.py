@@ -21,7 +21,6 @@ from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_down, round_up
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, TunaBatches
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
@@ -35,7 +34,7 @@ from pymc_dp.privacy.mechanisms.iterations import (
     PenaltyOnBatches,
     Unlimited,
 )
-from pymc_dp.privacy.mechanisms.noise import ExactSum
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, TunaBatches
 
 # Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
 CLIP_FRACTION_SHARE = 1e-4

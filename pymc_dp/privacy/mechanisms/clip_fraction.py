@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from dp_accounting import dp_event
 
-from pymc_dp.privacy.mechanisms.noise import ExactSum, Gaussian
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
 
 @dataclass(frozen=True)

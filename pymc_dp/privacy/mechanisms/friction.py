@@ -7,8 +7,7 @@ import numpy as np
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.privacy.accounting.values import is_number
-from pymc_dp.privacy.mechanisms.drawn_batches import PoissonBatches
-from pymc_dp.privacy.mechanisms.noise import ExactSum
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, PoissonBatches
 
 
 @dataclass(frozen=True)

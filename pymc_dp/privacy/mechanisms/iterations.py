@@ -6,6 +6,7 @@ in it may be private: under "add_remove" not even the number of records.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
@@ -18,9 +19,8 @@ from pymc_dp.privacy.accounting.events import (
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
 )
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches, TunaBatches
 from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.noise import ExactSum
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, PoissonBatches, TunaBatches
 
 # Relative distance between the bound of a record and the one that is paid for: covers the rounding of a few
 # operations on the way from one to the other.
@@ -30,7 +30,7 @@ _NOT_SHOWN = ("tempering", "one_scale")
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Mechanism(ABC):
     """What an iteration runs, and as which event it is charged.
 
     Attributes
@@ -56,9 +56,9 @@ class Mechanism:
     release = "decisions"
     test = "penalty"
 
+    @abstractmethod
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """What an iteration releases."""
-        raise NotImplementedError
 
     def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
         """What each iteration of a chain releases: one entry when all are alike, otherwise `length`."""
@@ -275,12 +275,17 @@ class Friction(Mechanism):
         """Of the norm of a record's gradient."""
         return self.dynamics.clip_bound
 
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """Of the iteration with the least noise: as many Gaussians on batches as it has steps."""
+        return self._of(self.noise_multiplier)
+
     def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
-        """As many Gaussians on batches as an iteration has steps."""
-        releases = map(self.dynamics.batches.gaussian_event, self.noise_multipliers[:length])
-        steps = self.n_steps
-        return tuple(
-            EventSet(dp_event.SelfComposedDpEvent(one, steps), neighboring_relation) for one in releases
+        """Each with its own noise."""
+        return tuple(EventSet(self._of(one), neighboring_relation) for one in self.noise_multipliers[:length])
+
+    def _of(self, noise_multiplier: float) -> dp_event.DpEvent:
+        return dp_event.SelfComposedDpEvent(
+            self.dynamics.batches.gaussian_event(noise_multiplier), self.n_steps
         )
 
     def parameters(self) -> dict[str, float]:
