@@ -1,11 +1,26 @@
 """How the budget of a surrogate is spent."""
 
-from dataclasses import dataclass, fields
+import math
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_dp.bounds import check_bound
+
+
+# Records times mu from which the default shares are as good as those for few records (measured with 6 parameters).
+_MANY = 2500.0
+# No cell of a histogram of few records stands out of the noise of a thousandth of the budget.
+_FOR_FEW: dict[str, Any] = {
+    "early": (1.0,) * 5,
+    "early_histogram": 0.01,
+    "early_gradient": 0.015,
+    "early_fisher": 0.0075,
+    "early_hessian": 0.015,
+    "early_line": 0.0075,
+    "late": (0.3, 0.7),
+}
 
 
 class LateShares(NamedTuple):
@@ -31,7 +46,8 @@ class ControlVariates:
     noise_aware : bool
         Whether the target is widened by what the noise of the surrogate makes uncertain.
     early : tuple of float
-        One number for each round in which the centre is looked for: multiplies the next five shares.
+        One number for each round in which the centre is looked for: multiplies the next five shares. Where
+        these six and `late` are the defaults, a call with few records has others: see `suited`.
     early_histogram, early_gradient, early_fisher, early_hessian, early_line : float
         Of a round: two histograms of norms (each), the gradient, the sum of outer products of gradients, the
         Hessian, a line search.
@@ -151,6 +167,25 @@ class ControlVariates:
         check_bound(name, value, several=isinstance(value, tuple))
         single = np.asarray(value, dtype=float).tolist()
         object.__setattr__(self, name, tuple(single) if isinstance(single, list) else single)
+
+    def suited(self, n: int, mu_squared: float) -> "ControlVariates":
+        """The same for many records; for few, with fewer rounds and more for each, where that was left open.
+
+        Parameters
+        ----------
+        n : int
+            Records (privacy units).
+        mu_squared : float
+            Budget of the whole call.
+
+        Notes
+        -----
+        **Privacy.** A function of public numbers.
+        """
+        defaults = {field.name: field.default for field in fields(self)}
+        if n * math.sqrt(mu_squared) >= _MANY or any(getattr(self, k) != defaults[k] for k in _FOR_FEW):
+            return self
+        return replace(self, **_FOR_FEW)
 
     def schedule(self) -> list[tuple[str, float]]:
         """Every release but the decisions, in order, with its share of mu^2; "pair": Hessian and gradient."""

@@ -14,12 +14,12 @@ from pymc_dp.records.residuals import Expansion
 
 # What is refused: a noise variance over the posterior's, along a direction; noise of the Hessian over the
 # posterior's curvature; distance of the surrogate's mode, in posterior standard deviations per sqrt(d).
-LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 4.0, 0.3, 4.0
+LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 9.0, 0.3, 4.0
 # And a curvature, beyond its noise, in units of the posterior's where the metric was made: at most 1 if the
 # search had arrived.
 STEEPEST = 2.0
 # Beyond so many times the first of these it is not the noise: the search did not arrive.
-_ABSURD = 30.0
+_ABSURD = 13.0
 # What gradients show of an entry's information is known within so many standard deviations of its noise, and
 # asked for where the information is at least this share of the posterior's.
 _SURELY, _MATTERS = 2.5, 0.1
@@ -163,7 +163,9 @@ class Surrogate:
             )
         slope = self.tempering * jacobian.T @ self.gradient + prior_slope
         distance = float(np.linalg.norm(moved @ slope))
-        if not distance <= FURTHEST * math.sqrt(len(self.phi)):
+        # Noise alone moves the mode by the square root of its trace.
+        spread = len(self.phi) + float(np.trace(moved @ units.T @ noise))
+        if not distance <= FURTHEST * math.sqrt(spread):
             return (
                 f"The surrogate's mode is {distance:.3g} posterior standard deviations from where it was "
                 f"made. {NOT_FOUND}"

@@ -32,6 +32,8 @@ _NAMED = 5
 # Records of a histogram that is seen, in those of a cell that is: norms are spread over some octaves. Half of
 # the calls go through at 0.7 to 1.1 times as many (measured with 3 to 12 parameters, epsilon 1 to 4).
 _SPREAD = 5.0
+# Records times mu from which the noise of the last gradient lets half of the calls through.
+_ENOUGH = 1000.0
 
 
 class Cut(NamedTuple):
@@ -195,11 +197,11 @@ def records_needed(settings: ControlVariates, mu_squared: float) -> tuple[float,
     """Records below which no call can succeed, and a number that would do; from public numbers.
 
     A search starts with histograms of a small share of the budget. No cell of them can stand out where all
-    records together do not. Both go like 1 / mu.
+    records together do not. And the last gradient's noise grows with fewer records. All go like 1 / mu.
     """
     least = min(share for kind, share in settings.schedule() if kind == "histogram")
     cell = settings.significance * float(np.sqrt(2 / (least * mu_squared)))
-    return cell, _SPREAD * cell
+    return cell, max(_SPREAD * cell, _ENOUGH / float(np.sqrt(mu_squared)))
 
 
 def would_do(settings: ControlVariates, epsilon: float, delta: float, n: int) -> str:

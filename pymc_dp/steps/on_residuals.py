@@ -113,6 +113,11 @@ class OnResiduals:
         self.target = Residuals(records, structure_of(settings.structure, records.coordinates))
         self._expanded = False
 
+    def _suited(self, epsilon: float, delta: float) -> ControlVariates:
+        """Settings for so many records and so much budget."""
+        squared = float(gaussian.mu(epsilon, delta)) ** 2 if math.isfinite(epsilon) else math.inf
+        return self.settings.suited(self.records.n, squared)
+
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
         """The surrogate once, and the chains' decisions.
 
@@ -121,9 +126,10 @@ class OnResiduals:
         TooFewRecordsError
             No call with so few records can succeed.
         """
+        settings = self._suited(call.epsilon, call.delta)
         if math.isfinite(call.epsilon):
-            judge_price(self.settings, call.epsilon, call.delta, self.records.n)
-        releases = surrogate_events(self.settings, call.epsilon, call.delta)
+            judge_price(settings, call.epsilon, call.delta, self.records.n)
+        releases = surrogate_events(settings, call.epsilon, call.delta)
         once = EventSet(releases, call.neighboring_relation)
         if self.test == "fast":
             return pricing.barker_on_residuals(call, self.records.n, self.tempering, once)
@@ -172,7 +178,7 @@ class OnResiduals:
             with SurrogateBar(step.shows_progress) as bar:
                 finder = Finder(
                     self.records,
-                    self.settings,
+                    self._suited(step.epsilon, step.delta),
                     squared,
                     random,
                     step.tempering,
