@@ -11,6 +11,7 @@ from pymc_dp.errors import (
     ModelRefusedError,
     NotPrivateWarning,
     PrivacyError,
+    SurrogateWarning,
     TooFewRecordsError,
     WeakGuaranteeWarning,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "PrivacyReport",
     "Shards",
     "Surrogate",
+    "SurrogateWarning",
     "TooFewRecordsError",
     "TradeOffTester",
     "WeakGuaranteeWarning",

@@ -72,3 +72,7 @@ class ContradictionError(PrivacyError):
 
 class ClippedRecordsWarning(UserWarning):
     """A good deal of what clips cut is unknown; said from released quantities alone."""
+
+
+class SurrogateWarning(UserWarning):
+    """The surrogate may not be what the posterior needs; said from released quantities alone."""

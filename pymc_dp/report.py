@@ -167,13 +167,14 @@ class PrivacyReport:
         """What clips took from each parameter, in posterior standard deviations.
 
         Empty without control variates. Variables `put_back` (by how much the posterior was moved back),
-        `left` (standard deviation of what may still be missing) and `shown` (share of the information that
-        clipped gradients show, at most) along `parameter`, named as in `arviz.summary`:
+        `left` (standard deviation of what may still be missing), `shown` (share of the information that
+        clipped gradients show, at most; NaN: not known) and `towards_prior` (by how much the widening moved
+        it, in its own standard deviations) along `parameter`, named as in `arviz.summary`:
         ``az.summary(idata).join(report.cut.to_dataframe())``.
         """
         known = {"parameters": [], **(self.facts.get("cut") or {})}
         size = len(known["parameters"])
-        columns = {name: known.get(name, [np.nan] * size) for name in ("put_back", "left", "shown")}
+        columns = {name: known.get(name, [np.nan] * size) for name in CUT_COLUMNS}
         variables = {name: ("parameter", np.array(column, dtype=float)) for name, column in columns.items()}
         return Dataset(variables, coords={"parameter": known["parameters"]})
 
@@ -273,14 +274,21 @@ def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+# Of `PrivacyReport.cut`.
+CUT_COLUMNS = ("put_back", "left", "shown", "towards_prior")
+
+
 def _of_cut(cut: dict[str, Any]) -> str:
     order = np.argsort(cut["left"])[::-1]
     each = [
         f"{cut['parameters'][k]} {cut['put_back'][k]:+.2g} +- {cut['left'][k]:.2g}" for k in order[:_WORST]
     ]
     more = f", {len(order) - _WORST} more" if len(order) > _WORST else ""
-    least = min(cut.get("shown") or [1.0])
+    shares = np.array(cut.get("shown") or [1.0], dtype=float)
+    least = np.min(shares[~np.isnan(shares)], initial=1.0)
     shown = "all" if least == 1 else f"at most {least:.0%}"
+    if np.isnan(shares).any():
+        shown += f" (not known for {np.isnan(shares).sum()} of {shares.size})"
     return (
         "put back, and what may still be missing (part of the widening), in posterior standard deviations: "
         f"{', '.join(each)}{more}. Clipped gradients show {shown} of the information that the curvature "

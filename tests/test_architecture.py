@@ -66,7 +66,7 @@ LONGEST = {
     "privacy/accounting/loss_distribution.py": 280,
     "records/reader.py": 275,
     "records/row_types/types.py": 265,
-    "report.py": 295,
+    "report.py": 305,
     "steps/base.py": 290,
 }
 

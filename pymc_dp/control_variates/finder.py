@@ -18,7 +18,6 @@ from pymc_dp.control_variates.curvature import (
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.control_variates.structure import Structure
 from pymc_dp.control_variates.sums import Point, Sums, combined
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, NOT_FOUND, Surrogate
 from pymc_dp.control_variates.tails import Tail, put_back
@@ -323,10 +322,10 @@ class Finder:
         return NoisyCurvature(bound**2 * value, noise, at.metric, self.tempering)
 
     def _seen(self, at: Point, bound: float) -> tuple[np.ndarray, float]:
-        """Sum of squares of each entry of clipped gradients in the metric, and its noise."""
+        """Sum of outer products of clipped gradients in the metric, and its noise."""
         bound += float(np.linalg.norm(at.metric @ at.centre))
-        value, std = self.releases.fisher(at.phi, at.metric, bound, Structure(np.arange(at.phi.size)))
-        return bound**2 * np.diag(value), bound**2 * std
+        value, std = self.releases.fisher(at.phi, at.metric, bound)
+        return bound**2 * value, bound**2 * std
 
     def _curvatures(self, sums: Sums, fisher: NoisyCurvature, least: float) -> tuple[np.ndarray, np.ndarray]:
         """Newton's curvature with absolute eigenvalues; the same, but at least `least` of Fisher's."""

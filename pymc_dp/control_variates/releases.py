@@ -16,7 +16,7 @@ from pymc_dp.control_variates.clipped_rows import (
 )
 from pymc_dp.control_variates.histograms import Histogram
 from pymc_dp.control_variates.settings import ControlVariates
-from pymc_dp.control_variates.structure import Structure, structure_of
+from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
@@ -121,14 +121,8 @@ class Releases:
             part.add_hessians(metric, bound, total)
         return self.structure.unpacked(self._noisy(total / GRID, std)), std
 
-    def fisher(
-        self, phi: np.ndarray, metric: np.ndarray, bound: float, structure: Structure | None = None
-    ) -> tuple[np.ndarray, float]:
-        """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`).
-
-        Of these entries (default: as of Hessians).
-        """
-        structure = structure or self.structure
+    def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
+        """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
         std = self._noise("fisher", math.sqrt(2.0))
         total = np.zeros((self.p, self.p), dtype=np.int64)
         for part in self._rows(phi):
@@ -137,8 +131,8 @@ class Releases:
             for start in range(0, len(inside), _EXACT):
                 some = inside[start : start + _EXACT]
                 total += (some.T @ some).astype(np.int64)
-        entries = total[structure.rows, structure.columns] / OUTER_GRID**2
-        return structure.unpacked(self._noisy(structure.packed(entries), std)), std
+        entries = total[self.structure.rows, self.structure.columns] / OUTER_GRID**2
+        return self.structure.unpacked(self._noisy(self.structure.packed(entries), std)), std
 
     def split(self, first: float) -> None:
         """Share the budget of the next pair: `first` of it for the Hessian, the rest for the gradient.

@@ -8,8 +8,7 @@ import numpy as np
 
 from pymc_dp.bounds import check_bound
 
-
-# Records times mu from which the default shares are as good as those for few records (measured with 6 parameters).
+# Records times mu from which the default shares are as good as those for few (measured with 6 parameters).
 _MANY = 2500.0
 # No cell of a histogram of few records stands out of the noise of a thousandth of the budget.
 _FOR_FEW: dict[str, Any] = {
@@ -63,7 +62,7 @@ class ControlVariates:
     late_fisher : float
         Sum of outer products of gradients; in the last round `late_shown` instead.
     late_shown : float
-        In the last round: sum of the squares of each gradient's entries, to be compared with the curvature.
+        In the last round: the same sum, to be compared with the curvature.
     hessian_least, hessian_weight : float
         What is left of a round is shared between its Hessian and gradient as `hessian_weight` times the
         Hessian's clip bound to the gradient's, and the Hessian has at least `hessian_least` of it, and at

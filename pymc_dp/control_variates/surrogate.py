@@ -13,16 +13,17 @@ from pymc_dp.control_variates.structure import Structure
 from pymc_dp.records.residuals import Expansion
 
 # What is refused: a noise variance over the posterior's, along a direction; noise of the Hessian over the
-# posterior's curvature; distance of the surrogate's mode, in posterior standard deviations per sqrt(d).
+# posterior's curvature; distance of the surrogate's mode, in posterior standard deviations per sqrt(d),
+# or in those of the noise.
 LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 9.0, 0.3, 4.0
 # And a curvature, beyond its noise, in units of the posterior's where the metric was made: at most 1 if the
-# search had arrived.
-STEEPEST = 2.0
+# search had arrived. Where noise is little, it does not matter what the curvature was before.
+STEEPEST, _LITTLE = 2.0, 0.5
 # Beyond so many times the first of these it is not the noise: the search did not arrive.
 _ABSURD = 13.0
-# What gradients show of an entry's information is known within so many standard deviations of its noise, and
-# asked for where the information is at least this share of the posterior's.
-_SURELY, _MATTERS = 2.5, 0.1
+# What gradients show of the information is known within so many standard deviations of its noise; asked for
+# where it is at least this share of the posterior's; not known where that noise is this share of it.
+_SURELY, _MATTERS, _HIDDEN = 2.5, 0.1, 0.5
 NOT_FOUND = (
     "The centre was not found. The likelihood may have no single mode, or be far from quadratic; the search "
     "may not have arrived. Give each parameter a prior whose standard deviation is of the size that you "
@@ -69,11 +70,11 @@ class Surrogate:
         whole in a record's surrogate. None: nothing was, and they count as clipped.
     cut_left : ndarray, shape (p, p), or None
         Part of `gradient_noise`: covariance of what clips may have cut besides.
-    seen : ndarray, shape (p,), or None
-        Noisy sum of the squares of each entry of clipped gradients ``A g_i``: where the model holds, and
-        clips cut little, the diagonal of ``-A hessian A'``.
+    seen : ndarray, shape (p, p), or None
+        Noisy sum of outer products of clipped gradients ``A g_i``: where the model holds, and clips cut
+        little, ``-A hessian A'``.
     seen_noise : float
-        Standard deviation of its noise.
+        Standard deviation of the noise of its diagonal.
     """
 
     point: np.ndarray
@@ -155,22 +156,35 @@ class Surrogate:
                 math.ceil(n * more),
                 epsilon * more,
             )
+        distance, spread = self.place(prior_curvature, prior_slope, jacobian)
         steepest = float(np.linalg.eigvalsh(self._information()).max())
-        if not steepest <= STEEPEST + level:
+        if spread > _LITTLE and not steepest <= STEEPEST + level:
             return (
                 f"The likelihood's curvature at the last point is {steepest:.3g} times the posterior's at "
                 f"the point before, along some direction. {NOT_FOUND}"
             )
-        slope = self.tempering * jacobian.T @ self.gradient + prior_slope
-        distance = float(np.linalg.norm(moved @ slope))
-        # Noise alone moves the mode by the square root of its trace.
-        spread = len(self.phi) + float(np.trace(moved @ units.T @ noise))
-        if not distance <= FURTHEST * math.sqrt(spread):
+        if not distance <= FURTHEST * math.hypot(math.sqrt(len(self.phi)), spread):
             return (
                 f"The surrogate's mode is {distance:.3g} posterior standard deviations from where it was "
                 f"made. {NOT_FOUND}"
             )
         return None
+
+    def place(
+        self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray
+    ) -> tuple[float, float]:
+        """Distance of its mode from its centre, and of the noise, in standard deviations of the posterior.
+
+        Parameters
+        ----------
+        prior_curvature : ndarray, shape (d, d)
+        prior_slope : ndarray, shape (d,)
+        jacobian : ndarray, shape (p, d)
+        """
+        covariance, units = self._posterior(prior_curvature, jacobian)
+        moved, (_, noise) = units @ covariance, self._whitened()
+        distance = np.linalg.norm(moved @ (self.tempering * jacobian.T @ self.gradient + prior_slope))
+        return float(distance), math.sqrt(max(float(np.trace(moved @ units.T @ noise)), 0.0))
 
     def cut(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What clips cut, in posterior standard deviations of each parameter: put back, and left.
@@ -198,20 +212,48 @@ class Surrogate:
     def shown(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
         """Share of the information about each parameter that clipped gradients show, at most; shape (d,).
 
-        Where the model holds, the squares of gradients add up to minus the Hessian: what is missing lies in
-        records that were cut, or the data vary less than the model has it. 1 where the prior says nearly all.
+        Where the model holds, the outer products of gradients add up to minus the Hessian: what is missing
+        lies in records that were cut, or the data vary less than the model has it. Asked along the direction
+        in which the likelihood coordinates go with a parameter, and along the one of which most is missing,
+        which counts for the parameter that it is nearest to. 1 where the prior says nearly all; NaN where the
+        noise hides what would be too little.
         """
+        d = len(prior_curvature)
         if self.seen is None:
-            return np.ones(len(prior_curvature))
-        known = np.diag(self._information()) - _SURELY * self.tempering * self.hessian_noise
-        most = self.tempering * (self.seen + _SURELY * self.seen_noise)
-        share = np.where(known > _MATTERS, np.clip(most / np.maximum(known, _MATTERS), 0.0, 1.0), 1.0)
+            return np.ones(d)
+        information, seen = self._information(), self.tempering * self.seen
+        covariance, units = self._posterior(prior_curvature, jacobian)
+        along = units @ covariance
+        along = along / np.maximum(np.linalg.norm(along, axis=0), 1e-300)
+        missing = np.linalg.eigh(information - seen)[1][:, -1]
+        # The noise of a quadratic form is that of an entry; of the direction that is chosen by it, more.
+        share = [self._share(u, information, seen, _SURELY) for u in along.T]
+        nearest = int(np.argmax(np.abs(missing @ along)))
+        least = self._share(missing, information, seen, _SURELY + self.structure.noise_norm)
+        share[nearest] = share[nearest] if np.isnan(least) else np.fmin(share[nearest], least)
+        return np.array(share)
+
+    def _share(self, u: np.ndarray, information: np.ndarray, seen: np.ndarray, surely: float) -> float:
+        known = float(u @ information @ u) - _SURELY * self.tempering * self.hessian_noise
+        if known <= _MATTERS:
+            return 1.0
+        room = surely * self.tempering * self.seen_noise / known
+        return float(np.clip(u @ seen @ u / known + room, 0.0, 1.0)) if room < _HIDDEN else np.nan
+
+    def towards_prior(
+        self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray
+    ) -> np.ndarray:
+        """By how much widening moves each parameter, in its own standard deviations; shape (d,).
+
+        The widened likelihood is weaker, and gives way to a prior that pulls: the posterior given a noisy
+        gradient is not the exact one, less sharp, where prior and likelihood are far apart.
+        """
         covariance, _ = self._posterior(prior_curvature, jacobian)
-        effects = np.abs(covariance @ np.linalg.solve(self.metric, jacobian).T)
-        effects /= np.sqrt(np.maximum(np.diag(covariance), 1e-300))[:, None]
-        # Of the entry that moves a parameter most, and of those that move no other more.
-        mine = (effects == effects.max(axis=0)) | (effects == effects.max(axis=1)[:, None])
-        return np.min(np.where(mine, share, 1.0), axis=1)
+        exact = covariance @ (self.tempering * jacobian.T @ self.gradient + prior_slope)
+        slope, _ = self.public()
+        widened = np.linalg.inv(self.precision(prior_curvature, jacobian))
+        moved = widened @ (jacobian.T @ slope + prior_slope) - exact
+        return moved / np.sqrt(np.maximum(np.diag(widened), 1e-300))
 
     def with_hessian_noise(
         self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray

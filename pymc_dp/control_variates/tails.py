@@ -18,7 +18,7 @@ _ONE, _TWO = 2.5, 3.0
 # Or to so many above it, where the curvature says that records are missing.
 _STEPS, _REACH, _FAR = 8, 2, 24
 # Missing squares count from so many standard deviations of their noise on, and this share of all besides.
-_SURELY, _SHARE = 2.5, 0.2
+_SURELY, _SHARE = 2.5, 0.08
 # The remainder beyond a measured layer is not taken to be more than this many times the layer.
 _MOST = 4.0
 # Coordinates whose noise counts as much as a bias in one direction.
@@ -183,9 +183,11 @@ def put_back(
     if noise == 0:
         return Cut(layer, np.zeros((size, size)), 0.0)
     ratio, rms = tail.beyond(bound, depth)
-    shrunk = max(0.0, 1 - size * noise**2 / float(layer @ layer))
+    # What is released is rounded, and may be 0.
+    squared = max(float(layer @ layer), 1e-300)
+    shrunk = max(0.0, 1 - size * noise**2 / squared)
     more = ratio * shrunk * layer
-    along = mask * np.outer(layer, layer) / float(layer @ layer)
+    along = mask * np.outer(layer, layer) / squared
     spread = shrunk * along + (1 - shrunk) / size * np.eye(size)
     left = _DOUBT**2 * mask * np.outer(more, more) + _UNSEEN * rms**2 * spread
     left += ratio**2 * shrunk * noise**2 * np.eye(size)

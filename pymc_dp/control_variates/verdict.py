@@ -14,6 +14,7 @@ from pymc_dp.errors import (
     ClippedRecordsError,
     ClippedRecordsWarning,
     ContradictionError,
+    SurrogateWarning,
     TooFewRecordsError,
 )
 from pymc_dp.privacy.accounting import gaussian
@@ -25,6 +26,10 @@ NOTABLE, LARGEST = 0.3, 1.0
 _ALARM, _ROOM = 1e-9, 1.2
 # A chain is stuck below this quantile of the moves of one that accepts a tenth of what is expected.
 _STUCK = 1e-3
+# Of how much a posterior may lean towards its prior for the noise, in its own standard deviations.
+_LEANING = 0.3
+# Of how far a surrogate may be used: posterior standard deviations, plus those of its noise.
+_NEAR, _WITHIN = 1.0, 3.0
 # Warned of, in units of what is refused.
 _WARNED = 1.5
 # Parameters that a message names.
@@ -48,13 +53,17 @@ class Cut(NamedTuple):
     left : list of float
         Standard deviation of what may still be missing. It is part of the widening.
     shown : list of float
-        Share of the information about it that clipped gradients show, at most: see `Surrogate.shown`.
+        Share of the information about it that clipped gradients show, at most; NaN: not known. See
+        `Surrogate.shown`.
+    towards_prior : list of float
+        By how much the widening moved it: see `Surrogate.towards_prior`.
     """
 
     parameters: list[str]
     put_back: list[float]
     left: list[float]
     shown: list[float]
+    towards_prior: list[float]
 
     @property
     def worst(self) -> float:
@@ -80,9 +89,11 @@ def what_was_cut(surrogate: Surrogate, records: Any, names: Sequence[str]) -> Cu
         Of the d parameters.
     """
     jacobian = np.nan_to_num(records.coordinates.jacobian(surrogate.point))
-    back, left = surrogate.cut(prior_curvature(records, surrogate.point), jacobian)
-    shown = surrogate.shown(prior_curvature(records, surrogate.point), jacobian)
-    return Cut(list(names), *([round(float(x), 4) for x in some] for some in (back, left, shown)))
+    curvature = prior_curvature(records, surrogate.point)
+    back, left = surrogate.cut(curvature, jacobian)
+    shown = surrogate.shown(curvature, jacobian)
+    moved = surrogate.towards_prior(curvature, records.log_prior_gradient(surrogate.point), jacobian)
+    return Cut(list(names), *([round(float(x), 4) for x in some] for some in (back, left, shown, moved)))
 
 
 def judge_cut(cut: Cut) -> None:
@@ -131,7 +142,7 @@ def judge_shown(cut: Cut, least: float) -> None:
     -----
     ClippedRecordsWarning
     """
-    few = [k for k in np.argsort(cut.shown) if cut.shown[k] < min(_WARNED * least, 1.0)]
+    few = [k for k in np.argsort(cut.shown) if cut.shown[k] < min(_WARNED * least, 1.0)]  # not NaN
     if not few:
         return
     named = ", ".join(f"{cut.parameters[k]} ({cut.shown[k]:.0%})" for k in few[:_NAMED])
@@ -145,6 +156,47 @@ def judge_shown(cut: Cut, least: float) -> None:
     if cut.shown[few[0]] < least:
         raise ClippedRecordsError(message)
     warnings.warn(message, ClippedRecordsWarning, stacklevel=2)
+
+
+def judge_place(surrogate: Surrogate, records: Any) -> None:
+    """Warn of a surrogate that is used further from its centre than noise explains.
+
+    Warns
+    -----
+    SurrogateWarning
+    """
+    point = surrogate.point
+    jacobian = np.nan_to_num(records.coordinates.jacobian(point))
+    slope = records.log_prior_gradient(point)
+    distance, spread = surrogate.place(prior_curvature(records, point), slope, jacobian)
+    if distance > _NEAR + _WITHIN * spread:
+        warnings.warn(
+            f"The surrogate's mode is {distance:.2g} posterior standard deviations from where it was made, and "
+            f"its noise explains {spread:.2g}: the search may not have arrived. Where the likelihood is not "
+            "quadratic over such a distance the posterior is off. Start nearer (initval=), use priors of the "
+            "size that you expect, more records or a larger epsilon.",
+            SurrogateWarning,
+            stacklevel=2,
+        )
+
+
+def judge_prior(cut: Cut) -> None:
+    """Warn where the widening moved a posterior towards its prior.
+
+    Warns
+    -----
+    SurrogateWarning
+    """
+    far = [k for k in np.argsort(np.abs(cut.towards_prior))[::-1] if abs(cut.towards_prior[k]) > _LEANING]
+    if far:
+        named = ", ".join(f"{cut.parameters[k]} ({cut.towards_prior[k]:+.2g} sd)" for k in far[:_NAMED])
+        warnings.warn(
+            "Prior and likelihood are far apart, and the likelihood, weaker for the noise, gave way. Against "
+            f"the exact posterior these were moved, in their own standard deviations: {named}. Check the "
+            "prior (its centre, its units); ControlVariates(noise_aware=False) does not widen.",
+            SurrogateWarning,
+            stacklevel=2,
+        )
 
 
 def judge_gradients(disagreement: float, size: int) -> None:

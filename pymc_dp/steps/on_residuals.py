@@ -17,7 +17,9 @@ from pymc_dp.control_variates.verdict import (
     Cut,
     judge_acceptance,
     judge_cut,
+    judge_place,
     judge_price,
+    judge_prior,
     judge_shown,
     what_was_cut,
 )
@@ -193,6 +195,8 @@ class OnResiduals:
         cut = what_was_cut(surrogate, self.records, names_of(step))
         judge_cut(cut)
         judge_shown(cut, self.settings.least_shown)
+        judge_prior(cut)
+        judge_place(surrogate, self.records)
         chain.stats[CUT] = math.nan if cut is None else cut.worst
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)

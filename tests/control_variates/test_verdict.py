@@ -5,6 +5,7 @@ import functools
 import json
 import re
 import warnings
+from types import SimpleNamespace
 
 import arviz as az
 import numpy as np
@@ -30,7 +31,7 @@ from pymc_dp.control_variates.verdict import (
 )
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from tests.control_variates.fixed import LogisticRecords
+from tests.control_variates.fixed import Identity, LogisticRecords
 from tests.control_variates.hard_models import make
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -94,7 +95,8 @@ def test_a_tail_taken_as_absent_would_be_noticed(monkeypatch):
 
 
 def cut(*left):
-    return Cut([f"b[{k}]" for k in range(len(left))], [0.0] * len(left), list(left), [1.0] * len(left))
+    none, names = [0.0] * len(left), [f"b[{k}]" for k in range(len(left))]
+    return Cut(names, none, list(left), [1.0] * len(left), none)
 
 
 def test_what_is_said_and_what_is_refused():
@@ -114,9 +116,7 @@ def test_what_is_said_and_what_is_refused():
 
 
 def shown(*shares):
-    return Cut(
-        [f"b[{k}]" for k in range(len(shares))], [0.0] * len(shares), [0.0] * len(shares), list(shares)
-    )
+    return cut(*[0.0] * len(shares))._replace(shown=list(shares))
 
 
 def test_information_that_gradients_do_not_show():
@@ -140,7 +140,7 @@ def surrogate_that_shows(shares, noise=0.0):
     none = np.zeros(3)
     curvature = -root @ np.diag(information) @ root
     known = Surrogate(none, none, metric, none, 1.0, 1.0, none, np.eye(3), curvature, noise, tempering=1.0)
-    return dataclasses.replace(known, seen=information * shares, seen_noise=noise)
+    return dataclasses.replace(known, seen=np.diag(information * shares), seen_noise=noise)
 
 
 def test_what_is_shown_is_by_parameter_and_beyond_doubt():
@@ -151,17 +151,78 @@ def test_what_is_shown_is_by_parameter_and_beyond_doubt():
     # Parameters in another order, and a sum.
     jacobian = np.array([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 1.0]])
     np.testing.assert_allclose(surrogate_that_shows(few).shown(np.eye(3), jacobian), [1.0, 0.3, 1.0])
-    noisy = surrogate_that_shows(few, 0.1).shown(prior, np.eye(3))
-    assert noisy[0] == pytest.approx((0.27 + 0.25) / (0.9 - 0.25)) and noisy[1] == 1
-    assert surrogate_that_shows(few, 0.4).shown(prior, np.eye(3))[0] == 1
+    noisy = surrogate_that_shows(few, 0.05).shown(prior, np.eye(3))
+    assert noisy[0] == pytest.approx((0.27 + 0.125) / (0.9 - 0.125)) and noisy[1] == 1
+    # So much noise that nothing could be told: that is said, and not "all".
+    assert np.isnan(surrogate_that_shows(few, 0.15).shown(prior, np.eye(3))[0])
+
+
+def test_a_direction_that_is_spread_over_parameters_is_asked_for():
+    """A rare reference class: what is missing is in the sum of all, and each entry shows nearly all."""
+    p = 8
+    v = np.ones(p) / np.sqrt(p)
+    metric, none = 0.1 * np.eye(p), np.zeros(p)
+    curvature = -0.98 * np.linalg.inv(metric) @ np.linalg.inv(metric)
+    known = Surrogate(none, none, metric, none, 1.0, 1.0, none, np.eye(p), curvature, 0.01, tempering=1.0)
+    seen = 0.98 * (np.eye(p) - np.outer(v, v))
+    shown = dataclasses.replace(known, seen=seen, seen_noise=0.01).shown(2 * np.eye(p), np.eye(p))
+    assert np.diag(seen).min() > 0.85 and shown.min() < 0.15
+
+
+def leaning(prior_sd, noise):
+    """Two parameters, N(3, 0.1^2) by the likelihood of a prior N(0, prior_sd^2), with a noisy gradient."""
+    metric, none, here = 0.1 * np.eye(2), np.zeros(2), np.full(2, 3.0)
+    noisy, curvature = noise * 100.0 * np.eye(2), -100.0 * np.eye(2)
+    known = Surrogate(here, here, metric, none, 1.0, 1.0, none, noisy, curvature, 0.0, tempering=1.0)
+    prior = np.eye(2) / prior_sd**2
+    return known, known.towards_prior(prior, -prior @ here, np.eye(2)), prior
+
+
+def test_a_prior_that_the_widened_likelihood_gives_way_to():
+    known, moved, prior = leaning(0.05, 0.2)
+    exact = 3.0 - np.linalg.solve(100 * np.eye(2) + prior, prior @ np.full(2, 3.0))
+    slope, curvature = known.public()
+    widened = 3.0 + np.linalg.solve(prior - curvature, slope - prior @ np.full(2, 3.0))
+    own = np.sqrt(np.diag(np.linalg.inv(prior - curvature)))
+    np.testing.assert_allclose(moved, (widened - exact) / own, rtol=1e-6)
+    assert np.all(moved < -1)
+    assert np.all(np.abs(leaning(2.0, 0.2)[1]) < 0.02)
+    assert np.all(np.abs(leaning(0.05, 1e-9)[1]) < 1e-6)
+    with pytest.warns(dp.SurrogateWarning, match=r"b\[1\] \(-1\.2 sd\)\. Check"):
+        verdict.judge_prior(cut(0.0, 0.0)._replace(towards_prior=[0.1, -1.2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        verdict.judge_prior(cut(0.0, 0.0)._replace(towards_prior=[0.1, -0.2]))
 
 
 def test_a_curvature_that_was_another_before_is_refused():
     here = surrogate_that_shows(np.ones(3))
     arguments = (np.eye(3), np.zeros(3), np.eye(3), 1000, 1.0)
     assert "curvature" not in (here.problem(*arguments) or "")
-    there = dataclasses.replace(here, hessian=3 * here.hessian, gradient_noise=1e-6 * np.eye(3))
+    there = dataclasses.replace(here, hessian=3 * here.hessian, gradient_noise=40.0 * np.eye(3))
     assert "curvature at the last point is 2.7 times" in there.problem(*arguments)
+    # With little noise the surrogate is used where it was made.
+    assert "curvature" not in (
+        dataclasses.replace(there, gradient_noise=1e-6 * np.eye(3)).problem(*arguments) or ""
+    )
+
+
+def test_a_surrogate_that_is_used_far_from_where_it_was_made():
+    here = dataclasses.replace(surrogate_that_shows(np.ones(3)), gradient_noise=1e-2 * np.eye(3))
+    curvature, sd = np.diag([90.0 + 10, 22.5 + 2.5, 1.0]), np.array([0.1, 0.2, 1.0])
+    prior = curvature + here.hessian
+    for moved, warned in ((0.9, False), (1.5, True)):
+        there = dataclasses.replace(here, gradient=np.array([moved / sd[0], 0.0, 0.0]))
+        distance, spread = there.place(prior, np.zeros(3), np.eye(3))
+        assert distance == pytest.approx(moved) and 0 < spread < 0.2
+        records = SimpleNamespace(coordinates=Identity(3), log_prior_gradient=lambda theta: -prior @ theta)
+        if warned:
+            with pytest.warns(dp.SurrogateWarning, match="1.5 posterior standard deviations"):
+                verdict.judge_place(there, records)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                verdict.judge_place(there, records)
 
 
 def test_gradients_that_contradict_each_other():
@@ -217,6 +278,41 @@ def test_the_number_that_would_do_does(epsilon):
     assert sum(goes_through(int(1.5 * enough), epsilon, seed) for seed in range(8)) >= 6
     assert sum(goes_through(int(enough / 2.25), epsilon, seed) for seed in range(8)) <= 2
     assert not any(goes_through(int(least), epsilon, seed) for seed in range(8))
+
+
+def test_few_records_have_a_schedule_of_their_own():
+    """From public numbers; what the user gave is kept, and so is a schedule for many records."""
+    few = SETTINGS.suited(3000, 0.2)
+    assert len(few.early) < len(SETTINGS.early) and few.early_histogram > SETTINGS.early_histogram
+    assert sum(share for _, share in few.schedule()) == pytest.approx(1 - few.chain)
+    assert few.suited(3000, 0.2) == few
+    assert SETTINGS.suited(50_000, 0.05) is SETTINGS and SETTINGS.suited(3000, np.inf) is SETTINGS
+    own = ControlVariates(early_line=0.004)
+    assert own.suited(3000, 0.2) is own
+    assert ControlVariates(hessian_bound=0.25).suited(3000, 0.2).hessian_bound == 0.25
+
+
+@pytest.mark.slow
+def test_few_records_are_not_refused():
+    """3,000 records at epsilon 2: few of the calls were not refused; posteriors are wide, and right."""
+    squared, z = float(gaussian.mu(2.0, 1e-6)) ** 2, []
+    for seed in range(8):
+        records, truth = make("linear", 3000, seed)
+        settings = SETTINGS.suited(3000, squared)
+        try:
+            surrogate = Finder(records, settings, squared, PrivacyRandom(seed), 1.0, 2.0)(records.start)
+        except dp.TooFewRecordsError:
+            continue
+        mode, sd = records.laplace(truth)
+        prior = prior_curvature(records, surrogate.point)
+        slope, curvature = surrogate.public()
+        gradient = slope + records.log_prior_gradient(surrogate.point)
+        own = np.sqrt(np.diag(np.linalg.inv(prior - curvature)))
+        z.append((surrogate.point + np.linalg.solve(prior - curvature, gradient) - mode) / own)
+        assert np.all(own < 4 * sd)
+    assert len(z) >= 3
+    # Each is about N(0, 1) and smaller, by what is the exact posterior's own: 4.9 is 1e-6.
+    assert np.abs(z).max() < 4.9
 
 
 def test_advice_does_not_contradict_itself():
