@@ -171,8 +171,8 @@ def judge_place(surrogate: Surrogate, records: Any) -> None:
     distance, spread = surrogate.place(prior_curvature(records, point), slope, jacobian)
     if distance > _NEAR + _WITHIN * spread:
         warnings.warn(
-            f"The surrogate's mode is {distance:.2g} posterior standard deviations from where it was made, and "
-            f"its noise explains {spread:.2g}: the search may not have arrived. Where the likelihood is not "
+            f"The surrogate's mode is {distance:.2g} posterior standard deviations from where it was made; its "
+            f"noise explains {spread:.2g}: the search may not have arrived. Where the likelihood is not "
             "quadratic over such a distance the posterior is off. Start nearer (initval=), use priors of the "
             "size that you expect, more records or a larger epsilon.",
             SurrogateWarning,
