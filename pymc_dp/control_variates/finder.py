@@ -81,6 +81,7 @@ class Finder:
         self.structure = self.releases.structure
         self._align = _ALIGNED
         self._last: Sums | None = None
+        self._missing = 0.0
 
     def __call__(self, start: np.ndarray) -> Surrogate:
         """Make every release of the schedule.
@@ -134,6 +135,7 @@ class Finder:
             cut_left=sums.left,
             seen=seen if np.any(noise) else None,
             seen_noise=seen_noise,
+            missing=self._missing,
         )
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
@@ -170,6 +172,7 @@ class Finder:
         if self._last is not None:
             last = self._last
             gradients.expect(*self._information(at, last.hessian, last.hessian_noise, last.at.metric))
+            self._missing = gradients.missing
         layer = shares.cut / shares.pair
         least = self.settings.hessian_least
         bound, hessian_bound = self._limited(

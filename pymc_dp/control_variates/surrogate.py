@@ -75,6 +75,8 @@ class Surrogate:
         little, ``-A hessian A'``.
     seen_noise : float
         Standard deviation of the noise of its diagonal.
+    missing : float
+        Sum of squares of gradients that the curvature expects, and no histogram showed: see `Tail.expect`.
     """
 
     point: np.ndarray
@@ -94,6 +96,7 @@ class Surrogate:
     cut_left: np.ndarray | None = None
     seen: np.ndarray | None = None
     seen_noise: float = 0.0
+    missing: float = 0.0
 
     @property
     def structure(self) -> Structure:

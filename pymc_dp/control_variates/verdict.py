@@ -158,6 +158,24 @@ def judge_shown(cut: Cut, least: float) -> None:
     warnings.warn(message, ClippedRecordsWarning, stacklevel=2)
 
 
+def judge_missing(surrogate: Surrogate, cut: Cut) -> None:
+    """Warn where the curvature expects records that no histogram showed, and noise hides if they were cut.
+
+    Warns
+    -----
+    ClippedRecordsWarning
+    """
+    hidden = [cut.parameters[k] for k in np.flatnonzero(np.isnan(cut.shown))]
+    if surrogate.missing > 0 and hidden:
+        warnings.warn(
+            "The model's curvature expects gradients that no histogram showed (rare outcomes, small groups; "
+            "or a scale that is too large). Clip bounds were raised for them; whether that was enough is "
+            f"hidden by noise, for: {', '.join(hidden[:_NAMED])}. More records or a larger epsilon tell.",
+            ClippedRecordsWarning,
+            stacklevel=2,
+        )
+
+
 def judge_place(surrogate: Surrogate, records: Any) -> None:
     """Warn of a surrogate that is used further from its centre than noise explains.
 
@@ -171,10 +189,10 @@ def judge_place(surrogate: Surrogate, records: Any) -> None:
     distance, spread = surrogate.place(prior_curvature(records, point), slope, jacobian)
     if distance > _NEAR + _WITHIN * spread:
         warnings.warn(
-            f"The surrogate's mode is {distance:.2g} posterior standard deviations from where it was made; its "
-            f"noise explains {spread:.2g}: the search may not have arrived. Where the likelihood is not "
-            "quadratic over such a distance the posterior is off. Start nearer (initval=), use priors of the "
-            "size that you expect, more records or a larger epsilon.",
+            f"The surrogate's mode is {distance:.2g} posterior standard deviations from where it was made, "
+            f"and its noise explains {spread:.2g}: the search may not have arrived. Where the likelihood is "
+            "not quadratic over such a distance the posterior is off. Start nearer (initval=), use priors of "
+            "the size that you expect, more records or a larger epsilon.",
             SurrogateWarning,
             stacklevel=2,
         )

@@ -17,6 +17,7 @@ from pymc_dp.control_variates.verdict import (
     Cut,
     judge_acceptance,
     judge_cut,
+    judge_missing,
     judge_place,
     judge_price,
     judge_prior,
@@ -195,6 +196,7 @@ class OnResiduals:
         cut = what_was_cut(surrogate, self.records, names_of(step))
         judge_cut(cut)
         judge_shown(cut, self.settings.least_shown)
+        judge_missing(surrogate, cut)
         judge_prior(cut)
         judge_place(surrogate, self.records)
         chain.stats[CUT] = math.nan if cut is None else cut.worst

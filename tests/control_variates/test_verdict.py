@@ -157,6 +157,18 @@ def test_what_is_shown_is_by_parameter_and_beyond_doubt():
     assert np.isnan(surrogate_that_shows(few, 0.15).shown(prior, np.eye(3))[0])
 
 
+def test_what_noise_hides_is_said_where_records_are_missing():
+    unknown = shown(1.0, np.nan)
+    surrogate = surrogate_that_shows(np.ones(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge_shown(unknown, 0.5)
+        verdict.judge_missing(surrogate, unknown)
+        verdict.judge_missing(dataclasses.replace(surrogate, missing=1.0), shown(1.0, 0.9))
+    with pytest.warns(dp.ClippedRecordsWarning, match=r"for: b\[1\]\. More"):
+        verdict.judge_missing(dataclasses.replace(surrogate, missing=1.0), unknown)
+
+
 def test_a_direction_that_is_spread_over_parameters_is_asked_for():
     """A rare reference class: what is missing is in the sum of all, and each entry shows nearly all."""
     p = 8
