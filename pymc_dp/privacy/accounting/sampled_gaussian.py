@@ -171,7 +171,7 @@ def mixtures(
     Notes
     -----
     **Privacy.** Delta at any epsilon is convex in ``2 Phi(mu / 2) - 1``, so the chord between two mu is above
-    it: that chord is the curve of the mixture (docs/proofs/sampled_gaussians, Lemma 1).
+    it: that chord is the curve of the mixture (docs/proofs/sampled_gaussians, Lemma 2).
     """
     result: dict[SampledGaussian, Mixture] = {}
     kinds: dict[tuple[str, float], list[SampledGaussian]] = defaultdict(list)
