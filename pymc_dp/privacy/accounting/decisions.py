@@ -21,6 +21,8 @@ _TOLERANCE = 1e-4
 _ROUNDING = 1e-8
 _MAX_CELLS = 200_000
 _SLICE = 0.25  # the curvature bound treats shifts in pieces of this many noise scales
+# Noise scales that are searched; beyond, that of the next larger one, or of all, is nearly as good.
+_SMALLEST_STD, _LARGEST_STD = 1e-3, 30.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -266,8 +268,10 @@ def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> flo
         thresholds: list[Threshold] = [GaussianThreshold()]
         shift = 1 / noise_multiplier
     else:
-        if not 0.05 <= noise_std <= 30:
+        if noise_std > _LARGEST_STD:
             return _penalty_rdp(noise_multiplier, alpha, math.inf)
+        # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
+        noise_std = max(noise_std, _SMALLEST_STD)
         one = PenaltyThreshold(noise_std)
         thresholds, shift = [one, _Flipped(one)], noise_std / noise_multiplier
     bound = 0.0
@@ -360,11 +364,14 @@ def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: 
     low, high = threshold.centre - 4 * spread, threshold.centre + 4 * spread
     points = np.linspace(low - shift, high, 65)
     best = max(float(np.max(_excess(threshold, points, shift, alpha))), least)
+    # Steps that grow: with little noise one tail is longer by far than the noise.
+    step = 2 * spread
     while _tails(threshold, low, high, shift, alpha)[0] > best:
-        low -= 2 * spread
+        low, step = low - step, 1.25 * step
+    step = 2 * spread
     while _tails(threshold, low, high, shift, alpha)[1] > best:
-        high += 2 * spread
-    edges = np.linspace(low, high, max(65, math.ceil((high - low) / (0.1 * threshold.scale))))
+        high, step = high + step, 1.25 * step
+    edges = np.linspace(low, high, 65)
     left, right = edges[:-1], edges[1:]
     values = _excess(threshold, edges, shift, alpha)
     f_left, f_right = values[:-1], values[1:]
