@@ -58,7 +58,6 @@ ALLOWED = {
 LONGEST = {
     "control_variates/finder.py": 290,
     "privacy/accounting/accountants.py": 300,
-    "privacy/accounting/decisions.py": 310,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,
     "privacy/accounting/loss_distribution.py": 280,

@@ -47,7 +47,7 @@ def test_lode_table_6_3(delta, epsilon):
 
 @pytest.mark.parametrize(
     ("nm", "epsilon", "delta", "zcdp", "renyi", "exact", "decisions"),
-    [(100.0, 1.0, 1e-5, 416, 611, 718, 950), (30.0, 4.0, 1e-6, 457, 559, 631, 870)],
+    [(100.0, 1.0, 1e-5, 416, 611, 718, 1110), (30.0, 4.0, 1e-6, 457, 559, 631, 966)],
 )
 def test_iterations_allowed(nm, epsilon, delta, zcdp, renyi, exact, decisions):
     def says(name, k):
@@ -67,7 +67,7 @@ def test_barker_example():
     allowed = privacy.iterations_allowed(
         ev.BoundedRangeDecisionDpEvent(0.01), 1.0, 1e-5, neighboring_relation="substitute"
     )
-    assert 2430 <= allowed <= 2450
+    assert 2850 <= allowed <= 2870
     assert privacy.iterations_allowed(
         dp_event.GaussianDpEvent(150.0), 1.0, 1e-5, neighboring_relation="substitute"
     ) == pytest.approx(1616, abs=2)
@@ -301,7 +301,7 @@ def test_a_mixed_run_is_cheaper_than_its_gaussians_and_dearer_than_its_parts():
         Many(dp_event.GaussianDpEvent(30.0), 20),
     )
     both = privacy.compose([decisions, gradients], "substitute", reference_delta=1e-5)
-    assert both.accountant == "decision"
+    assert both.accountant == "Gaussian limit"
     assert both.epsilon(1e-5) > privacy.compose(decisions, "substitute").epsilon(1e-5)
     assert both.epsilon(1e-5) < gaussian.epsilon(math.sqrt(800 / 100**2 + 20 / 30**2), 1e-5)
 

@@ -155,12 +155,13 @@ def test_knowing_the_scale_never_costs_more():
 def test_bounds_of_the_derivatives_hold():
     """The curvature certificate against second differences of log(F - 1), in 80 digits."""
     from pymc_dp.privacy.accounting import decisions as d
+    from pymc_dp.privacy.accounting import thresholds as th
 
     rng = np.random.default_rng(0)
     thresholds = [
-        (d.GaussianThreshold(), normal),
-        (d.PenaltyThreshold(0.8), penalty_test(0.8)),
-        (d._Flipped(d.PenaltyThreshold(0.8)), lambda u: penalty_test(0.8)(-u)[::-1]),
+        (th.GaussianThreshold(), normal),
+        (th.PenaltyThreshold(0.8), penalty_test(0.8)),
+        (th.Flipped(th.PenaltyThreshold(0.8)), lambda u: penalty_test(0.8)(-u)[::-1]),
     ]
     for threshold, decide in thresholds:
         for _ in range(12):

@@ -9,7 +9,7 @@ from typing import Any
 from dp_accounting import dp_event as base
 
 from pymc_dp.privacy.accounting import rdp
-from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
+from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
     BoundedRangeDecisionDpEvent,
@@ -182,14 +182,14 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     # docs/proofs/decision_accounting, Theorem 2.
     PenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
-        decision=lambda e, order, _: float(penalty_rdp(e.noise_multiplier, [order])[0]),
+        decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     # Theorem 3.
     FixedScalePenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
-        decision=lambda e, order, _: float(penalty_rdp(e.noise_multiplier, [order], e.noise_std)[0]),
+        decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order, e.noise_std),
         noise_multiplier=_multiplier,
     ),
     # Proposition 1.
