@@ -141,7 +141,7 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
         At least what `compose` says, and much sooner for many noise scales.
     """
     costs = [costs_of(event) for event in events.counts]
-    plain = all(one.sampled or (one.noise_multiplier and not one.decision) for one in costs)
+    plain = all((one.sampled or one.noise_multiplier) and not one.decision for one in costs)
     if plain and any(one.sampled for one in costs):
         try:
             value = privacy_loss_distribution(events, coarse).epsilon(delta)

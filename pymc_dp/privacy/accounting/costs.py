@@ -12,6 +12,7 @@ from pymc_dp.privacy.accounting import rdp
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
+    BatchPenaltyDecisionDpEvent,
     BoundedRangeDecisionDpEvent,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
@@ -27,7 +28,7 @@ from pymc_dp.privacy.accounting.poisson_barker import (
     probit_range,
 )
 from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity, poisson_mixture_rdp
-from pymc_dp.privacy.accounting.subset_barker import subset_barker_rdp
+from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
 from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
@@ -155,6 +156,15 @@ def _barker_minibatch_decision(event: Any, order: float, relation: str) -> float
     return min(bit, _barker_minibatch_rdp(event, order, relation))
 
 
+def _batch_penalty_rdp(event: Any, order: float, relation: str) -> float:
+    return rdp.subsampled_gaussian_rdp(event.sampling_probability, event.noise_multiplier, order)
+
+
+def _batch_penalty_decision(event: Any, order: float, relation: str) -> float:
+    bit = subset_penalty_rdp(event.sampling_probability, event.noise_multiplier, order)
+    return min(bit, _batch_penalty_rdp(event, order, relation))
+
+
 #: Every event that can be charged for; another one is refused when an `EventSet` is made of it.
 COSTS: dict[type[base.DpEvent], Costs] = {
     base.NonPrivateDpEvent: Costs(private=False),
@@ -211,6 +221,15 @@ COSTS: dict[type[base.DpEvent], Costs] = {
             e.rate, e.clip_bound, order, relation == "substitute"
         ),
         probit_shift=lambda e, relation: largest_probit_shift(e.rate, e.clip_bound, relation == "substitute"),
+    ),
+    # Theorem 6 there; Räisä 2021, Theorem 9.
+    BatchPenaltyDecisionDpEvent: Costs(
+        relations=("substitute",),
+        renyi=_batch_penalty_rdp,
+        decision=_batch_penalty_decision,
+        probit_shift=lambda e, _: 1 / e.noise_multiplier,
+        sampled=lambda e: (e.sampling_probability, e.noise_multiplier),
+        sampling="fixed",
     ),
     # docs/proofs/barker, Theorem 4; Räisä 2021, Theorem 8.
     BarkerMinibatchDpEvent: Costs(
