@@ -188,11 +188,15 @@ class _Pld:
 
 def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff:
     """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
-    mechanisms = loss_distribution.sampled_gaussians(events.counts, events.neighboring_relation)
-    if mechanisms is None:
+    counts, relation = events.counts, events.neighboring_relation
+    mechanisms = loss_distribution.sampled_gaussians(counts, relation)
+    halves = loss_distribution.half_replacements(counts) if relation == "substitute" else None
+    if mechanisms is None and halves is None:
         raise NotApplicableError("an event is not a Gaussian release, sampled or not")
     try:
-        return _Pld(loss_distribution.LossDistribution(mechanisms, coarse))
+        if halves is not None:
+            return loss_distribution.Replacement(loss_distribution.LossDistribution(halves, coarse))
+        return _Pld(loss_distribution.LossDistribution(mechanisms or {}, coarse))
     except OverflowError as error:
         raise NotApplicableError(str(error)) from error
 

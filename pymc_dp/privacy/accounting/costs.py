@@ -70,6 +70,9 @@ class Costs:
         Inclusion probability and noise multiplier of a Gaussian release on a random part of the records.
     sampling : {"poisson", "fixed"}
         How that part is drawn.
+    mixture : callable
+        Largest expected number of times that a record enters a noisy sum, and what it then adds each time,
+        over the noise's standard deviation.
     noise : callable
         What events of many noise scales have in common, and the scale: some of them may be rounded down to
         that of a neighbour.
@@ -86,6 +89,7 @@ class Costs:
     probit_shift: Callable[[Any, str], float] | None = None
     sampled: Callable[[Any], tuple[float, float]] | None = None
     sampling: str = ""
+    mixture: Callable[[Any], tuple[float, float]] | None = None
     noise: Callable[[Any], tuple[Any, float]] | None = None
 
 
@@ -213,6 +217,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     PoissonMixtureDpEvent: Costs(
         renyi=_poisson_mixture_rdp,
         excluded=lambda e: largest_multiplicity(e.rate, e.clip_bound)[1],
+        mixture=lambda e: (e.rate + e.clip_bound, math.log1p(e.clip_bound / e.rate) / e.noise_std),
     ),
     # docs/proofs/fast_mh, Theorem 5.
     PoissonBarkerDecisionDpEvent: Costs(

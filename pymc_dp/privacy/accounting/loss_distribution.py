@@ -17,9 +17,23 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.sampled_gaussian import Mixture, SampledGaussian, mixtures, sampled_gaussians
+from pymc_dp.privacy.accounting.sampled_gaussian import (
+    Lossy,
+    Mixture,
+    SampledGaussian,
+    half_replacements,
+    mixtures,
+    sampled_gaussians,
+)
 
-__all__ = ["LossDistribution", "SampledGaussian", "running_epsilon", "sampled_gaussians"]
+__all__ = [
+    "LossDistribution",
+    "Replacement",
+    "SampledGaussian",
+    "half_replacements",
+    "running_epsilon",
+    "sampled_gaussians",
+]
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,10 @@ _LARGEST_LOSS = 600.0
 _CANDIDATES = 100
 # Points along a run, spread evenly and in ratio.
 _POINTS = 40
+_SHARES = np.linspace(0.05, 0.95, 19).tolist()  # of a removal in a replacement
 _EPS = np.finfo(float).eps
+# Kinds whose curve depends on which data set has the record.
+_TWO_CURVES = ("poisson add_remove", "poisson mixture")
 
 
 @dataclass(frozen=True)
@@ -102,8 +119,13 @@ class LossDistribution:
     composed.
     """
 
-    def __init__(self, mechanisms: Mapping[SampledGaussian, int], coarse: bool = False):
+    def __init__(self, mechanisms: Mapping[Lossy, int], coarse: bool = False):
         (self._directions,) = _prefixes([mechanisms], _COARSE if coarse else _FINE)
+
+    @property
+    def directions(self) -> tuple[_Composed, _Composed]:
+        """For record present / absent, and for absent / present."""
+        return self._directions[0], self._directions[-1]
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of epsilon at `delta`; inf below what the numerical error allows."""
@@ -112,6 +134,40 @@ class LossDistribution:
     def delta(self, epsilon: float) -> float:
         """Upper bound of delta at `epsilon`."""
         return min(max((one.delta(epsilon) for one in self._directions), default=0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One record removed, then another added: two halves of a replacement.
+
+    Parameters
+    ----------
+    halves : LossDistribution
+
+    Notes
+    -----
+    **Privacy.** With the curve of the removal and that of the addition, ``delta(e1 + e2) <= removal(e1) +
+    exp(e1) addition(e2)`` for all e1, e2 (docs/proofs/decision_accounting, "Replacing a record").
+    """
+
+    halves: LossDistribution
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound."""
+        removal, addition = self.halves.directions
+        best = math.inf
+        for share in _SHARES:
+            first = removal.epsilon(share * delta)
+            if first < _LARGEST_LOSS:
+                best = min(best, first + addition.epsilon((1 - share) * delta * math.exp(-first)))
+        return best * (1 + 1e-12)
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound."""
+        removal, addition = self.halves.directions
+        parts = [share * epsilon for share in _SHARES]
+        values = [removal.delta(e) + math.exp(e) * addition.delta(epsilon - e) for e in parts if e < 600]
+        return min(min(values, default=1.0) * (1 + 1e-12), 1.0)
 
 
 def running_epsilon(
@@ -159,11 +215,9 @@ _Mass = tuple[np.ndarray, float]
 _Segments = list[dict[Mixture, int]]
 
 
-def _prefixes(
-    segments: Sequence[Mapping[SampledGaussian, int]], accuracy: _Accuracy
-) -> list[list[_Composed]]:
+def _prefixes(segments: Sequence[Mapping[Lossy, int]], accuracy: _Accuracy) -> list[list[_Composed]]:
     """Composition of the first, of the first two, ... segments, in each order of the data sets."""
-    counts: dict[SampledGaussian, int] = defaultdict(int)
+    counts: dict[Lossy, int] = defaultdict(int)
     for segment in segments:
         for one, count in segment.items():
             counts[one] += count
@@ -194,14 +248,14 @@ def _both_directions(parts: _Segments, step: float) -> list[list[_Composed]]:
     tail = _TAIL / sum(sum(part.values()) for part in parts)
     used = {one for part in parts for mixture in part for one in mixture.used}
     pairs = {one: _discretized(one, step, tail) for one in used}
-    orders = (0, 1) if any(one.kind == "poisson add_remove" for one in used) else (0,)
+    orders = (0, 1) if any(one.kind in _TWO_CURVES for one in used) else (0,)
     directions = [
         _compose({one: pair[order] for one, pair in pairs.items()}, parts, step) for order in orders
     ]
     return [list(prefix) for prefix in zip(*directions, strict=True)]
 
 
-def _discretized(one: SampledGaussian, step: float, tail: float) -> tuple[_Mass, _Mass]:
+def _discretized(one: Lossy, step: float, tail: float) -> tuple[_Mass, _Mass]:
     """Masses of the loss at -n..n times `step`, and at infinity, in both orders of the data sets."""
     reach = np.geomspace(one.spread, _LARGEST_LOSS, _CANDIDATES)
     enough = np.maximum(*one.log_profiles(reach)) <= math.log(tail)
@@ -237,7 +291,7 @@ def _joined(
     return np.concatenate([negative[:kept][::-1], [centre], up[0][:kept]]), up[1] + cut
 
 
-def _compose(masses: Mapping[SampledGaussian, _Mass], parts: _Segments, step: float) -> list[_Composed]:
+def _compose(masses: Mapping[Lossy, _Mass], parts: _Segments, step: float) -> list[_Composed]:
     windows = _windows(masses, parts, step)
     widest = max(high - low for low, high in windows)
     length = max(next_fast_len(max(int(widest / step) + 3, 16), real=True), 16)
@@ -266,9 +320,7 @@ def _spectrum(mass: np.ndarray, length: int) -> np.ndarray:
     return rfft(np.bincount(np.arange(-n, n + 1) % length, weights=mass, minlength=length))
 
 
-def _product(
-    part: Mapping[Mixture, int], spectra: Mapping[SampledGaussian, np.ndarray]
-) -> np.ndarray | float:
+def _product(part: Mapping[Mixture, int], spectra: Mapping[Lossy, np.ndarray]) -> np.ndarray | float:
     by_count: dict[int, np.ndarray] = {}
     for mixture, count in part.items():
         one = mixture.of(spectra)
@@ -295,9 +347,7 @@ def _power(values: np.ndarray, exponent: int) -> np.ndarray:
     return np.ones_like(values) if result is None else result
 
 
-def _windows(
-    masses: Mapping[SampledGaussian, _Mass], parts: _Segments, step: float
-) -> list[tuple[float, float]]:
+def _windows(masses: Mapping[Lossy, _Mass], parts: _Segments, step: float) -> list[tuple[float, float]]:
     """For each prefix, an interval that its loss leaves with probability below 2 * _TAIL (Chernoff)."""
     losses = {one: (np.arange(mass.size) - mass.size // 2) * step for one, (mass, _) in masses.items()}
     variances = {one: _dot(mass, losses[one] ** 2) for one, (mass, _) in masses.items()}
