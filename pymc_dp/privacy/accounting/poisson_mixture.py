@@ -19,7 +19,7 @@ _ROUNDING = 1e-8
 # Hölder exponents that are tried for a replaced record.
 _SPLITS = (1.15, 1.4, 1.8, 2.5, 3.5)
 _EPS = np.finfo(float).eps
-_NEWTON, _CLOSE = 60, 1e-9  # an error of the end changes delta in second order
+_POINTS_AT_FIRST, _NEWTON, _CLOSE = 500, 60, 1e-9  # an error of the end changes delta in second order
 
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
@@ -121,7 +121,9 @@ class PoissonMixture:
 
         def where(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             """Where the log-ratio is `target`, and whether that was found; it is convex in x and rises."""
-            x = (np.maximum(target, 0.0) + self.mean + 1.0 + abs(math.log(self.mean))) / self.mu
+            far = (self.mean + 1.0 + abs(math.log(self.mean))) / self.mu
+            points = np.linspace(-far, far + float(np.max(target)) / self.mu, _POINTS_AT_FIRST)
+            x = np.interp(target, logsumexp(terms(points), axis=1), points)
             for _ in range(_NEWTON):
                 parts = terms(x)
                 value = logsumexp(parts, axis=1)

@@ -13,8 +13,9 @@ from scipy.special import log_ndtr
 
 from pymc_dp.privacy.accounting.decisions import convex_excess
 
-# Width of the cells: the bound is at most half a per cent above the largest value found.
-_WIDTH = 0.003
+# Cells that may hold the supremum are cut into parts down to this width: the bound is at most half a per cent
+# above the largest value found.
+_WIDTH, _CELLS, _PARTS, _CLOSE = 0.003, 256, 5, 1.0005
 _ROUNDING = 1e-8  # relative; far more than the rounding error of the divergence at a point
 _NEGLIGIBLE = 1e-6
 _FARTHEST = 100.0
@@ -111,19 +112,31 @@ def _supremum(
     reach = _reach(order, scale, tail)
     if reach is None:
         return math.inf
-    edges = np.linspace(-reach, reach, math.ceil(2 * reach / _WIDTH) + 1)
+
+    def largest(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Upper bounds on cells; the values, where they have no width."""
+        shift = shift_at(np.maximum(np.abs(low), np.abs(high)))
+        # Logarithms of P(accept) and P(reject) at the upper end over those at the lower one fall with y.
+        accept = _mixed(log_ndtr(low + shift) - log_ndtr(low), q)
+        reject = _mixed(log_ndtr(-high - shift) - log_ndtr(-high), q)
+        up = _term(log_ndtr(high), accept, order) + _term(log_ndtr(-low), reject, order)
+        # The other direction: the mixture is the second argument.
+        mixed_accept = log_ndtr(high) + _mixed(log_ndtr(high + shift) - log_ndtr(high), q)
+        mixed_reject = log_ndtr(-low) + _mixed(log_ndtr(-low - shift) - log_ndtr(-low), q)
+        down = _term(mixed_accept, -accept, order) + _term(mixed_reject, -reject, order)
+        return np.maximum(up, down)
+
+    settled = math.exp(tail(reach))
+    edges = np.linspace(-reach, reach, _CELLS + 1)
     low, high = edges[:-1], edges[1:]
-    shift = shift_at(np.maximum(np.abs(low), np.abs(high)))
-    # Logarithms of P(accept) and P(reject) at the upper end over those at the lower one fall with y.
-    accept = _mixed(log_ndtr(low + shift) - log_ndtr(low), q)
-    reject = _mixed(log_ndtr(-high - shift) - log_ndtr(-high), q)
-    up = _term(log_ndtr(high), accept, order) + _term(log_ndtr(-low), reject, order)
-    # The other direction: the mixture is the second argument.
-    mixed_accept = log_ndtr(high) + _mixed(log_ndtr(high + shift) - log_ndtr(high), q)
-    mixed_reject = log_ndtr(-low) + _mixed(log_ndtr(-low - shift) - log_ndtr(-low), q)
-    down = _term(mixed_accept, -accept, order) + _term(mixed_reject, -reject, order)
-    largest = max(float(np.max(up)), float(np.max(down)), math.exp(tail(reach)))
-    return math.log1p(largest * (1 + _ROUNDING)) / (order - 1) if largest < math.inf else math.inf
+    best = 0.0
+    while low.size:
+        bound, best = largest(low, high), max(best, float(np.max(largest(low, low))))
+        done = (bound <= best * _CLOSE) | (high - low <= _WIDTH)
+        settled = max(settled, float(np.max(bound[done], initial=0.0)))
+        cuts = np.linspace(low[~done], high[~done], _PARTS + 1)
+        low, high = cuts[:-1].ravel(), cuts[1:].ravel()
+    return math.log1p(settled * (1 + _ROUNDING)) / (order - 1) if settled < math.inf else math.inf
 
 
 def _mixed(log_ratio: np.ndarray, q: float) -> np.ndarray:
