@@ -21,7 +21,7 @@ _ROUNDING = 1e-8
 _MAX_CELLS = 200_000
 _PARTS = 5  # a cell that is not settled is cut into
 # Orders minus 1 of the search, over the noise multiplier.
-_AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.6, 0.8, 1])
+_AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 1])
 _LEAST_ORDER = 0.02
 _LARGEST = 30.0  # of divergences that are searched for
 _FARTHER = 1.3 ** np.arange(60)  # where tails are tried

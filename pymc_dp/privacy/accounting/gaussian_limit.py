@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 from pymc_dp.privacy.accounting import gaussian
 
 # Renyi orders minus 1, in units of one over the spread of the loss.
-_REACH = np.concatenate([np.arange(1, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
+_REACH = np.concatenate([np.arange(1, 10) / 8, np.arange(5, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
 _LEAST_ORDER = 0.02
 # Cells of orders: fine where the worst order is, but for the first few releases.
 _CELLS = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]])
