@@ -60,7 +60,6 @@ LONGEST = {
     "privacy/accounting/accountants.py": 300,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,
-    "privacy/accounting/loss_distribution.py": 280,
     "records/reader.py": 275,
     "records/row_types/types.py": 265,
     "report.py": 290,

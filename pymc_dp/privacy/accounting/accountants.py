@@ -175,28 +175,17 @@ def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEve
     return result
 
 
-@dataclass(frozen=True)
-class _Pld:
-    distribution: loss_distribution.LossDistribution
-
-    def epsilon(self, delta: float) -> float:
-        return self.distribution.epsilon(delta)
-
-    def delta(self, epsilon: float) -> float:
-        return self.distribution.delta(epsilon)
-
-
 def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff:
     """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
     counts, relation = events.counts, events.neighboring_relation
     mechanisms = loss_distribution.sampled_gaussians(counts, relation)
     halves = loss_distribution.half_replacements(counts) if relation == "substitute" else None
-    if mechanisms is None and halves is None:
+    kind = loss_distribution.Whole if halves is None else loss_distribution.Replacement
+    found = mechanisms if halves is None else halves
+    if found is None:
         raise NotApplicableError("an event is not a Gaussian release, sampled or not")
     try:
-        if halves is not None:
-            return loss_distribution.Replacement(loss_distribution.LossDistribution(halves, coarse))
-        return _Pld(loss_distribution.LossDistribution(mechanisms or {}, coarse))
+        return kind(found, coarse)
     except OverflowError as error:
         raise NotApplicableError(str(error)) from error
 

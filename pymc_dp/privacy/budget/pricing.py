@@ -577,6 +577,5 @@ def _floor(call: Call, events: Callable[[float], EventSet], guess: float) -> flo
         low, high = low / _BRACKET, low
     raise BudgetError(
         f"No amount of noise is within epsilon = {call.epsilon:g} at delta = {call.delta:g} by the "
-        "accounting of releases on batches, which ends near delta = 1e-11: raise epsilon or delta, or sample "
-        "fewer iterations."
+        "accounting of releases on batches: raise epsilon or delta, or sample fewer iterations."
     )
