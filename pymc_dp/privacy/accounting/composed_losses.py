@@ -120,14 +120,14 @@ def compose(
         index = np.arange(first, first + length)
         with np.errstate(over="ignore"):
             mass = np.maximum(result[index % length], 0.0) * np.exp(log_norm - tilt * index * step)
-        # Powers of the norms lose digits.
-        slack = 1 + 8 * _EPS * (total + abs(log_norm))
+        # Relative errors: of each weight exp(tilt loss), of the norms' powers.
+        slack = 1 + _EPS * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
         prefixes.append(
             Composed(
                 index * step,
                 np.where(index > 0, np.minimum(mass * slack, 1.0), 0.0) if tilt else mass,
                 infinite,
-                log_norm + math.log(2 * TAIL + rounding) + 8 * _EPS * total,
+                log_norm + math.log(2 * TAIL + rounding) + math.log(slack),
                 tilt,
             )
         )

@@ -138,7 +138,7 @@ class GaussianLimit:
         for prices, parts in zip(self._prices, counts, strict=True):
             done, sums = _sums(prices, starts, remainder / self._total)
             total = total + [np.interp(parts, done, one) for one in sums]
-        return np.min(total, axis=0)
+        return np.min(np.where(np.isnan(total), np.inf, total), axis=0)
 
 
 def _sums(prices: _Prices, starts: np.ndarray, remainder: float) -> tuple[list[int], np.ndarray]:
