@@ -60,10 +60,8 @@ ALLOWED = {
 LONGEST = {
     "control_variates/finder.py": 325,
     "privacy/accounting/accountants.py": 300,
-    "privacy/accounting/decisions.py": 310,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,
-    "privacy/accounting/loss_distribution.py": 280,
     "records/reader.py": 275,
     "records/row_types/types.py": 265,
     "report.py": 305,

@@ -11,6 +11,7 @@ from pymc_dp.privacy.accounting.composition import (
 from pymc_dp.privacy.accounting.event_sets import EventSet, subsampled_penalty
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
+    BatchPenaltyDecisionDpEvent,
     BoundedRangeDecisionDpEvent,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
@@ -23,6 +24,7 @@ from pymc_dp.privacy.budget.running import running_epsilon
 __all__ = [
     "AccountantComparison",
     "BarkerMinibatchDpEvent",
+    "BatchPenaltyDecisionDpEvent",
     "BoundedRangeDecisionDpEvent",
     "EventSet",
     "FixedScalePenaltyDecisionDpEvent",

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
+from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.privacy.budget.pricing import penalty
 
 mp.mp.dps = 80
 ORDERS = [1.1, 2.0, 6.5, 40.0]
@@ -87,6 +89,28 @@ def test_scale_aware_penalty_bound_is_above_and_close_to_the_supremum(s, noise_m
         assert bound <= largest * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("s", [1e-4, 1e-3, 0.004, 0.04])
+@pytest.mark.parametrize("noise_multiplier", [1.5, 50.0])
+@pytest.mark.parametrize("alpha", [1.5, 6.0])
+def test_a_little_noise_leaves_no_cliff(s, noise_multiplier, alpha):
+    """The bit says something next to the kink of min(1, e^u) only, where a grid of noise widths finds it."""
+    bound = float(penalty_rdp(noise_multiplier, [alpha], s)[0])
+    shift = s / mp.mpf(noise_multiplier)
+    largest = refined(penalty_test(s), shift, alpha, -12 * s, (6 + alpha / noise_multiplier) * s)
+    assert largest <= bound
+    if s >= 1e-3:
+        assert bound <= largest * (1 + 1e-3)
+    # Control: a scale that is rounded down, not up, is below what is found.
+    assert penalty_rdp(noise_multiplier, [alpha], max(0.8 * s, 1e-3))[0] < largest or s <= 1e-3
+
+
+def test_a_constant_clip_bound_spends_the_budget_at_any_noise():
+    for shift in (2.5e-4, 1e-3):
+        call = Call(1.0, 1e-6, "substitute", 4, 0, 1000)
+        plan = penalty(call, shift=shift)
+        assert 0.99 < plan.epsilon_at(1e-6) <= 1
+
+
 def test_gains_over_the_gaussian():
     # s = .5: 3.6 (order 4), 2.8 (order 16); s = 1: 2.4, 2.0; s = 2: 1.85, 1.7; s = 4: 1.65, 1.57.
     for s, gains in [(0.5, (3.6, 2.8)), (1.0, (2.4, 2.0)), (2.0, (1.85, 1.7)), (4.0, (1.65, 1.57))]:
@@ -123,7 +147,7 @@ def test_more_noise_never_costs_more(noise_multiplier, ratio, alpha, s):
 def test_knowing_the_scale_never_costs_more():
     for alpha in (2.0, 10.0):
         free = penalty_rdp(20.0, [alpha])[0]
-        costs = [penalty_rdp(20.0, [alpha], s)[0] for s in (0.1, 0.5, 1.0, 3.0, 10.0, 50.0)]
+        costs = [penalty_rdp(20.0, [alpha], s)[0] for s in (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 50.0)]
         assert np.all(np.diff(costs) > 0)
         assert costs[-1] <= free * (1 + 3e-4)
 
@@ -131,12 +155,13 @@ def test_knowing_the_scale_never_costs_more():
 def test_bounds_of_the_derivatives_hold():
     """The curvature certificate against second differences of log(F - 1), in 80 digits."""
     from pymc_dp.privacy.accounting import decisions as d
+    from pymc_dp.privacy.accounting import thresholds as th
 
     rng = np.random.default_rng(0)
     thresholds = [
-        (d.GaussianThreshold(), normal),
-        (d.PenaltyThreshold(0.8), penalty_test(0.8)),
-        (d._Flipped(d.PenaltyThreshold(0.8)), lambda u: penalty_test(0.8)(-u)[::-1]),
+        (th.GaussianThreshold(), normal),
+        (th.PenaltyThreshold(0.8), penalty_test(0.8)),
+        (th.Flipped(th.PenaltyThreshold(0.8)), lambda u: penalty_test(0.8)(-u)[::-1]),
     ]
     for threshold, decide in thresholds:
         for _ in range(12):

@@ -28,6 +28,7 @@ ALL = [
     ev.PoissonMixtureDpEvent(0.01, 0.001, 1.0),
     ev.PoissonBarkerDecisionDpEvent(0.01, 0.001),
     ev.BarkerMinibatchDpEvent(100, 10_000),
+    ev.BatchPenaltyDecisionDpEvent(100, 10_000, 3.0),
 ]
 
 

@@ -1,5 +1,7 @@
 """Many different noise scales: mixtures above them, one composition, epsilon along a run, calibration."""
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from scipy.fft import irfft, rfft
 from scipy.stats import norm
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy.accounting import calibration, loss_distribution
+from pymc_dp.privacy.accounting import calibration, composed_losses, loss_distribution
 from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, mixtures, sampled_gaussians
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
@@ -162,18 +164,35 @@ def test_different_scales_of_replaced_records_agree_with_dp_accounting():
         assert ours.epsilon(delta) == pytest.approx(exact, rel=1e-3)
 
 
-def test_the_bound_of_rounding_covers_it(monkeypatch):
+@pytest.mark.parametrize("delta", [None, 1e-12])
+def test_the_bound_of_rounding_covers_it(monkeypatch, delta):
     """The same composition with transforms in extended precision."""
     events = [*falling(1.0, 30), dp_event.GaussianDpEvent(50.0)]
     mechanisms = sampled_gaussians(privacy.EventSet(events, "add_remove").counts, "add_remove")
-    ((ours, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED)
+    ((ours, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED, delta)
     if np.finfo(np.longdouble).eps == np.finfo(float).eps:
         pytest.skip("this platform has no extended precision")
-    monkeypatch.setattr(loss_distribution, "rfft", lambda x: rfft(x.astype(np.longdouble)))
-    monkeypatch.setattr(loss_distribution, "irfft", irfft)
-    ((exact, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED)
+    monkeypatch.setattr(composed_losses, "rfft", lambda x: rfft(x.astype(np.longdouble)))
+    monkeypatch.setattr(composed_losses, "irfft", irfft)
+    ((exact, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED, delta)
     assert exact.mass.dtype == np.longdouble
-    assert np.abs(ours.mass - exact.mass).sum() <= ours.lost
+    weights = np.exp(ours.tilt * ours.losses)  # the error is that of the tilted law
+    assert np.sum(np.abs(ours.mass - exact.mass) * weights) <= math.exp(ours.log_error)
+
+
+def test_there_is_no_floor_of_delta():
+    """Gaussian releases are exact; a hundred as loss distributions are hardly more, at any delta."""
+    hundred = {loss_distribution.SampledGaussian(1.0, 0.1, "all records"): 100}
+    curve = loss_distribution.Whole(hundred)
+    for delta in (1e-5, 1e-9, 1e-14, 1e-20):
+        exact = float(privacy.gaussian.epsilon(1.0, delta))
+        assert exact <= curve.epsilon(delta) <= exact * (1 + 5e-4)
+        assert delta <= curve.delta(exact) <= 1.02 * delta
+        # Control: of one release less it is below.
+        (one,) = hundred
+        assert loss_distribution.Whole({one: 99}).epsilon(delta) < exact
+    # Without a tilt there is a floor, which grows with the number of releases.
+    assert loss_distribution.LossDistribution(hundred).epsilon(1e-15) == math.inf
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "substitute"])

@@ -100,7 +100,7 @@ def test_running_epsilon(epsilon, delta, draws, chains, release):
 
 
 @pytest.mark.parametrize(
-    ("nm", "epsilon", "delta", "exact", "decisions"), [(100, 1, 1e-5, 718, 950), (30, 4, 1e-6, 631, 870)]
+    ("nm", "epsilon", "delta", "exact", "decisions"), [(100, 1, 1e-5, 718, 1110), (30, 4, 1e-6, 631, 966)]
 )
 def test_reference_iterations(nm, epsilon, delta, exact, decisions):
     """Iterations that exact Gaussian and decision accounting allow."""
@@ -108,7 +108,7 @@ def test_reference_iterations(nm, epsilon, delta, exact, decisions):
         (exact, "noisy_ratio", True),
         (exact + 1, "noisy_ratio", False),
         (decisions, "decisions", True),
-        (int(1.1 * decisions), "decisions", False),
+        (int(1.02 * decisions), "decisions", False),
     ):
         plan = dp.calibrate(epsilon, delta, draws=k, tune=0, chains=1, clip_fraction=False, release=release)
         assert (plan.noise_multiplier <= nm) == fits
@@ -123,7 +123,7 @@ def test_no_privacy():
 
 def test_printed_plan():
     text = str(dp.calibrate(2.0, 1e-6, draws=100, tune=50, chains=3))
-    for part in ("(2, 1e-06)", "450 iterations", "one record replaced", "decision accounting"):
+    for part in ("(2, 1e-06)", "450 iterations", "one record replaced", "Gaussian limit accounting"):
         assert part in text
 
 

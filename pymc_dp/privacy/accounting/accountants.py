@@ -7,18 +7,21 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
-from pymc_dp.privacy.accounting.costs import costs_of, total_curve
+from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, total_curve
 from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, LimitTradeOff, Release
 
 # Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
 _GROUP_RATIO = 1.01
 _UNGROUPED = 32
 _UP = 1 + 1e-12
+_MOST_KINDS = 16
 
 
 class TradeOff(Protocol):
@@ -172,24 +175,17 @@ def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEve
     return result
 
 
-@dataclass(frozen=True)
-class _Pld:
-    distribution: loss_distribution.LossDistribution
-
-    def epsilon(self, delta: float) -> float:
-        return self.distribution.epsilon(delta)
-
-    def delta(self, epsilon: float) -> float:
-        return self.distribution.delta(epsilon)
-
-
 def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff:
     """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
-    mechanisms = loss_distribution.sampled_gaussians(events.counts, events.neighboring_relation)
-    if mechanisms is None:
+    counts, relation = events.counts, events.neighboring_relation
+    mechanisms = loss_distribution.sampled_gaussians(counts, relation)
+    halves = loss_distribution.half_replacements(counts) if relation == "substitute" else None
+    kind = loss_distribution.Whole if halves is None else loss_distribution.Replacement
+    found = mechanisms if halves is None else halves
+    if found is None:
         raise NotApplicableError("an event is not a Gaussian release, sampled or not")
     try:
-        return _Pld(loss_distribution.LossDistribution(mechanisms, coarse))
+        return kind(found, coarse)
     except OverflowError as error:
         raise NotApplicableError(str(error)) from error
 
@@ -288,10 +284,33 @@ def gaussian_dp(events: EventSet) -> GaussianTradeOff:
     return GaussianTradeOff(math.sqrt(squared) * _UP)
 
 
+def gaussian_limit(events: EventSet) -> LimitTradeOff:
+    """Many small releases as one Gaussian (docs/proofs/gaussian_limit), decisions charged for the bit."""
+    squared, releases, relation = 0.0, {}, events.neighboring_relation
+    for event, count in events.counts.items():
+        costs = costs_of(event)
+        noise = costs.noise_multiplier(event) if costs.noise_multiplier else 0.0
+        most = 1 / noise**2 if noise > 0 else math.inf
+        if costs.noise_multiplier and not costs.decision:
+            squared += count * most
+            continue
+        if costs.probit_shift is not None:
+            most = costs.probit_shift(event, relation) ** 2
+        divergence = partial(event_rdp, event, neighboring_relation=relation, decisions=True)
+        releases[event] = Release(divergence, most, count)
+    if not releases:
+        raise NotApplicableError("all releases are Gaussian")
+    if len(releases) > _MOST_KINDS:
+        raise NotApplicableError("too many different releases")
+    kinds = {event: one.count for event, one in releases.items()}
+    return LimitTradeOff(kinds, GaussianLimit(list(releases.values())), squared, renyi_excluded(events))
+
+
 #: Name -> accountant, cheap ones first.
 ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff]] = {
     "exact Gaussian": exact_gaussian,
     "GDP": gaussian_dp,
+    "Gaussian limit": gaussian_limit,
     "decision": decision,
     "PLD": privacy_loss_distribution,
     "RDP": renyi,
@@ -305,7 +324,9 @@ def never_best(events: EventSet) -> set[str]:
     """Accountants that another one, valid here, is never above: not worth their time."""
     costs = [costs_of(event) for event in events.counts]
     if all(one.noise_multiplier is not None for one in costs):
-        return {"RDP", "zCDP", "advanced composition", "PLD"}
+        return {"RDP", "zCDP", "advanced composition", "PLD"} | (
+            set() if any(one.decision for one in costs) else {"Gaussian limit"}
+        )
     if any(one.decision is not None for one in costs):
         return {"RDP", "zCDP", "advanced composition"}
     return {"zCDP", "advanced composition"}

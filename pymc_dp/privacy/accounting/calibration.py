@@ -126,7 +126,7 @@ def bracket(
 
 
 def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
-    """Epsilon, an upper bound; of sampled Gaussians by loss distributions alone, their best accountant.
+    """Epsilon, an upper bound; of what has loss distributions by these alone, nearly always the best.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
         At least what `compose` says, and much sooner for many noise scales.
     """
     costs = [costs_of(event) for event in events.counts]
-    plain = all(one.sampled or (one.noise_multiplier and not one.decision) for one in costs)
-    if plain and any(one.sampled for one in costs):
+    plain = all((one.sampled or one.noise_multiplier or one.mixture) and not one.decision for one in costs)
+    if plain and any(one.sampled or one.mixture for one in costs):
         try:
             value = privacy_loss_distribution(events, coarse).epsilon(delta)
         except NotApplicableError:

@@ -9,9 +9,10 @@ from typing import Any
 from dp_accounting import dp_event as base
 
 from pymc_dp.privacy.accounting import rdp
-from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
+from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
+    BatchPenaltyDecisionDpEvent,
     BoundedRangeDecisionDpEvent,
     FixedScalePenaltyDecisionDpEvent,
     PenaltyDecisionDpEvent,
@@ -27,7 +28,7 @@ from pymc_dp.privacy.accounting.poisson_barker import (
     probit_range,
 )
 from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity, poisson_mixture_rdp
-from pymc_dp.privacy.accounting.subset_barker import subset_barker_rdp
+from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
 from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
@@ -69,6 +70,9 @@ class Costs:
         Inclusion probability and noise multiplier of a Gaussian release on a random part of the records.
     sampling : {"poisson", "fixed"}
         How that part is drawn.
+    mixture : callable
+        Largest expected number of times that a record enters a noisy sum, and what it then adds each time,
+        over the noise's standard deviation.
     noise : callable
         What events of many noise scales have in common, and the scale: some of them may be rounded down to
         that of a neighbour.
@@ -85,6 +89,7 @@ class Costs:
     probit_shift: Callable[[Any, str], float] | None = None
     sampled: Callable[[Any], tuple[float, float]] | None = None
     sampling: str = ""
+    mixture: Callable[[Any], tuple[float, float]] | None = None
     noise: Callable[[Any], tuple[Any, float]] | None = None
 
 
@@ -155,6 +160,15 @@ def _barker_minibatch_decision(event: Any, order: float, relation: str) -> float
     return min(bit, _barker_minibatch_rdp(event, order, relation))
 
 
+def _batch_penalty_rdp(event: Any, order: float, relation: str) -> float:
+    return rdp.subsampled_gaussian_rdp(event.sampling_probability, event.noise_multiplier, order)
+
+
+def _batch_penalty_decision(event: Any, order: float, relation: str) -> float:
+    bit = subset_penalty_rdp(event.sampling_probability, event.noise_multiplier, order)
+    return min(bit, _batch_penalty_rdp(event, order, relation))
+
+
 #: Every event that can be charged for; another one is refused when an `EventSet` is made of it.
 COSTS: dict[type[base.DpEvent], Costs] = {
     base.NonPrivateDpEvent: Costs(private=False),
@@ -182,14 +196,14 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     # docs/proofs/decision_accounting, Theorem 2.
     PenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
-        decision=lambda e, order, _: float(penalty_rdp(e.noise_multiplier, [order])[0]),
+        decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     # Theorem 3.
     FixedScalePenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
-        decision=lambda e, order, _: float(penalty_rdp(e.noise_multiplier, [order], e.noise_std)[0]),
+        decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order, e.noise_std),
         noise_multiplier=_multiplier,
     ),
     # Proposition 1.
@@ -203,6 +217,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     PoissonMixtureDpEvent: Costs(
         renyi=_poisson_mixture_rdp,
         excluded=lambda e: largest_multiplicity(e.rate, e.clip_bound)[1],
+        mixture=lambda e: (e.rate + e.clip_bound, math.log1p(e.clip_bound / e.rate) / e.noise_std),
     ),
     # docs/proofs/fast_mh, Theorem 5.
     PoissonBarkerDecisionDpEvent: Costs(
@@ -211,6 +226,15 @@ COSTS: dict[type[base.DpEvent], Costs] = {
             e.rate, e.clip_bound, order, relation == "substitute"
         ),
         probit_shift=lambda e, relation: largest_probit_shift(e.rate, e.clip_bound, relation == "substitute"),
+    ),
+    # Theorem 6 there; Räisä 2021, Theorem 9.
+    BatchPenaltyDecisionDpEvent: Costs(
+        relations=("substitute",),
+        renyi=_batch_penalty_rdp,
+        decision=_batch_penalty_decision,
+        probit_shift=lambda e, _: 1 / e.noise_multiplier,
+        sampled=lambda e: (e.sampling_probability, e.noise_multiplier),
+        sampling="fixed",
     ),
     # docs/proofs/barker, Theorem 4; Räisä 2021, Theorem 8.
     BarkerMinibatchDpEvent: Costs(

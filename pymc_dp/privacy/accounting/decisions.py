@@ -8,19 +8,26 @@ decisions, branch and bound with a curvature certificate for the two penalty dec
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
+
+from pymc_dp.privacy.accounting.thresholds import Flipped, GaussianThreshold, PenaltyThreshold, Threshold
 
 # Relative distance between the certified bound and the largest value found.
 _TOLERANCE = 1e-4
 # More than the rounding error of the divergences at a point (docs/proofs/decision_accounting, "Rounding").
 _ROUNDING = 1e-8
 _MAX_CELLS = 200_000
+_PARTS = 5  # a cell that is not settled is cut into
+# Orders minus 1 of the search, over the noise multiplier.
+_AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 1])
+_LEAST_ORDER = 0.02
+_LARGEST = 30.0  # of divergences that are searched for
+_FARTHER = 1.3 ** np.arange(60)  # where tails are tried
 _SLICE = 0.25  # the curvature bound treats shifts in pieces of this many noise scales
+# Noise scales that are searched; beyond, that of the next larger one, or of all, is nearly as good.
+_SMALLEST_STD, _LARGEST_STD = 1e-3, 30.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -69,162 +76,6 @@ def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
 # ---- penalty: thresholds with log-concave noise ------------------------------------------------------------
 
 
-class Threshold(Protocol):
-    """A random threshold V with a log-concave density g; psi is ``-(log g)'``."""
-
-    @property
-    def scale(self) -> float:
-        """Length over which the density changes."""
-
-    @property
-    def curvature(self) -> float:
-        """Upper bound of psi'."""
-
-    @property
-    def centre(self) -> float:
-        """About the mean of V; where the search starts."""
-
-    def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of P(V <= u) and P(V > u)."""
-
-    def hazards(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``g(u)`` over P(V <= u), non-increasing, and over P(V > u), non-decreasing."""
-
-    def score(self, u: np.ndarray) -> np.ndarray:
-        """Psi, non-decreasing."""
-
-    def score_slopes(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Upper bounds of psi' and of the absolute value of psi'' on [low, high]."""
-
-
-@dataclass(frozen=True)
-class GaussianThreshold:
-    """Standard normal threshold: the penalty decision when its uniform is published as well."""
-
-    scale: float = 1.0
-    curvature: float = 1.0
-    centre: float = 0.0
-
-    def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of P(V <= u) and P(V > u)."""
-        return log_ndtr(u), log_ndtr(-u)
-
-    def hazards(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Density over P(V <= u), and over P(V > u)."""
-        return _hazard(-u), _hazard(u)
-
-    def score(self, u: np.ndarray) -> np.ndarray:
-        """Minus the derivative of the log density; non-decreasing."""
-        return u
-
-    def score_slopes(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Upper bounds of psi' and of the absolute value of psi'' on [low, high]."""
-        return np.ones(high.shape), np.zeros(high.shape)
-
-
-@dataclass(frozen=True)
-class PenaltyThreshold:
-    """Threshold of the penalty test with noise of standard deviation s: ``V = ln U + s^2 / 2 + s N(0, 1)``.
-
-    ``P(V <= u) = a(u)`` is the acceptance probability at log-ratio u; its density is
-    ``e^u Phi(-(u + s^2 / 2) / s)``.
-    """
-
-    noise_std: float
-
-    @property
-    def scale(self) -> float:
-        """Length over which the density changes."""
-        return min(self.noise_std, 1.0)
-
-    @property
-    def curvature(self) -> float:
-        """Upper bound of psi'."""
-        return self.noise_std**-2
-
-    @property
-    def centre(self) -> float:
-        """About the mean of V; where the search starts."""
-        return 0.5 * self.noise_std**2
-
-    def _mills(self, u: np.ndarray) -> np.ndarray:
-        return (u + 0.5 * self.noise_std**2) / self.noise_std
-
-    def log_density(self, u: np.ndarray) -> np.ndarray:
-        """Logarithm of the density of V."""
-        return u + log_ndtr(-self._mills(u))
-
-    def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of a(u) and 1 - a(u)."""
-        s = self.noise_std
-        x = (u - 0.5 * s * s) / s
-        log_normal, log_tail = log_ndtr(x), self.log_density(u)
-        log_accept = np.logaddexp(log_normal, log_tail)
-        # 1 - a = phi(x) (M(x) - M(x + s)) with the Mills ratio M (x >= 0); its definition is well
-        # conditioned for x < 0.
-        y = np.maximum(x, 0.0) / math.sqrt(2)
-        with np.errstate(divide="ignore"):
-            right = np.log(0.5 * (erfcx(y) - erfcx(y + s / math.sqrt(2)))) - y * y
-            left = np.log(-np.expm1(np.minimum(log_accept, 0.0)))
-        return np.minimum(log_accept, 0.0), np.where(x >= 0, right, left)
-
-    def hazards(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Density over a(u), and over 1 - a(u)."""
-        log_accept, log_reject = self.log_probabilities(u)
-        log_density = self.log_density(u)
-        return np.exp(log_density - log_accept), np.exp(log_density - log_reject)
-
-    def score(self, u: np.ndarray) -> np.ndarray:
-        """Minus the derivative of the log density; non-decreasing."""
-        return _hazard(self._mills(u)) / self.noise_std - 1.0
-
-    def score_slopes(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Upper bounds of psi' and of the absolute value of psi'' on [low, high]."""
-        x_low, x_high = self._mills(low), self._mills(high)
-        m_low, m_high = _hazard(x_low), _hazard(x_high)
-        # m' = m (m - x) is increasing and below 1; 0 <= m'' <= m' (m - x), with m - x decreasing (Sampford
-        # 1953).
-        slope = np.minimum(m_high * (m_high - x_high), 1.0)
-        return slope / self.noise_std**2, slope * (m_low - x_low) / self.noise_std**3
-
-
-@dataclass(frozen=True)
-class _Flipped:
-    """The threshold -V: swaps the two directions of the divergence."""
-
-    of: Threshold
-
-    @property
-    def scale(self) -> float:
-        return self.of.scale
-
-    @property
-    def curvature(self) -> float:
-        return self.of.curvature
-
-    @property
-    def centre(self) -> float:
-        return -self.of.centre
-
-    def log_probabilities(self, u):
-        return self.of.log_probabilities(-u)[::-1]
-
-    def hazards(self, u):
-        return self.of.hazards(-u)[::-1]
-
-    def score(self, u):
-        return -self.of.score(-u)
-
-    def score_slopes(self, low, high):
-        return self.of.score_slopes(-high, -low)
-
-
-def _hazard(x: np.ndarray) -> np.ndarray:
-    """Normal hazard phi(x) / Phi(-x)."""
-    with np.errstate(over="ignore"):
-        return math.sqrt(2 / math.pi) / erfcx(x / math.sqrt(2))
-
-
 def penalty_rdp(noise_multiplier: float, orders: Sequence[float], noise_std: float = math.inf) -> np.ndarray:
     """Certified Renyi divergence bound of one penalty accept decision.
 
@@ -256,20 +107,45 @@ def penalty_rdp(noise_multiplier: float, orders: Sequence[float], noise_std: flo
     )
 
 
+def penalty_curve(noise_multiplier: float, order: float, noise_std: float = math.inf) -> float:
+    """As `penalty_rdp` at one order, from a few searches for all orders next to 1.
+
+    At most a few ten-thousandths more: ``(F - 1) / (order (order - 1))`` is log-convex (Lemma 10), so that
+    chords of its logarithm are above it.
+    """
+    if order / noise_multiplier**2 > 2 * _LARGEST:
+        return _penalty_rdp(noise_multiplier, order, noise_std)
+    sigma, log_moments = _nodes(noise_multiplier, noise_std)
+    if not sigma[0] <= order - 1 <= sigma[-1]:
+        return _penalty_rdp(noise_multiplier, order, noise_std)
+    moment = math.exp(float(np.interp(order - 1, sigma, log_moments)) + _ROUNDING)
+    between = math.log1p(order * (order - 1) * moment) / (order - 1)
+    return min(between, order / (2 * noise_multiplier**2))
+
+
+@lru_cache(maxsize=5_000)
+def _nodes(noise_multiplier: float, noise_std: float) -> tuple[np.ndarray, np.ndarray]:
+    sigma = np.unique(np.maximum(_AT * noise_multiplier, _LEAST_ORDER))
+    divergence = [_penalty_rdp(noise_multiplier, 1 + float(one), noise_std) for one in sigma]
+    return sigma, np.log(np.expm1(sigma * divergence) / (sigma * (sigma + 1)))
+
+
 @lru_cache(maxsize=20_000)
 def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> float:
     gaussian = alpha / (2 * noise_multiplier**2)
     # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
-    if alpha < 1.02 or alpha / noise_multiplier > 8 or gaussian > 30 or noise_multiplier > 1e8:
+    if alpha < 1.02 or alpha / noise_multiplier > 8 or gaussian > _LARGEST or noise_multiplier > 1e8:
         return gaussian
     if math.isinf(noise_std):
         thresholds: list[Threshold] = [GaussianThreshold()]
         shift = 1 / noise_multiplier
     else:
-        if not 0.05 <= noise_std <= 30:
+        if noise_std > _LARGEST_STD:
             return _penalty_rdp(noise_multiplier, alpha, math.inf)
+        # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
+        noise_std = max(noise_std, _SMALLEST_STD)
         one = PenaltyThreshold(noise_std)
-        thresholds, shift = [one, _Flipped(one)], noise_std / noise_multiplier
+        thresholds, shift = [one, Flipped(one)], noise_std / noise_multiplier
     bound = 0.0
     for threshold in thresholds:
         bound = _certified_maximum(threshold, shift, alpha, bound)
@@ -337,34 +213,39 @@ def _curvature(
     return worst
 
 
-def _tails(threshold: Threshold, low: float, high: float, shift: float, alpha: float) -> tuple[float, float]:
-    """Upper bounds of `_excess` below `low` and above `high` (Lemma 6)."""
-    ends = np.array([low + shift, high, high + shift])
-    _, log0 = threshold.log_probabilities(ends)
+def _below(threshold: Threshold, low: np.ndarray, shift: float, alpha: float) -> np.ndarray:
+    """Upper bounds of `_excess` below `low` (Lemma 6)."""
     with np.errstate(over="ignore"):
-        below = float(np.expm1(-alpha * log0[0]))
-        if isinstance(threshold, _Flipped):
+        return np.expm1(-alpha * threshold.log_probabilities(low + shift)[1])
+
+
+def _above(threshold: Threshold, high: np.ndarray, shift: float, alpha: float) -> np.ndarray:
+    """Upper bounds of `_excess` above `high` (Lemma 6)."""
+    _, log_rejected = threshold.log_probabilities(high)
+    with np.errstate(over="ignore"):
+        if isinstance(threshold, Flipped):
             # Reject probabilities a' >= e^-shift a at the far end of -V: the ratio of the bits is at most
             # e^shift.
-            above = float(np.exp(log0[1] + alpha * shift))
-        elif threshold.hazards(ends[1:2])[1][0] < (alpha - 1) * shift * threshold.curvature:
-            above = math.inf
-        else:
-            above = float(np.exp(alpha * log0[1] - (alpha - 1) * log0[2]))
-    return below, above
+            return np.exp(log_rejected + alpha * shift)
+        _, log_shifted = threshold.log_probabilities(high + shift)
+        falling = threshold.hazards(high)[1] >= (alpha - 1) * shift * threshold.curvature
+        return np.where(falling, np.exp(alpha * log_rejected - (alpha - 1) * log_shifted), np.inf)
 
 
 def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: float) -> float:
     """Upper bound of ``sup_u _excess``, or `least` if that is larger: branch and bound."""
     spread = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
-    low, high = threshold.centre - 4 * spread, threshold.centre + 4 * spread
-    points = np.linspace(low - shift, high, 65)
+    points = threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, 65)
     best = max(float(np.max(_excess(threshold, points, shift, alpha))), least)
-    while _tails(threshold, low, high, shift, alpha)[0] > best:
-        low -= 2 * spread
-    while _tails(threshold, low, high, shift, alpha)[1] > best:
-        high += 2 * spread
-    edges = np.linspace(low, high, max(65, math.ceil((high - low) / (0.1 * threshold.scale))))
+    # With little noise one tail is longer by far than the noise.
+    reach = 4 * spread * _FARTHER
+    below = _below(threshold, threshold.centre - reach, shift, alpha) <= best
+    above = _above(threshold, threshold.centre + reach, shift, alpha) <= best
+    if not (below.any() and above.any()):
+        return math.inf
+    edges = np.linspace(
+        threshold.centre - reach[np.argmax(below)], threshold.centre + reach[np.argmax(above)], 65
+    )
     left, right = edges[:-1], edges[1:]
     values = _excess(threshold, edges, shift, alpha)
     f_left, f_right = values[:-1], values[1:]
@@ -381,11 +262,15 @@ def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: 
         bound *= 1 + _ROUNDING
         done = bound <= allowed
         settled = max(settled, float(np.max(bound[done], initial=0.0)))
-        left, right, f_left, f_right = (values[~done] for values in (left, right, f_left, f_right))
-        if left.size > _MAX_CELLS:
+        if np.all(done):
+            break
+        if np.sum(~done) > _MAX_CELLS:
             return math.inf
-        middle = 0.5 * (left + right)
-        f_middle = _excess(threshold, middle, shift, alpha) if middle.size else middle
-        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
-        f_left, f_right = np.concatenate([f_left, f_middle]), np.concatenate([f_middle, f_right])
+        edges = np.linspace(left[~done], right[~done], _PARTS + 1)
+        values = np.empty(edges.shape)
+        values[0], values[-1] = f_left[~done], f_right[~done]
+        values[1:-1] = _excess(threshold, edges[1:-1].ravel(), shift, alpha).reshape(_PARTS - 1, -1)
+        left, right, f_left, f_right = (
+            one.ravel() for one in (edges[:-1], edges[1:], values[:-1], values[1:])
+        )
     return max(settled, best * (1 + _ROUNDING))

@@ -172,6 +172,37 @@ class PoissonBarkerDecisionDpEvent(base.DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class BatchPenaltyDecisionDpEvent(base.DpEvent):
+    """An accept decision of the subsampled penalty test; the noisy log-ratio is not released.
+
+    Parameters
+    ----------
+    batch_size, dataset_size : int
+        The batch is drawn without replacement.
+    noise_multiplier : float
+        Standard deviation of the noise of the log-ratio over what one record of the batch moves it by, > 0.
+
+    Notes
+    -----
+    **Privacy.** "substitute" only. Released: the decision and the uniform of the test. docs/proofs/barker,
+    Theorem 6.
+    """
+
+    batch_size: int = attr.ib(validator=_count)
+    dataset_size: int = attr.ib(validator=_count)
+    noise_multiplier: float = attr.ib(validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.dataset_size:
+            raise ValueError("BatchPenaltyDecisionDpEvent.batch_size is larger than dataset_size.")
+
+    @property
+    def sampling_probability(self) -> float:
+        """Batch size over number of records."""
+        return self.batch_size / self.dataset_size
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class BarkerMinibatchDpEvent(base.DpEvent):
     """An accept decision of minibatch DP Barker (Heikkilä et al. 2019; Räisä 2021, Algorithm 2).
 

@@ -6,16 +6,20 @@ probability of exceeding the cap goes into delta (docs/proofs/decision_accountin
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammainc, gammaln, logsumexp
+from scipy.special import erfcx, gammainc, gammaln, log_ndtr, logsumexp
 
 # Probability, per event, that the cap on the multiplicity changes anything.
 _CAP_PROBABILITY = 1e-22
 _POINTS = 100_000
 _ROUNDING = 1e-8
-_SPLITS = (1.5, 2.5)
+# Hölder exponents that are tried for a replaced record.
+_SPLITS = (1.15, 1.4, 1.8, 2.5, 3.5)
+_EPS = np.finfo(float).eps
+_POINTS_AT_FIRST, _NEWTON, _CLOSE = 500, 60, 1e-9  # an error of the end changes delta in second order
 
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
@@ -77,6 +81,90 @@ def poisson_mixture_rdp(
         second = _divergence(worst, jump, cap, (p * order - 1) / (p - 1), False)
         best = min(best, weight * first + second)
     return best
+
+
+@dataclass(frozen=True)
+class PoissonMixture:
+    """One record more or less in a noisy sum, at its worst ratio: for loss distributions ("add_remove").
+
+    Parameters
+    ----------
+    mean : float
+        Expected number of times that it enters.
+    mu : float
+        What it adds each time, over the noise's standard deviation.
+    """
+
+    mean: float
+    mu: float
+    kind = "poisson mixture"
+
+    @property
+    def spread(self) -> float:
+        """Approximate standard deviation of the privacy loss; only steers grids, never a bound."""
+        return math.sqrt(min(math.expm1(min(self.mean**2 * math.expm1(min(self.mu**2, 50.0)), 500.0)), 1e4))
+
+    def log_profiles(self, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms of delta at epsilon >= 0 for record present / absent, and for absent / present.
+
+        docs/proofs/decision_accounting, Theorem 7, without a cap. The largest set is a half-line that ends
+        where the log-ratio of the densities is plus or minus epsilon; there delta is a sum of positive terms.
+        `epsilon` is non-decreasing.
+        """
+        cap, tail = largest_multiplicity(self.mean, 0.0)
+        k = np.arange(cap + 1, dtype=float)
+        log_weight = k * math.log(self.mean) - self.mean - gammaln(k + 1)
+        jumps = k * self.mu
+
+        def terms(x: np.ndarray) -> np.ndarray:
+            return log_weight + jumps * x[:, None] - 0.5 * jumps**2
+
+        def where(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            """Where the log-ratio is `target`, and whether that was found; it is convex in x and rises."""
+            far = (self.mean + 1.0 + abs(math.log(self.mean))) / self.mu
+            points = np.linspace(-far, far + float(np.max(target)) / self.mu, _POINTS_AT_FIRST)
+            x = np.interp(target, logsumexp(terms(points), axis=1), points)
+            for _ in range(_NEWTON):
+                parts = terms(x)
+                value = logsumexp(parts, axis=1)
+                slope = np.exp(parts - value[:, None]) @ jumps
+                step = (value - target) / np.maximum(slope, 1e-300)
+                x = x - step
+                if np.max(np.abs(value - target)) < _CLOSE:
+                    break
+            return x, np.abs(value - target) < _CLOSE
+
+        def slack(x: np.ndarray) -> np.ndarray:
+            return 64 * _EPS * (1 + (1 + np.abs(x)) / self.mu + x * x)
+
+        x, found = where(epsilon)
+        log_normal = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+        gaps = _mills_gap(x[:, None] - jumps, x[:, None])
+        present = log_normal + logsumexp(terms(x) + gaps, axis=1) + slack(x)
+        possible = epsilon < self.mean
+        y, found_too = where(np.where(possible, -epsilon, 0.0))
+        log_normal = -0.5 * y * y - 0.5 * math.log(2 * math.pi)
+        gaps = _mills_gap(-y[:, None], jumps - y[:, None])
+        absent = epsilon + log_normal + logsumexp(terms(y) + gaps, axis=1) + slack(y)
+        present = np.logaddexp(present, math.log(tail) if tail > 0 else -math.inf)
+        absent = _last_known(np.minimum(absent, 0.0), found_too)
+        return _last_known(np.minimum(present, 0.0), found), np.where(possible, absent, -np.inf)
+
+
+def _last_known(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Where a value is not known, that of the next smaller epsilon: delta falls with epsilon."""
+    last = np.maximum.accumulate(np.where(known, np.arange(values.size), -1))
+    return np.where(last >= 0, values[last], 0.0)
+
+
+def _mills_gap(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Logarithm of the Mills ratio at `low` minus that at `high`, low <= high; -inf where they are equal."""
+    with np.errstate(all="ignore"):
+        first = np.where(low > 0, np.log(erfcx(low / math.sqrt(2))) + 0.5 * math.log(math.pi / 2), 0.0)
+        first = np.where(low > 0, first, log_ndtr(-low) + 0.5 * low * low + 0.5 * math.log(2 * math.pi))
+        second = np.where(high > 0, np.log(erfcx(high / math.sqrt(2))) + 0.5 * math.log(math.pi / 2), 0.0)
+        second = np.where(high > 0, second, log_ndtr(-high) + 0.5 * high * high + 0.5 * math.log(2 * math.pi))
+        return np.where(low < high, first + np.log(-np.expm1(np.minimum(second - first, 0.0))), -np.inf)
 
 
 @lru_cache(maxsize=200_000)

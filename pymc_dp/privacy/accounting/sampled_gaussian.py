@@ -14,10 +14,12 @@ from scipy.special import erfcx, ndtr
 
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.costs import costs_of
+from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 
 # Padding of a share for the rounding of the differences that it is made of.
 _SHARE_SLACK = 1e-9
 _EPS = np.finfo(float).eps
+_WHOLE = "all records"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class SampledGaussian:
         Inclusion probability of a record.
     mu : float
         Sensitivity over noise standard deviation, of the release without sampling.
-    kind : {"poisson add_remove", "poisson substitute", "fixed substitute"}
+    kind : {"poisson add_remove", "poisson substitute", "fixed substitute", "all records"}
     """
 
     probability: float
@@ -54,6 +56,9 @@ class SampledGaussian:
         bound.
         """
         q = self.probability
+        if self.kind == _WHOLE:
+            both = gaussian.log_delta(self.mu, epsilon)
+            return both, both
         if self.kind == "poisson substitute":
             both = _log_delta_replaced(q, self.mu / 2, epsilon)
             return both, both
@@ -95,14 +100,31 @@ def _mills(x: np.ndarray) -> np.ndarray:
     return math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
 
 
+#: What has a loss distribution here.
+Lossy = SampledGaussian | PoissonMixture
+
+
+def half_replacements(counts: Mapping[dp_event.DpEvent, int]) -> dict[Lossy, int] | None:
+    """The events under "substitute" as half a replacement each; None if one of them cannot be halved.
+
+    A record that enters a Poisson number of times is removed, or added; a Gaussian's mean goes half way.
+    """
+    mixed = {event: n for event, n in counts.items() if costs_of(event).mixture is not None}
+    rest = sampled_gaussians({e: n for e, n in counts.items() if e not in mixed}, "substitute")
+    if not mixed or rest is None or any(one.kind != _WHOLE for one in rest):
+        return None
+    halves: dict[Lossy, int] = {SampledGaussian(1.0, one.mu / 2, _WHOLE): n for one, n in rest.items()}
+    return halves | (sampled_gaussians(mixed, "add_remove") or {})
+
+
 def sampled_gaussians(
     counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str
-) -> dict[SampledGaussian, int] | None:
-    """The events as sampled Gaussians; None if one of them is not.
+) -> dict[Lossy, int] | None:
+    """The events as sampled Gaussians or Poisson mixtures; None if one of them is neither.
 
     Full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
     """
-    found: dict[SampledGaussian, int] = defaultdict(int)
+    found: dict[Lossy, int] = defaultdict(int)
     squared = 0.0
     for event, count in counts.items():
         costs = costs_of(event)
@@ -110,6 +132,9 @@ def sampled_gaussians(
             probability, noise = 1.0, costs.noise_multiplier(event)
         elif costs.sampled is not None:
             probability, noise = costs.sampled(event)
+        elif costs.mixture is not None and neighboring_relation == "add_remove":
+            found[PoissonMixture(*costs.mixture(event))] += count
+            continue
         else:
             return None
         if noise == 0:
@@ -120,7 +145,7 @@ def sampled_gaussians(
             kind = f"{costs.sampling} {neighboring_relation}"
             found[SampledGaussian(probability, 1 / noise, kind)] += count
     if squared > 0:
-        found[SampledGaussian(1.0, math.sqrt(squared), "fixed substitute")] += 1
+        found[SampledGaussian(1.0, math.sqrt(squared), _WHOLE)] += 1
     return dict(found)
 
 
@@ -135,29 +160,27 @@ class Mixture:
     share : float
     """
 
-    strong: SampledGaussian
-    weak: SampledGaussian
+    strong: Lossy
+    weak: Lossy
     share: float
 
     @property
-    def used(self) -> tuple[SampledGaussian, ...]:
+    def used(self) -> tuple[Lossy, ...]:
         """Its parts of positive probability."""
         return (self.strong,) if self.share == 1 else (self.strong, self.weak)
 
-    def of(self, values: Mapping[SampledGaussian, Any]) -> Any:
+    def of(self, values: Mapping[Lossy, Any]) -> Any:
         """Average of a value of the parts."""
         strong = values[self.strong]
         return strong if self.share == 1 else (1 - self.share) * values[self.weak] + self.share * strong
 
 
-def mixtures(
-    mechanisms: Iterable[SampledGaussian], ratio: float, levels: int | None
-) -> dict[SampledGaussian, Mixture]:
+def mixtures(mechanisms: Iterable[Lossy], ratio: float, levels: int | None) -> dict[Lossy, Mixture]:
     """Mixtures of a few of the mechanisms that cost at least as much as each of them, and hardly more.
 
     Parameters
     ----------
-    mechanisms : iterable of SampledGaussian
+    mechanisms : iterable of SampledGaussian or PoissonMixture
     ratio : float
         Of the losses of neighbours among those few, > 1; the cost is of second order in it.
     levels : int, optional
@@ -165,18 +188,21 @@ def mixtures(
 
     Returns
     -------
-    dict of SampledGaussian to Mixture
+    dict of these to Mixture
         One for each mechanism.
 
     Notes
     -----
     **Privacy.** Delta at any epsilon is convex in ``2 Phi(mu / 2) - 1``, so the chord between two mu is above
-    it: that chord is the curve of the mixture (docs/proofs/sampled_gaussians, Lemma 1).
+    it: that chord is the curve of the mixture (docs/proofs/sampled_gaussians, Lemma 2).
     """
-    result: dict[SampledGaussian, Mixture] = {}
+    result: dict[Lossy, Mixture] = {}
     kinds: dict[tuple[str, float], list[SampledGaussian]] = defaultdict(list)
     for one in mechanisms:
-        kinds[one.kind, one.probability].append(one)
+        if isinstance(one, PoissonMixture):  # nothing is proved of mixtures of these
+            result[one] = Mixture(one, one, 1.0)
+        else:
+            kinds[one.kind, one.probability].append(one)
     for members in kinds.values():
         members.sort(key=lambda one: one.mu)
         nodes = members[:1]

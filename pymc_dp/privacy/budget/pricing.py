@@ -108,7 +108,11 @@ class Budget:
 
     def fits(self, mechanism: Mechanism) -> bool:
         """Whether its plan is within the budget."""
-        return self.plan(mechanism).epsilon_at(self.call.delta) <= self.call.epsilon
+        return self.cost(mechanism) <= self.call.epsilon
+
+    def cost(self, mechanism: Mechanism) -> float:
+        """Epsilon of its plan, an upper bound (`calibration.epsilon_of`)."""
+        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta)
 
     def solve(
         self, at: Callable[[float], Mechanism], low: float, high: float, tolerance: float = 1e-5
@@ -452,7 +456,7 @@ def fast_mh(
     if inclusion is not None:
         largest = min(largest, inclusion * LARGEST_X / (1 + LARGEST_X))
     low = high = largest
-    while (cost := budget.plan(at(low)).epsilon_at(call.delta)) > call.epsilon:
+    while (cost := budget.cost(at(low))) > call.epsilon:
         low, high = low * max(0.95 * call.epsilon / cost, 0.2), low  # epsilon is about linear in the bound
     return budget.plan(at(low)) if low == largest else budget.solve(at, low, high, _TOLERANCE)
 
@@ -572,6 +576,5 @@ def _floor(call: Call, events: Callable[[float], EventSet], guess: float) -> flo
         low, high = low / _BRACKET, low
     raise BudgetError(
         f"No amount of noise is within epsilon = {call.epsilon:g} at delta = {call.delta:g} by the "
-        "accounting of releases on batches, which ends near delta = 1e-11: raise epsilon or delta, or sample "
-        "fewer iterations."
+        "accounting of releases on batches: raise epsilon or delta, or sample fewer iterations."
     )

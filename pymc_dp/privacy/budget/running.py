@@ -8,7 +8,12 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
-from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, renyi_excluded
+from pymc_dp.privacy.accounting.accountants import (
+    NotApplicableError,
+    exact_gaussian,
+    gaussian_limit,
+    renyi_excluded,
+)
 from pymc_dp.privacy.accounting.composition import check_delta, compose
 from pymc_dp.privacy.accounting.costs import costs_of, total_curve
 from pymc_dp.privacy.accounting.event_sets import EventSet
@@ -71,6 +76,8 @@ def running_epsilon(
         bounds.append(along)
     else:
         bounds.append(_renyi(run, steps, extra, iterations, delta, chains))
+        if len(steps) == 1:
+            bounds.append(_limit(run, steps[0], extra, iterations, delta, chains))
     values = np.minimum(np.maximum.accumulate(np.min(bounds, axis=0)), total)
     values[-1] = total  # a part never costs more than the whole
     values.setflags(write=False)
@@ -90,6 +97,25 @@ def _gaussian(
     except NotApplicableError:
         return np.full(iterations, np.inf)
     return gaussian.running_epsilon(np.sqrt(first + chains * _cumulative(each, iterations)), delta)
+
+
+def _limit(
+    run: EventSet, step: EventSet, once: EventSet, iterations: int, delta: float, chains: int
+) -> np.ndarray:
+    """What is not Gaussian as one Gaussian, in one pass."""
+    try:
+        limit = gaussian_limit(run)
+    except NotApplicableError:
+        return np.full(iterations, np.inf)
+    if math.isinf(limit.mu_squared):
+        return np.full(iterations, np.inf)
+    done = chains * np.arange(1, iterations + 1)
+    counts = [once.counts.get(kind, 0) + step.counts.get(kind, 0) * done for kind in limit.kinds]
+    first, each = (
+        sum(n / event.noise_multiplier**2 for event, n in one.counts.items() if event not in limit.kinds)
+        for one in (once, step)
+    )
+    return limit.along(counts, first + each * done, delta)
 
 
 def _renyi(

@@ -131,7 +131,9 @@ class PenaltyOnBatches(Mechanism):
     release: str = "decisions"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """A Gaussian on a batch."""
+        """A decision on a batch, or the Gaussian behind it."""
+        if self.release == "decisions":
+            return self.batches.penalty_event(self.noise_multiplier)
         return self.batches.gaussian_event(self.noise_multiplier)
 
 

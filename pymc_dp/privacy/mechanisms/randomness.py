@@ -18,6 +18,7 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting.event_sets import subsampled_penalty
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
+    BatchPenaltyDecisionDpEvent,
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
 )
@@ -224,6 +225,10 @@ class FixedSizeBatches:
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a Gaussian release on a batch; noise relative to its sensitivity there."""
         return subsampled_penalty(noise_multiplier**2, self.batch_size, self.dataset_size)
+
+    def penalty_event(self, noise_multiplier: float) -> dp_event.DpEvent:
+        """Event of a decision of the penalty test on a batch."""
+        return BatchPenaltyDecisionDpEvent(int(self.batch_size), int(self.dataset_size), noise_multiplier)
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""

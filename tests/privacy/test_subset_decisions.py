@@ -1,4 +1,4 @@
-"""What minibatch Barker costs: bounds against enumeration and quadrature that share no code with them."""
+"""What decisions on batches cost: bounds against enumeration and quadrature that share no code with them."""
 
 import itertools
 import math
@@ -10,7 +10,12 @@ from scipy.special import log_ndtr, ndtr
 
 from pymc_dp import privacy
 from pymc_dp.privacy.accounting import accountants, costs, rdp
-from pymc_dp.privacy.accounting.subset_barker import _rates, _shift, subset_barker_rdp
+from pymc_dp.privacy.accounting.subset_decisions import (
+    _rates,
+    _shift,
+    subset_barker_rdp,
+    subset_penalty_rdp,
+)
 from pymc_dp.ratios import barker_correction
 
 U = np.linspace(-8, 8, 321)  # public part of the log-ratio, and where the decision is made
@@ -161,6 +166,56 @@ def test_the_decision_costs_a_small_part_of_theorem_8():
     assert rows["decision"] < 0.1 and rows["RDP"] > 2.9
 
 
+# The penalty test
+
+
+def mixed_pair(q, shift, y):
+    """Bits with and without the record, at each y, accept and reject."""
+    without = log_ndtr(y), log_ndtr(-y)
+    return mixture([without, (log_ndtr(y + shift), log_ndtr(-y - shift))], np.array([1 - q, q])), without
+
+
+@pytest.mark.parametrize("q", [0.01, 0.3, 1 - 1e-12])
+@pytest.mark.parametrize("noise_multiplier", [1.5, 5.0, 200.0])
+@pytest.mark.parametrize("order", [1.1, 3.0, 12.0])
+def test_penalty_decision_is_above_and_close_to_its_pairs(q, noise_multiplier, order):
+    pair = mixed_pair(q, 1 / noise_multiplier, np.linspace(-12, 12, 4001))
+    largest = max(bernoulli_rdp(*pair, order), bernoulli_rdp(*pair[::-1], order))
+    bound = subset_penalty_rdp(q, noise_multiplier, order)
+    assert largest * (1 - 1e-6) <= bound <= 1.012 * largest
+
+
+@pytest.mark.parametrize(
+    ("q", "noise_multiplier", "epsilon", "before", "now"),
+    [(0.1, 5.0, 1.0, 153, 227), (0.1, 1.0, 4.0, 23, 49), (0.01, 2.0, 1.0, 1832, 3398)],
+)
+def test_iterations_of_the_penalty_test_on_batches(q, noise_multiplier, epsilon, before, now):
+    """Against the Gaussian behind the bit, and against who takes one offset: a binomial sum."""
+    n, delta = 10_000, 1e-5
+    decision = privacy.BatchPenaltyDecisionDpEvent(round(q * n), n, noise_multiplier)
+    release = privacy.subsampled_penalty(noise_multiplier**2, round(q * n), n)
+    fewer, k = (
+        privacy.iterations_allowed(event, epsilon, delta, neighboring_relation="substitute")
+        for event in (release, decision)
+    )
+    assert (fewer, k) == (pytest.approx(before, rel=0.01), pytest.approx(now, rel=0.01))
+
+    def largest_delta(k, at):
+        found = 0.0
+        for y in np.linspace(-2.5, 0.0, 11):
+            pair = mixed_pair(q, 1 / noise_multiplier, np.array([y]))
+            for (p, r), (p2, r2) in (pair, pair[::-1]):
+                i = np.arange(k + 1)
+                losses = i * (p - p2) + (k - i) * (r - r2)
+                excess = np.maximum(-np.expm1(at - losses), 0.0)
+                found = max(found, float(stats.binom.pmf(i, k, math.exp(p[0])) @ excess))
+        return found
+
+    assert largest_delta(k, epsilon) < delta
+    assert largest_delta(k, 0.87 * epsilon) > delta
+    assert largest_delta(int(1.5 * k), epsilon) > delta  # control: so many more are found out
+
+
 # Theorem 8 of Räisä 2021: the noisy log-ratio
 
 
@@ -258,7 +313,7 @@ def log_normal(z):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("b", "n", "of_theorem_8", "allowed"),
-    [(100, 10**4, 180, 15_388), (1000, 10**4, 8, 1858), (1000, 10**5, 258, 187_636)],
+    [(100, 10**4, 180, 15_430), (1000, 10**4, 8, 1932), (1000, 10**5, 258, 188_182)],
 )
 def test_iterations_that_a_budget_allows(b, n, of_theorem_8, allowed):
     event = privacy.BarkerMinibatchDpEvent(b, n)

@@ -1,0 +1,217 @@
+"""Discretized privacy losses, composed in Fourier space.
+
+All errors count under a tilted law: under it, what has probability delta is common (docs/accounting).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, Mixture
+
+# Probability, over the whole composition, of what is cut off at the ends.
+TAIL = 1e-15
+LARGEST_GRID = 2**18
+_EPS = np.finfo(float).eps
+_LARGEST_EXPONENT = 300.0
+
+#: Mass at -n..n times the spacing of the grid, and at infinity.
+Mass = tuple[np.ndarray, float]
+#: How often each mixture comes, in each part of a run.
+Segments = Sequence[Mapping[Mixture, int]]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Composed discrete loss: mass at grid points, and what goes into delta on top.
+
+    The numerical error in delta at epsilon is ``exp(log_error - tilt epsilon)``.
+    """
+
+    losses: np.ndarray
+    mass: np.ndarray
+    infinite: float
+    log_error: float
+    tilt: float
+
+    def _lost(self, epsilon: np.ndarray) -> np.ndarray:
+        return self.infinite + np.exp(np.minimum(self.log_error - self.tilt * epsilon, 0.0))
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound of delta at `epsilon`."""
+        above = self.losses > epsilon
+        lost = float(self._lost(np.asarray(epsilon)))
+        return _dot(self.mass[above], -np.expm1(epsilon - self.losses[above])) + lost
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound of epsilon at `delta`."""
+        # Suffix sums: delta(e) = A - e^e B on each interval between grid points.
+        positive = self.losses > 0
+        losses, mass = self.losses[positive], self.mass[positive]
+        if losses.size == 0:
+            return 0.0 if self.delta(0.0) <= delta else math.inf
+        # The error at the lower end of an interval counts for all of it.
+        lost = self._lost(np.append(0.0, losses[:-1]))
+        a = np.cumsum(mass[::-1])[::-1] + lost
+        b = np.cumsum((mass * np.exp(-losses))[::-1])[::-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            enough = np.where(b > 0, a - np.exp(losses) * b, lost) <= delta
+        if not enough.any():
+            return math.inf
+        index = int(np.argmax(enough))
+        low = float(losses[index - 1]) if index else 0.0
+        root = math.log(a[index] - delta) - math.log(b[index]) if a[index] > delta and b[index] > 0 else low
+        return max(root * (1 + 1e-12), low)
+
+
+def compose(
+    masses: Mapping[Lossy, Mass], parts: Segments, step: float, delta: float | None
+) -> list[Composed]:
+    """Composition of the first, of the first two, ... parts.
+
+    Parameters
+    ----------
+    masses : mapping
+        Discretized losses.
+    parts : Segments
+    step : float
+        Spacing of the grid.
+    delta : float, optional
+        Where the error is to be small.
+
+    Returns
+    -------
+    list of Composed
+
+    Raises
+    ------
+    OverflowError
+        The losses spread too far for one grid.
+    """
+    infinities = {one: infinite for one, (_, infinite) in masses.items()}
+    tilt = 0.0 if delta is None else _best_tilt(masses, parts, step, delta)
+    # Under a law with density exp(tilt loss), normalized, what has probability delta is common.
+    tilted, norms = {}, {}
+    for one, (mass, _) in masses.items():
+        weighted = mass * np.exp(tilt * _losses(mass, step))
+        norms[one] = float(weighted.sum())
+        tilted[one] = weighted
+    windows = _windows(tilted, norms, parts, step)
+    widest = max(high - low for low, high in windows)
+    length = max(next_fast_len(max(int(widest / step) + 3, 16), real=True), 16)
+    if length > LARGEST_GRID:
+        raise OverflowError("the losses spread too far for one grid")
+    spectra = {one: _spectrum(mass, length) for one, mass in tilted.items()}
+    spectrum = np.ones(length // 2 + 1, dtype=complex)
+    infinite, total, log_norm = 0.0, 0, 0.0
+    prefixes = []
+    for part, (low, _) in zip(parts, windows, strict=True):
+        spectrum = spectrum * _product(part, spectra, norms)
+        for mixture, count in part.items():
+            infinite += count * mixture.of({one: infinities[one] for one in mixture.used})
+            log_norm += count * math.log(mixture.of({one: norms[one] for one in mixture.used}))
+            total += count
+        result = irfft(spectrum, length)
+        rounding = 8 * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
+        first = math.floor(low / step)
+        index = np.arange(first, first + length)
+        with np.errstate(over="ignore"):
+            mass = np.maximum(result[index % length], 0.0) * np.exp(log_norm - tilt * index * step)
+        # Relative errors: of each weight exp(tilt loss), of the norms' powers.
+        slack = 1 + _EPS * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
+        prefixes.append(
+            Composed(
+                index * step,
+                np.where(index > 0, np.minimum(mass * slack, 1.0), 0.0) if tilt else mass,
+                infinite,
+                log_norm + math.log(2 * TAIL + rounding) + math.log(slack),
+                tilt,
+            )
+        )
+    return prefixes
+
+
+def _losses(mass: np.ndarray, step: float) -> np.ndarray:
+    return (np.arange(mass.size) - mass.size // 2) * step
+
+
+def _best_tilt(masses: Mapping[Lossy, Mass], parts: Segments, step: float, delta: float) -> float:
+    """Where Chernoff's bound of epsilon at `delta` is smallest; only steers the error, never a bound."""
+    widest = max(mass.size // 2 * step for mass, _ in masses.values())
+    tilts = np.geomspace(0.05, _LARGEST_EXPONENT / widest, 60)
+    total = np.zeros(tilts.shape)
+    for one, (mass, _) in masses.items():
+        count = sum(n for part in parts for mixture, n in part.items() if one in mixture.used)
+        present = mass > 0
+        exponent = _losses(mass, step)[present] * tilts[:, None]
+        total += count * np.log(np.exp(exponent) @ mass[present])
+    return float(tilts[np.argmin((total - math.log(delta)) / tilts)])
+
+
+def _spectrum(mass: np.ndarray, length: int) -> np.ndarray:
+    n = mass.size // 2
+    return rfft(np.bincount(np.arange(-n, n + 1) % length, weights=mass, minlength=length))
+
+
+def _product(
+    part: Mapping[Mixture, int], spectra: Mapping[Lossy, np.ndarray], norms: Mapping[Lossy, float]
+) -> np.ndarray | float:
+    by_count: dict[int, np.ndarray] = {}
+    for mixture, count in part.items():
+        one = mixture.of(spectra) / mixture.of(norms)
+        by_count[count] = by_count[count] * one if count in by_count else one
+    result: np.ndarray | float = 1.0
+    for count, values in by_count.items():
+        result = result * _power(values, count)
+    return result
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    # Not BLAS: its threads cost more than they save on vectors.
+    return float(np.einsum("i,i->", a, b))
+
+
+def _power(values: np.ndarray, exponent: int) -> np.ndarray:
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = values if result is None else result * values
+        exponent >>= 1
+        if exponent:
+            values = values * values
+    return np.ones_like(values) if result is None else result
+
+
+def _windows(
+    masses: Mapping[Lossy, np.ndarray], norms: Mapping[Lossy, float], parts: Segments, step: float
+) -> list[tuple[float, float]]:
+    """For each prefix, an interval that its loss leaves with probability below 2 * TAIL (Chernoff)."""
+    losses = {one: _losses(mass, step) for one, mass in masses.items()}
+    means = {one: _dot(mass, losses[one]) / norms[one] for one, mass in masses.items()}
+    variances = {
+        one: _dot(mass, (losses[one] - means[one]) ** 2) / norms[one] for one, mass in masses.items()
+    }
+    variance = sum(count * mixture.of(variances) for part in parts for mixture, count in part.items())
+    need = -math.log(TAIL)
+    # Slopes fit for a sum that is nearly normal, and for rare large losses, whose tails are exponential.
+    slopes = np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0])[:, None] * (0.25, 0.5, 1.0, 1.5)
+    slopes = np.unique(slopes)
+    moments = {}
+    log_moments = np.zeros((2, slopes.size))
+    windows = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for one, mass in masses.items():
+            present = mass > 0
+            exponent = losses[one][present] * slopes[:, None]
+            moments[one] = np.array(
+                [np.einsum("i,ji->j", mass[present], np.exp(sign * exponent)) for sign in (-1.0, 1.0)]
+            )
+        for part in parts:
+            for mixture, count in part.items():
+                log_moments += count * np.log(mixture.of(moments) / mixture.of(norms))
+            ends = (np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes
+            windows.append((-float(ends[0].min()), float(ends[1].min())))
+    return windows

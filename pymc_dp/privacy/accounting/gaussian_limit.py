@@ -1,0 +1,201 @@
+"""From Renyi curves to a Gaussian and a remainder: what many small releases cost together.
+
+Many releases that each say little are together nearly one Gaussian release, whatever is chosen along the
+way. `GaussianLimit` gives a mu^2 that can be proved, next to a given remainder, which goes into delta. The
+proof is in docs/proofs/gaussian_limit: backward induction over the releases, with Gaussian curves as bounds.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from dp_accounting import dp_event
+
+from pymc_dp.privacy.accounting import gaussian
+
+# Renyi orders minus 1, in units of one over the spread of the loss.
+_REACH = np.concatenate([np.arange(1, 10) / 8, np.arange(5, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
+_LEAST_ORDER = 0.02
+# Cells of orders: fine where the worst order is, but for the first few releases.
+_CELLS = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]])
+# Releases that share one price, as a share of those before them.
+_BLOCK = 0.04
+# What is smoothed away at the start is tried at these multiples of the price of one release.
+_STARTS = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0])
+_UP = 1 + 1e-9
+# Share of delta for the remainder, and as much for capped multiplicities.
+_REMAINDER, _LEAST, _ROUNDS = 0.005, 1e-290, 40
+
+
+@dataclass(frozen=True)
+class Release:
+    """One kind of release, and how often it happens.
+
+    Parameters
+    ----------
+    divergence : callable
+        Upper bound of the Renyi divergence at an order > 1, both directions; inf where there is none.
+    mu_squared : float
+        It is at most as informative as a Gaussian release with this mu^2; inf if nothing is known.
+    count : int
+    """
+
+    divergence: Callable[[float], float]
+    mu_squared: float
+    count: int
+
+
+class _Prices:
+    """The price of one release, as mu^2, when the releases after it are already worth a given mu^2."""
+
+    def __init__(self, release: Release):
+        self.most = release.mu_squared
+        self.count = release.count
+        spread = math.sqrt(release.divergence(2.0))
+        sigma = np.maximum(np.concatenate([[0.0], _REACH / spread if spread > 0 else []]), _LEAST_ORDER)
+        sigma = np.unique(sigma)
+        divergence = np.array([release.divergence(1 + one) for one in sigma])
+        with np.errstate(over="ignore"):
+            moments = np.expm1(sigma * divergence) / (sigma * (sigma + 1))
+        known = np.isfinite(moments) & (moments > 0)
+        self.useless = not known.any()
+        if self.useless:
+            return
+        known = np.arange(sigma.size) < np.argmin(np.append(known, False))
+        log_moments = np.log(moments[known]) + 1e-9
+        sigma = sigma[known]
+        self.last, self.tail = float(sigma[-1]), float(np.exp(log_moments[-1]))
+        cells = np.unique(np.clip(_CELLS / spread, sigma[0], sigma[-1]))
+        edges = np.concatenate([np.linspace(-0.5, sigma[0], 5)[:-1], cells])
+        low, high = edges[:-1], edges[1:]
+        self.moment = np.exp(np.interp(high, sigma, log_moments))  # at its largest on the cell
+        self.nearest = np.clip(0.0, low, high)  # where the density is at its largest
+        self.squares = (low + 0.5) ** 2
+        self.guess = 2 * float(self.moment[0])
+
+    def at(self, behind: np.ndarray, remainder: float) -> np.ndarray:
+        """Upper bounds, for each of several mu^2; inf if there is none."""
+        result = np.full(behind.shape, self.most)
+        if self.useless:
+            return result
+        with np.errstate(all="ignore"):
+            value = behind[:, None]
+            density = np.exp(-0.5 * value * self.nearest**2) / np.sqrt(2 * math.pi * value)
+            needed = np.maximum(self.moment - remainder / density, 0.0)
+            longest = min(self.most, 4 * self.guess)
+            rate = 0.5 * self.squares * value / (value + longest) - 0.5 / value - 0.125
+            inside = 2 * rate * needed
+            found = np.max(np.where(inside == 0, 2 * needed, np.log1p(inside) / rate), axis=1) * _UP
+            valid = (self.tail * density[:, -1] <= remainder) & (found <= longest)
+        return np.where(valid, found, result)
+
+
+class GaussianLimit:
+    """Bounds of mu^2 of one set of releases.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        In any order, each chosen after seeing the results of those before.
+    """
+
+    def __init__(self, releases: Sequence[Release]):
+        self._prices = [_Prices(one) for one in releases]
+        self._total = sum(one.count for one in releases)
+
+    def mu_squared(self, remainder: float) -> float:
+        """Mu^2 of a Gaussian release that costs as much as all releases, up to a remainder.
+
+        Parameters
+        ----------
+        remainder : float
+            Delta is at most that of the Gaussian plus this, at every epsilon; > 0.
+
+        Returns
+        -------
+        float
+            Upper bound; inf if nothing can be proved.
+        """
+        return float(self.along([np.array([one.count]) for one in self._prices], remainder)[0])
+
+    def along(self, counts: Sequence[np.ndarray], remainder: float) -> np.ndarray:
+        """The same for parts of the releases, with the remainder of all.
+
+        Parameters
+        ----------
+        counts : sequence of ndarray, shape (m,)
+            For each kind, how many there are in each part.
+        remainder : float
+
+        Returns
+        -------
+        ndarray, shape (m,)
+        """
+        unit = max((one.guess for one in self._prices if not one.useless), default=0.0)
+        starts = unit * _STARTS
+        total = np.tile(starts[:, None], counts[0].size)
+        for prices, parts in zip(self._prices, counts, strict=True):
+            done, sums = _sums(prices, starts, remainder / self._total)
+            total = total + [np.interp(parts, done, one) for one in sums]
+        return np.min(np.where(np.isnan(total), np.inf, total), axis=0)
+
+
+def _sums(prices: _Prices, starts: np.ndarray, remainder: float) -> tuple[list[int], np.ndarray]:
+    """Sums of prices after so many releases, for each start; in between they are linear."""
+    done, sums = [0], [np.zeros(starts.shape)]
+    while done[-1] < prices.count:
+        count = min(max(1, int(_BLOCK * done[-1])), prices.count - done[-1])
+        sums.append(sums[-1] + count * prices.at(starts + sums[-1], remainder))
+        done.append(done[-1] + count)
+    return done, np.array(sums).T
+
+
+@dataclass(frozen=True)
+class LimitTradeOff:
+    """Curve of a Gaussian that costs as much as all releases, and what goes into delta besides.
+
+    Parameters
+    ----------
+    kinds : mapping of DpEvent to int
+        What is not a Gaussian release.
+    limit : GaussianLimit
+        Of these.
+    mu_squared : float
+        Of the Gaussian releases.
+    excluded : float
+        Probability of the events in which a capped multiplicity matters.
+    """
+
+    kinds: Mapping[dp_event.DpEvent, int]
+    limit: GaussianLimit
+    mu_squared: float
+    excluded: float
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound."""
+        counts = [np.array([count]) for count in self.kinds.values()]
+        return float(self.along(counts, np.array([self.mu_squared]), delta)[0])
+
+    def along(self, counts: Sequence[np.ndarray], mu_squared: np.ndarray, delta: float) -> np.ndarray:
+        """Upper bounds for parts of the run: how many of each kind, and mu^2 of the Gaussian releases."""
+        total = self.limit.along(counts, _REMAINDER * delta) + mu_squared
+        left = (1 - (2 if self.excluded else 1) * _REMAINDER) * delta
+        values = gaussian.epsilon(np.sqrt(total) * _UP, left) * _UP
+        with np.errstate(over="ignore", invalid="ignore"):
+            lost = (1 + np.exp(values)) * self.excluded if self.excluded else np.zeros(values.shape)
+        return np.where(lost <= _REMAINDER * delta, values, np.inf)
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound."""
+        best = 1.0
+        for _ in range(_ROUNDS):  # any remainder gives a bound
+            remainder = max(_REMAINDER * best, _LEAST)
+            mu = math.sqrt(self.limit.mu_squared(remainder) + self.mu_squared) * _UP
+            value = float(gaussian.delta(mu, epsilon)) + remainder
+            if value >= 0.999 * best:
+                break
+            best = value
+        if not self.excluded:
+            return min(best, 1.0)
+        return min(best + (1 + math.exp(epsilon)) * self.excluded, 1.0) if epsilon < 600 else 1.0
