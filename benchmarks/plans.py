@@ -14,7 +14,7 @@ import time
 import warnings
 
 import numpy as np
-from pymc_dp.privacy.mechanisms.drawn_batches import FixedSizeBatches, PoissonBatches
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting.calibration import epsilon_of
