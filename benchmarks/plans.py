@@ -14,7 +14,6 @@ import time
 import warnings
 
 import numpy as np
-from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting.calibration import epsilon_of
@@ -22,6 +21,7 @@ from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import Friction, OnTunaBatches
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches
 
 SEED, FEW = 20_261_122, 0.97
 

@@ -16,6 +16,9 @@ from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, Mixture
 TAIL = 1e-15
 LARGEST_GRID = 2**18
 _EPS = np.finfo(float).eps
+# Rounding of a product of transforms, in units of eps times their number: 8 is what each needs at worst, and the
+# rest is for the error of a transform, which is absolute.
+_ROOM = 512
 _LARGEST_EXPONENT = 300.0
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
@@ -115,11 +118,12 @@ def compose(
             log_norm += count * math.log(mixture.of({one: norms[one] for one in mixture.used}))
             total += count
         result = irfft(spectrum, length)
-        rounding = 8 * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
+        rounding = _ROOM * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
         first = math.floor(low / step)
         index = np.arange(first, first + length)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             mass = np.maximum(result[index % length], 0.0) * np.exp(log_norm - tilt * index * step)
+        mass = np.where(np.isnan(mass), 1.0, mass)  # 0 times infinity: no more than all of it
         # Relative errors: of each weight exp(tilt loss), of the norms' powers.
         slack = 1 + _EPS * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
         prefixes.append(

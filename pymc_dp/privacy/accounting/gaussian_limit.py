@@ -59,10 +59,10 @@ class _Prices:
         with np.errstate(over="ignore"):
             moments = np.expm1(sigma * divergence) / (sigma * (sigma + 1))
         known = np.isfinite(moments) & (moments > 0)
+        known = np.arange(sigma.size) < np.argmin(np.append(known, False))
         self.useless = not known.any()
         if self.useless:
             return
-        known = np.arange(sigma.size) < np.argmin(np.append(known, False))
         log_moments = np.log(moments[known]) + 1e-9
         sigma = sigma[known]
         self.last, self.tail = float(sigma[-1]), float(np.exp(log_moments[-1]))
