@@ -187,7 +187,7 @@ def judge_place(surrogate: Surrogate, records: Any) -> None:
     jacobian = np.nan_to_num(records.coordinates.jacobian(point))
     slope = records.log_prior_gradient(point)
     distance, spread = surrogate.place(prior_curvature(records, point), slope, jacobian)
-    if distance > _NEAR + _WITHIN * spread:
+    if spread > 0 and distance > _NEAR + _WITHIN * spread:
         warnings.warn(
             f"The surrogate's mode is {distance:.2g} posterior standard deviations from where it was made, "
             f"and its noise explains {spread:.2g}: the search may not have arrived. Where the likelihood is "

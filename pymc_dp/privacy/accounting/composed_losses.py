@@ -16,7 +16,7 @@ from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, Mixture
 TAIL = 1e-15
 LARGEST_GRID = 2**18
 _EPS = np.finfo(float).eps
-# Rounding of a product of transforms, in units of eps times their number: 8 is what each needs at worst, and the
+# Rounding of a product of transforms, in units of eps times their number: 8 is what each needs at worst, the
 # rest is for the error of a transform, which is absolute.
 _ROOM = 512
 _LARGEST_EXPONENT = 300.0
