@@ -280,7 +280,8 @@ def test_more_events_never_cost_less(events, extra, delta):
     # The decision bounds are within 2e-4 of their suprema, and the orders tried are a grid.
     assert total.epsilon(delta) >= less.epsilon(delta) * (1 - 2e-3)
     epsilon = total.epsilon(delta)
-    assert total.delta(epsilon * (1 + 1e-6)) <= delta * (1 + 1e-4)
+    # The part of delta that is set aside is searched for, and not found again to the last digit.
+    assert total.delta(epsilon * (1 + 1e-6)) <= delta * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("count", [1, 10**4, 10**8])

@@ -18,7 +18,7 @@ LARGEST_GRID = 2**18
 _EPS = np.finfo(float).eps
 # Rounding of a product of transforms, in units of eps times their number: 8 is what each needs at worst, the
 # rest is for the error of a transform, which is absolute.
-_ROOM = 512
+_ROOM = 64
 _LARGEST_EXPONENT = 300.0
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
