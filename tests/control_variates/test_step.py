@@ -83,7 +83,9 @@ def exact_cdf(tempering, residuals=True, metric=0.3):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The surrogate's mode is:pymc_dp.errors.SurrogateWarning")  # bad on purpose
+@pytest.mark.filterwarnings(
+    "ignore:The surrogate's mode is:pymc_dp.errors.SurrogateWarning"
+)  # bad on purpose
 @pytest.mark.parametrize("cls", [dp.DPPenaltyMH, dp.DPBarker, dp.DPFastMH])
 def test_the_chain_has_the_exact_law(cls):
     """Given what was released, the law is known exactly; without the residuals' test it would be another."""
