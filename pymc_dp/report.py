@@ -285,10 +285,13 @@ def _of_cut(cut: dict[str, Any]) -> str:
     ]
     more = f", {len(order) - _WORST} more" if len(order) > _WORST else ""
     shares = np.array(cut.get("shown") or [1.0], dtype=float)
-    least = np.min(shares[~np.isnan(shares)], initial=1.0)
+    known = shares[~np.isnan(shares)]
+    least = np.min(known, initial=1.0)
     shown = "all" if least == 1 else f"at most {least:.0%}"
-    if np.isnan(shares).any():
-        shown += f" (not known for {np.isnan(shares).sum()} of {shares.size})"
+    if known.size < shares.size:
+        shown = (
+            f"{shown} (hidden by noise for {shares.size - known.size})" if known.size else "an unknown share"
+        )
     return (
         "put back, and what may still be missing (part of the widening), in posterior standard deviations: "
         f"{', '.join(each)}{more}. Clipped gradients show {shown} of the information that the curvature "
