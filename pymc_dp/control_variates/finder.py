@@ -40,6 +40,8 @@ _POLISH_LEAST = 0.5
 # Early rounds, the last ones, that look for records that the curvature says are far out. Before, scales may
 # be far too large, and all records nearer than the curvature has it.
 _FAR = 2
+# How much further than nearly all records the bound of Fisher's matrix may be for them.
+_FURTHER = 256.0
 
 
 class Finder:
@@ -291,7 +293,9 @@ class Finder:
         best = tail.best_bound(self._multiplier(self.settings.early_gradient * r), at.phi.size)
         bound, _ = self._limited(at, max(best, outer), hessian_bound)
         sums = self._gradient(at, bound, hessian, noise, hessian_bound)
-        return sums, self._fisher(at, max(outer, bound if tail.missing else 0))
+        # Products are rounded to a grid that goes by their bound.
+        further = min(bound, _FURTHER * outer) if tail.missing else outer
+        return sums, self._fisher(at, max(outer, further))
 
     def _hessian(self, at: Point, bound: float) -> tuple[np.ndarray, float]:
         """Sum of Hessians, and the scale of its noise in the metric."""

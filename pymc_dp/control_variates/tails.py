@@ -88,6 +88,8 @@ class Tail:
         offset : float
             By how much the centre makes the sum of squared norms larger.
         """
+        if self._histogram.std == 0:
+            return  # without noise all is seen
         seen, std = self._histogram.second_moment(self._top)
         missing = information + offset - seen
         if missing > _SHARE * (information + offset) + _SURELY * float(np.hypot(noise, std)):

@@ -186,3 +186,11 @@ def test_a_curvature_of_at_least_another():
     np.testing.assert_allclose(raised, 0.5 * other)
     np.testing.assert_allclose(at_least(3 * other, other, 0.5), 3 * other)
     np.testing.assert_allclose(inverse_root(other) @ other @ inverse_root(other), np.eye(2), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["linear", "small sigma"])
+def test_without_noise_the_mode_is_found(name):
+    records, truth = make(name, 3000, 0)
+    surrogate = Finder(records, DEFAULT, np.inf, PrivacyRandom(0), 1.0, np.inf)(records.start)
+    mode, sd = records.laplace(truth)
+    assert np.all(np.abs(mode_of(surrogate, records) - mode) < 0.05 * sd)

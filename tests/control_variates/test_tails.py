@@ -111,6 +111,16 @@ def test_nothing_is_missing_where_all_is_seen():
             assert tail.missing == 0
 
 
+def test_without_noise_nothing_is_missing():
+    """Bounds went to 2^24 times the records, and the grid of Fisher's matrix with them."""
+    rng = np.random.default_rng(0)
+    norms = sizes("normal", rng)
+    histogram = noisy(norms, 0.0, rng)
+    tail = Tail(histogram, histogram.top(SIGNIFICANCE), 1.0)
+    tail.expect(1e3, 0.0, 0.0)
+    assert tail.missing == 0
+
+
 def test_the_centre_is_taken_off():
     _, tail = tail_of("normal", 4, 0)
     seen, std = tail._histogram.second_moment(tail._top)
