@@ -194,3 +194,13 @@ def test_without_noise_the_mode_is_found(name):
     surrogate = Finder(records, DEFAULT, np.inf, PrivacyRandom(0), 1.0, np.inf)(records.start)
     mode, sd = records.laplace(truth)
     assert np.all(np.abs(mode_of(surrogate, records) - mode) < 0.05 * sd)
+
+
+def test_what_gradients_show_is_their_products():
+    """With little noise: the whole matrix, at the surrogate's point and in its metric."""
+    records, _ = make("linear", 20_000, 0)
+    surrogate = Finder(records, DEFAULT, 1e6, PrivacyRandom(0), 1.0, 100.0)(records.start)
+    parts = records.derivatives(surrogate.phi)
+    products = sum((v := part.gradient @ surrogate.metric.T).T @ v for part in parts)
+    np.testing.assert_allclose(surrogate.seen, products, rtol=1e-3, atol=4.9 * surrogate.seen_noise)
+    assert np.abs(products - np.diag(np.diag(products))).max() > 5 * surrogate.seen_noise
