@@ -77,6 +77,8 @@ class Surrogate:
         Standard deviation of the noise of its diagonal.
     missing : float
         Sum of squares of gradients that the curvature expects, and no histogram showed: see `Tail.expect`.
+    hessian_left : float
+        Frobenius norm in the metric of what clips may have cut from the sum of Hessians: see `Tail.excess`.
     """
 
     point: np.ndarray
@@ -97,6 +99,7 @@ class Surrogate:
     seen: np.ndarray | None = None
     seen_noise: float = 0.0
     missing: float = 0.0
+    hessian_left: float = 0.0
 
     @property
     def structure(self) -> Structure:
@@ -211,6 +214,17 @@ class Surrogate:
         scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         left = np.sqrt(np.maximum(np.diag(moved @ self.cut_left @ moved.T), 0.0))
         return moved @ self.put_back / scale, left / scale
+
+    def wider(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
+        """Share by which each parameter's standard deviation may be too large, for clipped Hessians; (d,).
+
+        A clipped sum leaves the curvature too small, by a matrix whose norm in the metric is bounded: in the
+        worst case all of it along the direction that tells most of that parameter, which is as good as so
+        much along every direction.
+        """
+        covariance, units = self._posterior(prior_curvature, jacobian)
+        whole = _inverse(covariance) + self.tempering * self.hessian_left * units.T @ units
+        return np.sqrt(np.diag(covariance) / np.maximum(np.diag(_inverse(whole)), 1e-300)) - 1
 
     def shown(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
         """Share of the information about each parameter that clipped gradients show, at most; shape (d,).

@@ -57,6 +57,8 @@ class Cut(NamedTuple):
         `Surrogate.shown`.
     towards_prior : list of float
         By how much the widening moved it: see `Surrogate.towards_prior`.
+    wider : list of float
+        Share by which its standard deviation may be too large, at most, since Hessians were clipped.
     """
 
     parameters: list[str]
@@ -64,6 +66,7 @@ class Cut(NamedTuple):
     left: list[float]
     shown: list[float]
     towards_prior: list[float]
+    wider: list[float]
 
     @property
     def worst(self) -> float:
@@ -93,7 +96,8 @@ def what_was_cut(surrogate: Surrogate, records: Any, names: Sequence[str]) -> Cu
     back, left = surrogate.cut(curvature, jacobian)
     shown = surrogate.shown(curvature, jacobian)
     moved = surrogate.towards_prior(curvature, records.log_prior_gradient(surrogate.point), jacobian)
-    return Cut(list(names), *([round(float(x), 4) for x in some] for some in (back, left, shown, moved)))
+    columns = (back, left, shown, moved, surrogate.wider(curvature, jacobian))
+    return Cut(list(names), *([round(float(x), 4) for x in some] for some in columns))
 
 
 def judge_cut(cut: Cut) -> None:

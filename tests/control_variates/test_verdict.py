@@ -96,7 +96,7 @@ def test_a_tail_taken_as_absent_would_be_noticed(monkeypatch):
 
 def cut(*left):
     none, names = [0.0] * len(left), [f"b[{k}]" for k in range(len(left))]
-    return Cut(names, none, list(left), [1.0] * len(left), none)
+    return Cut(names, none, list(left), [1.0] * len(left), none, none)
 
 
 def test_what_is_said_and_what_is_refused():
@@ -179,6 +179,25 @@ def test_a_direction_that_is_spread_over_parameters_is_asked_for():
     seen = 0.98 * (np.eye(p) - np.outer(v, v))
     shown = dataclasses.replace(known, seen=seen, seen_noise=0.01).shown(2 * np.eye(p), np.eye(p))
     assert np.diag(seen).min() > 0.85 and shown.min() < 0.15
+
+
+def test_how_much_wider_a_posterior_may_be_for_clipped_hessians():
+    p, left, prior = 4, 0.3, 0.4 * np.eye(4)
+    root, metric = np.random.default_rng(0).normal(size=(2, p, p))
+    information, inverse = root @ root.T, np.linalg.inv(metric)
+    known = Surrogate(
+        np.zeros(p), np.zeros(p), metric, np.zeros(p), 1.0, 1.0, np.zeros(p), np.eye(p),
+        -information, 0.0, tempering=1.0, hessian_left=left,
+    )  # fmt: skip
+    most = known.wider(prior, np.eye(p))
+    sd = np.sqrt(np.diag(np.linalg.inv(information + prior)))
+    directions = np.random.default_rng(1).normal(size=(20_000, p))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    cuts = left * np.einsum("ia,na,nb,bj->nij", inverse, directions, directions, inverse.T)
+    exact = np.sqrt(np.diagonal(np.linalg.inv(information + prior + cuts), axis1=1, axis2=2))
+    ratios = (sd / exact - 1).max(axis=0)
+    assert np.all(ratios <= most)
+    assert np.all(ratios > 0.9 * most)
 
 
 def leaning(prior_sd, noise):
