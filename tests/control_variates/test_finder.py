@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pymc_dp.control_variates.by_parameter import ByParameter
 from pymc_dp.control_variates.curvature import NoisyCurvature, at_least, inverse_root, prior_curvature
 from pymc_dp.control_variates.finder import Finder, Point
 from pymc_dp.control_variates.histograms import Histogram
@@ -74,7 +75,9 @@ def test_rare_ones_are_found(seed):
     precision = surrogate.precision(prior_curvature(records, surrogate.point), np.eye(3))
     z = (mode_of(surrogate, records) - mode) / np.sqrt(np.diag(np.linalg.inv(precision)))
     assert np.abs(z).max() < 4.9
-    assert not np.any(surrogate.shown(prior_curvature(records, surrogate.point), np.eye(3)) < 0.75)
+    assert not np.any(
+        ByParameter(surrogate, prior_curvature(records, surrogate.point), np.eye(3)).shown() < 0.75
+    )
 
 
 @pytest.mark.slow
@@ -91,7 +94,7 @@ def test_rare_ones_that_are_not_looked_for_are_refused(monkeypatch):
             continue
         mode, sd = records.laplace(truth)
         assert abs(mode_of(surrogate, records) - mode)[0] > 5 * sd[0]
-        shown = surrogate.shown(prior_curvature(records, surrogate.point), np.eye(3))
+        shown = ByParameter(surrogate, prior_curvature(records, surrogate.point), np.eye(3)).shown()
         assert shown.min() < 0.05
         refused += 1
     assert refused
