@@ -82,12 +82,13 @@ class Releases:
         _, share = self._left.pop(0)
         return sensitivity / math.sqrt(share * self.mu_squared)
 
-    def _rows(self, phi: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
+    def _rows(self, phi: np.ndarray, metric: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
         self._passed()
         if not self._keeps:
-            return rows_at(self.records, phi, self.structure, hessians)
-        if self._kept[0] != phi.tobytes():
-            self._kept = phi.tobytes(), list(rows_at(self.records, phi, self.structure, True))
+            return rows_at(self.records, phi, metric, self.structure, hessians)
+        place = phi.tobytes() + metric.tobytes()
+        if self._kept[0] != place:
+            self._kept = place, list(rows_at(self.records, phi, metric, self.structure, True))
         return self._kept[1]
 
     def _passed(self, number: int = 1) -> None:
@@ -105,7 +106,7 @@ class Releases:
         """Sum of ``clip(A (g_i - m))`` in units of `bound`, and its noise's standard deviation there."""
         std = self._noise("gradient", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             total += part.integers(metric, centre, bound, GRID).sum(axis=0).astype(np.int64)
         return self._noisy(total / GRID, std), std
 
@@ -117,7 +118,7 @@ class Releases:
         """
         std = self._noise("hessian", 2.0)
         total = np.zeros(self.structure.rows.size, dtype=np.int64)
-        for part in self._rows(phi, hessians=True):
+        for part in self._rows(phi, metric, hessians=True):
             part.add_hessians(metric, bound, total)
         return self.structure.unpacked(self._noisy(total / GRID, std)), std
 
@@ -125,7 +126,7 @@ class Releases:
         """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
         std = self._noise("fisher", math.sqrt(2.0))
         total = np.zeros((self.p, self.p), dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             inside = part.integers(metric, np.zeros(self.p), bound, OUTER_GRID)
             # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
             for start in range(0, len(inside), _EXACT):
@@ -150,7 +151,7 @@ class Releases:
     ) -> list[Histogram]:
         """Histograms of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``."""
         histograms = [Histogram(c, self._noise("histogram", math.sqrt(2.0))) for c in cells]
-        for part in self._rows(phi, hessians=len(cells) > 1):
+        for part in self._rows(phi, metric, hessians=len(cells) > 1):
             histograms[0].add(part.norms(metric, centre))
             if len(cells) > 1:
                 histograms[1].add(part.hessian_norms(metric))
@@ -162,7 +163,7 @@ class Releases:
         """Sum of the unit vectors of ``A (g_i - m)`` over the records whose norm is above `beyond`."""
         std = self._noise("direction", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             vectors = part.whitened(metric, centre)
             norms = norms_of(vectors)
             far = norms > beyond
@@ -179,7 +180,7 @@ class Releases:
         """
         std = self._noise("cut", 2.0)
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             vectors = part.whitened(metric, centre)
             norms = norms_of(vectors)
             far = norms > bound

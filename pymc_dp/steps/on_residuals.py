@@ -105,6 +105,8 @@ class OnResiduals:
                     "third_derivative_bound bounds derivatives in the parameters, and the surrogate of this "
                     "model is in other coordinates."
                 )
+        if records.predictors is not None and records.predictors.kinks:
+            _check_kinks(settings, records)
         self.moves = _OnSurrogate()
         self.mechanism = (
             "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
@@ -250,6 +252,27 @@ class OnResiduals:
         third = self.settings.third_derivative_bound
         bound = f"{plan.clip_bound:.3g}" if third is None else f"{third:g} x (|delta|^3 + |delta'|^3) / 6"
         return f"{bound} nats, less the surrogate's part; gradients, Hessians at bounds found privately"
+
+
+def _check_kinks(settings: ControlVariates, records: Any) -> None:
+    """Refuse what needs second derivatives where they are 0 almost everywhere.
+
+    Raises
+    ------
+    ValueError
+    """
+    given = {
+        "privacy_unit=": records.curvature is None,
+        "structure=": settings.structure != "full",
+        "third_derivative_bound=": settings.third_derivative_bound is not None,
+    }
+    for name, wanted in given.items():
+        if wanted:
+            raise ValueError(
+                f"{name}: not with control_variates= and a likelihood with a kink (Laplace, a quantile, a "
+                "hinge), whose curvature is spread over posterior standard deviations. Take one that is "
+                "smooth (StudentT, a logistic loss), or lipschitz=."
+            )
 
 
 def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
