@@ -169,8 +169,9 @@ class PrivacyReport:
         Empty without control variates. Variables `put_back` (by how much the posterior was moved back),
         `left` (standard deviation of what may still be missing), `shown` (share of the information that
         clipped gradients show, at most; NaN: not known), `towards_prior` (by how much the widening moved it,
-        in its own standard deviations) and `wider` (share by which its standard deviation may be too large,
-        since Hessians were clipped) along `parameter`, named as in `arviz.summary`:
+        in its own standard deviations), `wider` (share by which its standard deviation may be too large,
+        since Hessians were clipped) and `told` (share of its prior's variance that the surrogate takes away)
+        along `parameter`, named as in `arviz.summary`:
         ``az.summary(idata).join(report.cut.to_dataframe())``.
         """
         known = {"parameters": [], **(self.facts.get("cut") or {})}
@@ -276,7 +277,7 @@ def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 # Of `PrivacyReport.cut`.
-CUT_COLUMNS = ("put_back", "left", "shown", "towards_prior", "wider")
+CUT_COLUMNS = ("put_back", "left", "shown", "towards_prior", "wider", "told")
 
 
 def _of_cut(cut: dict[str, Any]) -> str:

@@ -12,14 +12,7 @@ from benchmarks import surrogates
 from benchmarks.families.models import FAMILIES
 from benchmarks.running import QUIET
 from pymc_dp.control_variates import ControlVariates
-from pymc_dp.control_variates.verdict import (
-    judge_cut,
-    judge_missing,
-    judge_place,
-    judge_prior,
-    judge_shown,
-    what_was_cut,
-)
+from pymc_dp.control_variates.verdict import judge, what_was_cut
 from pymc_dp.records.model import RecordModel
 
 DELTA = 1e-6
@@ -107,11 +100,7 @@ class Family:
         records = self.records
         surrogate = surrogates.released(records, epsilon, DELTA, seed)
         cut = what_was_cut(surrogate, records, self.names)
-        judge_cut(cut)
-        judge_shown(cut, ControlVariates().least_shown)
-        judge_missing(surrogate, cut)
-        judge_prior(cut)
-        judge_place(surrogate, records)
+        judge(surrogate, records, cut, ControlVariates())
         theta, sd = surrogates.moments(records, surrogate)
         return theta, sd, np.abs(theta), (theta - 1.6449 * sd, theta + 1.6449 * sd)
 

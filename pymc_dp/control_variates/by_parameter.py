@@ -88,6 +88,18 @@ class ByParameter:
         room = surely * s.tempering * s.seen_noise / known
         return float(np.clip(u @ seen @ u / known + room, 0.0, 1.0)) if room < _HIDDEN else np.nan
 
+    def told(self) -> np.ndarray:
+        """Share of the prior's variance of each parameter that the surrogate takes away; shape (d,).
+
+        As the prior's curvature at the centre has it; where that is not positive, about 1. About 0: the
+        posterior is the prior, because the data say little, or because the records that would say something
+        were cut.
+        """
+        values, vectors = np.linalg.eigh(self._prior)
+        least = 1e-12 * float(np.abs(values).max(initial=1e-300))
+        prior = np.diag((vectors / np.maximum(values, least)) @ vectors.T)
+        return np.clip(1 - np.diag(self._covariance) / prior, 0.0, 1.0)
+
     def towards_prior(self, prior_slope: np.ndarray) -> np.ndarray:
         """By how much widening moves each parameter, in its own standard deviations; shape (d,).
 

@@ -29,6 +29,8 @@ _ALARM, _ROOM = 1e-9, 1.2
 _STUCK = 1e-3
 # Of how much a posterior may lean towards its prior for the noise, in its own standard deviations.
 _LEANING = 0.3
+# Of the prior's variance, that a surrogate takes away.
+_TOLD = 0.1
 # Of how far a surrogate may be used: posterior standard deviations, plus those of its noise.
 _NEAR, _WITHIN = 1.0, 3.0
 # Warned of, in units of what is refused.
@@ -60,6 +62,8 @@ class Cut(NamedTuple):
         By how much the widening moved it: see `ByParameter.towards_prior`.
     wider : list of float
         Share by which its standard deviation may be too large, at most, since Hessians were clipped.
+    told : list of float
+        Share of its prior's variance that the surrogate takes away: see `ByParameter.told`.
     """
 
     parameters: list[str]
@@ -68,6 +72,7 @@ class Cut(NamedTuple):
     shown: list[float]
     towards_prior: list[float]
     wider: list[float]
+    told: list[float]
 
     @property
     def worst(self) -> float:
@@ -96,8 +101,27 @@ def what_was_cut(surrogate: Surrogate, records: Any, names: Sequence[str]) -> Cu
     curvature = prior_curvature(records, surrogate.point)
     of = ByParameter(surrogate, curvature, jacobian)
     moved = of.towards_prior(records.log_prior_gradient(surrogate.point))
-    columns = (*of.cut(), of.shown(), moved, of.wider())
+    columns = (*of.cut(), of.shown(), moved, of.wider(), of.told())
     return Cut(list(names), *([round(float(x), 4) for x in some] for some in columns))
+
+
+def judge(surrogate: Surrogate, records: Any, cut: Cut, settings: ControlVariates) -> None:
+    """Refuse a surrogate that is of no use, and warn of one whose results may be off.
+
+    Raises
+    ------
+    ClippedRecordsError
+
+    Warns
+    -----
+    ClippedRecordsWarning, SurrogateWarning
+    """
+    judge_cut(cut)
+    judge_shown(cut, settings.least_shown)
+    judge_missing(surrogate, cut)
+    judge_prior(cut)
+    judge_told(cut)
+    judge_place(surrogate, records)
 
 
 def judge_cut(cut: Cut) -> None:
@@ -155,7 +179,8 @@ def judge_shown(cut: Cut, least: float) -> None:
         f"that there is, about: {named}. Either a few records that are far from the rest were cut (rare "
         "outcomes, small groups): use more records, a larger epsilon, or a stronger prior. Or the data vary "
         "far less than the model has it (a fixed scale that is too large): give the scale a prior. If you "
-        "know that it is the latter, ControlVariates(least_shown=...) lowers what is asked for."
+        "know that it is the latter, ControlVariates(least_shown=...) lowers what is asked for. Or the "
+        "search is at another mode, or arrived at none, where the model fits badly: start nearer (initval=)."
     )
     if cut.shown[few[0]] < least:
         raise ClippedRecordsError(message)
@@ -173,8 +198,9 @@ def judge_missing(surrogate: Surrogate, cut: Cut) -> None:
     if surrogate.missing > 0 and hidden:
         warnings.warn(
             "The model's curvature expects gradients that no histogram showed (rare outcomes, small groups; "
-            "or a scale that is too large). Clip bounds were raised for them; whether that was enough is "
-            f"hidden by noise, for: {', '.join(hidden[:_NAMED])}. More records or a larger epsilon tell.",
+            "or a scale that is too large; or the search is at another mode, where the model fits badly). "
+            "Clip bounds were raised for them; whether that was enough is hidden by noise, for: "
+            f"{', '.join(hidden[:_NAMED])}. More records or a larger epsilon tell.",
             ClippedRecordsWarning,
             stacklevel=2,
         )
@@ -216,6 +242,26 @@ def judge_prior(cut: Cut) -> None:
             "Prior and likelihood are far apart, and the likelihood, weaker for the noise, gave way. Against "
             f"the exact posterior these were moved, in their own standard deviations: {named}. Check the "
             "prior (its centre, its units); ControlVariates(noise_aware=False) does not widen.",
+            SurrogateWarning,
+            stacklevel=2,
+        )
+
+
+def judge_told(cut: Cut) -> None:
+    """Warn of parameters of which the surrogate knows no more than the prior.
+
+    Warns
+    -----
+    SurrogateWarning
+    """
+    few = [cut.parameters[k] for k in np.argsort(cut.told) if cut.told[k] < _TOLD]
+    if few:
+        more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
+        warnings.warn(
+            f"The released surrogate says next to nothing about: {', '.join(few[:_NAMED])}{more}. Their "
+            "posterior is about their prior, and may be far wider than without privacy: either the data say "
+            "little, or a few records that would say something were cut (a rare category or group). Use more "
+            "records, a larger epsilon, or merge rare categories by a public rule.",
             SurrogateWarning,
             stacklevel=2,
         )

@@ -15,13 +15,9 @@ from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import (
     Cut,
+    judge,
     judge_acceptance,
-    judge_cut,
-    judge_missing,
-    judge_place,
     judge_price,
-    judge_prior,
-    judge_shown,
     what_was_cut,
 )
 from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
@@ -196,11 +192,7 @@ class OnResiduals:
         surrogate = Surrogate.from_json(step._call.slots.once(release))
         transitions = PublicTransitions(self.target, self._root(surrogate))
         cut = what_was_cut(surrogate, self.records, names_of(step))
-        judge_cut(cut)
-        judge_shown(cut, self.settings.least_shown)
-        judge_missing(surrogate, cut)
-        judge_prior(cut)
-        judge_place(surrogate, self.records)
+        judge(surrogate, self.records, cut, self.settings)
         chain.stats[CUT] = math.nan if cut is None else cut.worst
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)
