@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_dp.control_variates import clipped_rows, releases
+from pymc_dp.control_variates import clipped_rows, record_sums, releases
 from pymc_dp.control_variates.clipped_rows import GRID
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import Releases
@@ -154,9 +154,9 @@ class Spy(Releases):
         super().__init__(*args)
         self.made, self.waiting = [], []
 
-    def _noise(self, kind, sensitivity):
+    def _noise(self, kind, candidates=1):
         self.waiting.append(kind)
-        return super()._noise(kind, sensitivity)
+        return super()._noise(kind, candidates)
 
     def _noisy(self, total, std):
         self.made.append((self.waiting.pop(0), std))
@@ -194,7 +194,7 @@ def test_a_release_out_of_order_is_refused():
 def test_kept_derivatives_change_nothing(monkeypatch):
     records = some_records()
     first = {kind: release(kind, records, PrivacyRandom(0)) for kind in RELEASES}
-    monkeypatch.setattr(releases, "_KEPT", 0)
+    monkeypatch.setattr(record_sums, "KEPT", 0)
     for kind, value in first.items():
         np.testing.assert_array_equal(value, release(kind, records, PrivacyRandom(0)))
 
