@@ -28,7 +28,7 @@ ALLOWED = {
     "ratios": {"clipping", "kernels", "records", "remote", *PRIVACY},
     "control_variates": {"records", "proposals", *PRIVACY},
     "versions": set(),
-    "remote": {"records", "clipping", *PRIVACY},
+    "remote": {"records", "clipping", "control_variates", *PRIVACY},
     "models": set(),
     "metrics": set(),
     "errors": set(),

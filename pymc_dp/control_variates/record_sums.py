@@ -96,7 +96,7 @@ class RecordSums:
     def histogram(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]
     ) -> np.ndarray:
-        """Counts of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``, joined."""
+        """Counts of norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``; joined."""
         found: list[Any] = [0] * len(cells)
         for part in self._rows(phi, hessians=len(cells) > 1):
             found[0] = found[0] + counts_of(part.norms(metric, centre), cells[0])
@@ -104,9 +104,7 @@ class RecordSums:
                 found[1] = found[1] + counts_of(part.hessian_norms(metric), cells[1])
         return np.concatenate(found)
 
-    def direction(
-        self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float
-    ) -> np.ndarray:
+    def direction(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float) -> np.ndarray:
         """Unit vectors of ``A (g_i - m)`` of the records whose norm is above `beyond`, in 1 / GRID."""
         total = np.zeros(self.p, dtype=np.int64)
         for part in self._rows(phi):

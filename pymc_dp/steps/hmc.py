@@ -142,6 +142,7 @@ class DPHMC(MetropolisStep):
             adapt_mass=None if adapt_mass else False,
         )
         if variates is not None:
+            self.takes_data = True
             super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
             self._use(OnResiduals(variates, "penalty", self.records, self.tempering, lipschitz))
             return

@@ -113,7 +113,9 @@ class OnResiduals:
         self.approximation = "posterior with the noise of the released gradient and Hessian in it"
         if settings.noise_aware:
             self.approximation += ", widened for that of the gradient"
-        self.target = Residuals(records, structure_of(settings.structure, records.coordinates))
+        structure = structure_of(settings.structure, records.coordinates)
+        elsewhere = getattr(records, "residuals", None)
+        self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
         self._expanded = False
 
     def _suited(self, epsilon: float, delta: float) -> ControlVariates:
@@ -219,7 +221,9 @@ class OnResiduals:
     def expand(self, chain: Chain) -> None:
         """Give the residuals the surrogate, unless they have it."""
         if not self._expanded and chain.memory is not None:
-            self.target.expand(chain.memory.surrogate.expansion(self.records))
+            surrogate = chain.memory.surrogate
+            here = isinstance(self.target, Residuals)
+            self.target.expand(surrogate.expansion(self.records) if here else surrogate)
             self._expanded = True
 
     def forget(self) -> None:
@@ -295,12 +299,11 @@ def settings_of(control_variates: Any, kwargs: Mapping[str, Any], **own: Any) ->
         return None
     if kwargs.get("neighboring_relation", "substitute") != "substitute":
         raise ValueError("control_variates= is for neighboring_relation='substitute' only: n must be public.")
-    given = [f"{name}=" for name, value in {**own, "data": kwargs.get("data")}.items() if value is not None]
+    given = [f"{name}=" for name, value in own.items() if value is not None]
     if given:
         raise ValueError(
             f"{', '.join(given)}: no meaning with control_variates=. Proposals are Hamiltonian moves on "
-            "prior and surrogate, clip bounds and noise follow from the budget, and all records are in one "
-            "place (docs/control_variates)."
+            "prior and surrogate, and clip bounds and noise follow from the budget (docs/control_variates)."
         )
     return settings
 

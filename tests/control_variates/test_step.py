@@ -271,7 +271,6 @@ def test_too_few_records():
         ({"proposal": "gaussian"}, "proposal="),
         ({"release": "noisy_ratio"}, "release="),
         ({"adapt_step_size": False}, "adapt_step_size="),
-        ({"data": object()}, "data="),
         ({"cls": dp.DPFastMH, "test": "penalty"}, "test="),
         ({"cls": dp.DPHMC, "n_leapfrog": 3}, "n_leapfrog="),
         ({"cls": dp.DPBarker, "step_size": 1.0}, "step_size="),
