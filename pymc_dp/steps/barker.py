@@ -141,7 +141,11 @@ class DPBarker(MetropolisStep):
             vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
         )
         if variates is not None:
-            self._use(OnResiduals(variates, "barker", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "barker", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         if batch_size is not None:
             if self.neighboring_relation != "substitute":

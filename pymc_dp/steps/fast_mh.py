@@ -168,7 +168,11 @@ class DPFastMH(MetropolisStep):
         budget = math.inf if test == "published" else epsilon
         super().__init__(vars, epsilon=budget, delta=delta, **(kwargs | {"clip_fraction": False}))
         if variates is not None:
-            self._use(OnResiduals(variates, "fast", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "fast", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         self._n = self._known_n(public_n, batch_size)
         self._inclusion = None if batch_size is None else batch_size / self._n

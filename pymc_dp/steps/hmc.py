@@ -144,7 +144,11 @@ class DPHMC(MetropolisStep):
         if variates is not None:
             self.takes_data = True
             super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-            self._use(OnResiduals(variates, "penalty", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "penalty", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         if lipschitz is None and (gradient_clip is None or ratio_clip is None):
             raise ValueError(

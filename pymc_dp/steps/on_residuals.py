@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,9 @@ class OnResiduals:
     tempering : float
     lipschitz : object
         A number limits the clip bounds of gradients, which are found privately.
+    neighboring_relation : {"substitute", "add_remove"}
+        With the latter n is private: `public_n` of the settings counts, if there is one, and the centre of
+        the clip is not moved.
 
     Raises
     ------
@@ -90,9 +94,27 @@ class OnResiduals:
     decisions, data-free stats. Proof: docs/proofs/control_variates.
     """
 
-    def __init__(self, settings: ControlVariates, test: str, records: Any, tempering: float, lipschitz: Any):
+    def __init__(
+        self,
+        settings: ControlVariates,
+        test: str,
+        records: Any,
+        tempering: float,
+        lipschitz: Any,
+        neighboring_relation: str,
+    ):
         self.settings, self.test, self.records, self.tempering = settings, test, records, tempering
-        self.on_all = test != "fast"
+        self.on_all, self.relation = test != "fast", neighboring_relation
+        public = settings.public_n
+        self.n: int | None = None if public is None else int(public)
+        if neighboring_relation == "substitute":
+            self.n = records.n
+        elif test == "fast" and public is None:
+            raise ValueError(
+                "Under neighboring_relation='add_remove' the number of records is private, and the size of a "
+                "batch refers to one: give control_variates=ControlVariates(public_n=...), about as many as "
+                "there are, from public knowledge."
+            )
         # Other forms bound moves in blocks or coordinates.
         if isinstance(lipschitz, int | float | str):
             check_bound("lipschitz", lipschitz)
@@ -121,7 +143,11 @@ class OnResiduals:
     def _suited(self, epsilon: float, delta: float) -> ControlVariates:
         """Settings for so many records and so much budget."""
         squared = float(gaussian.mu(epsilon, delta)) ** 2 if math.isfinite(epsilon) else math.inf
-        return self.settings.suited(self.records.n, squared)
+        if self.relation == "substitute":
+            return self.settings.suited(self.records.n, squared)
+        # Sums of clipped vectors have half the noise.
+        settings = self.settings if self.n is None else self.settings.suited(self.n, 4 * squared)
+        return replace(settings, recentre=False)
 
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
         """The surrogate once, and the chains' decisions.
@@ -132,12 +158,12 @@ class OnResiduals:
             No call with so few records can succeed.
         """
         settings = self._suited(call.epsilon, call.delta)
-        if math.isfinite(call.epsilon):
+        if math.isfinite(call.epsilon) and self.relation == "substitute":
             judge_price(settings, call.epsilon, call.delta, self.records.n)
         releases = surrogate_events(settings, call.epsilon, call.delta)
         once = EventSet(releases, call.neighboring_relation)
         if self.test == "fast":
-            return pricing.barker_on_residuals(call, self.records.n, self.tempering, once)
+            return pricing.barker_on_residuals(call, self.n or 0, self.tempering, once)
         shared: Any = {"clip_fraction": clip_fraction, "once": once}
         if self.test == "barker":
             return pricing.barker(call, self.tempering, most=pricing.UNCLIPPED, **shared)
@@ -190,6 +216,7 @@ class OnResiduals:
                     step.epsilon,
                     self.lipschitz,
                     bar.show,
+                    self.relation,
                 )
                 return finder(theta).to_json()
 
@@ -266,9 +293,9 @@ def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) ->
 
 def names_of(step: DPStep) -> list[str]:
     """Of the parameters, as `arviz.summary` writes them."""
-    names = []
-    for value in step.records.value_vars:
-        name, shape = step.model.values_to_rvs[value].name, step.records.shapes[value.name]
+    names, of_values = [], {value.name: rv.name for value, rv in step.model.values_to_rvs.items()}
+    for value, shape in step.records.shapes.items():
+        name = of_values[value]
         names += [f"{name}[{', '.join(map(str, k))}]" if k else name for k in np.ndindex(*shape)]
     return names
 
@@ -297,8 +324,6 @@ def settings_of(control_variates: Any, kwargs: Mapping[str, Any], **own: Any) ->
     settings = as_control_variates(control_variates)
     if settings is None:
         return None
-    if kwargs.get("neighboring_relation", "substitute") != "substitute":
-        raise ValueError("control_variates= is for neighboring_relation='substitute' only: n must be public.")
     given = [f"{name}=" for name, value in own.items() if value is not None]
     if given:
         raise ValueError(

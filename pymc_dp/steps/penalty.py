@@ -218,7 +218,11 @@ class DPPenaltyMH(MetropolisStep):
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if variates is not None:
-            self._use(OnResiduals(variates, "penalty", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "penalty", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"

@@ -265,7 +265,7 @@ def test_too_few_records():
 @pytest.mark.parametrize(
     ("kwargs", "match"),
     [
-        ({"neighboring_relation": "add_remove"}, "substitute"),
+        ({"cls": dp.DPFastMH, "neighboring_relation": "add_remove"}, "public_n"),
         ({"tempering": 2.0}, "tempering"),
         ({"clip_bound": 1.0, "batch_size": 9}, "clip_bound=, batch_size=: no meaning with control_variates="),
         ({"proposal": "gaussian"}, "proposal="),
