@@ -16,7 +16,7 @@ from pymc_dp.control_variates.curvature import (
     symmetric,
 )
 from pymc_dp.control_variates.histograms import Histogram
-from pymc_dp.control_variates.releases import Releases, sensitivity
+from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.sums import Point, Sums, combined
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, NOT_FOUND, Surrogate
@@ -83,11 +83,8 @@ class Finder:
         self.records, self.settings, self.tempering, self.epsilon = records, settings, tempering, epsilon
         self.lipschitz, self.mu_squared = lipschitz, mu_squared
         self.releases = Releases(records, settings, mu_squared, random, progress, neighboring_relation)
-        self._sensitivity = sensitivity("gradient", neighboring_relation)
         # 0 where it is private; a centre of the clip other than 0 would need it.
         self._n: int = records.n if neighboring_relation == "substitute" else 0
-        if not self._n and settings.recentre:
-            raise PrivacyError("The centre of the clip is moved only where n is public.")
         self.structure = self.releases.structure
         self._align = _ALIGNED
         self._last: Sums | None = None
@@ -234,7 +231,7 @@ class Finder:
 
     def _multiplier(self, share: float) -> float:
         """Noise of a sum of clipped vectors, of this share of the budget, in clip bounds."""
-        return self._sensitivity / float(np.sqrt(self.mu_squared * share))
+        return self.releases.multiplier(share)
 
     @property
     def _exact(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from dp_accounting import dp_event
 
 from pymc_dp.control_variates.clipped_rows import GRID, OUTER_GRID
 from pymc_dp.control_variates.histograms import Histogram
@@ -12,6 +13,7 @@ from pymc_dp.control_variates.record_sums import totals_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
 # Values of what a record adds are unit vectors of different cells, or outer products: two of them are no
@@ -78,6 +80,8 @@ class Releases:
     ):
         self._progress, self._done, self._passes = progress, 0, passes(settings)
         self.random, self.mu_squared, self._relation = random, mu_squared, neighboring_relation
+        if neighboring_relation != "substitute" and settings.recentre:
+            raise PrivacyError("The centre of the clip is moved only where n is public.")
         self._left = settings.schedule()
         self.p: int = records.coordinates.size
         self.structure = structure_of(settings.structure, records.coordinates)
@@ -87,6 +91,10 @@ class Releases:
     def finished(self) -> bool:
         """Whether every release was made."""
         return not self._left
+
+    def multiplier(self, share: float) -> float:
+        """Noise of a sum of clipped vectors, of this share of the budget, in clip bounds."""
+        return sensitivity("gradient", self._relation) / math.sqrt(self.mu_squared * share)
 
     def _noise(self, kind: str, candidates: int = 1) -> float:
         """Standard deviation of the next release's noise; it is spent."""
@@ -181,6 +189,14 @@ class Releases:
         for _ in candidates:
             self._passed()
         return self._noisy(total / GRID, std), std
+
+
+def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
+    """One Gaussian for each release of the schedule, of noise multiplier ``1 / sqrt(share mu^2)``."""
+    if math.isinf(epsilon):
+        return []
+    squared = float(gaussian.mu(epsilon, delta)) ** 2
+    return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
 
 
 def passes(settings: ControlVariates) -> int:

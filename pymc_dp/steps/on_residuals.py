@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from dp_accounting import dp_event
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.releases import surrogate_events
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
@@ -281,14 +281,6 @@ class OnResiduals:
         third = self.settings.third_derivative_bound
         bound = f"{plan.clip_bound:.3g}" if third is None else f"{third:g} x (|delta|^3 + |delta'|^3) / 6"
         return f"{bound} nats, less the surrogate's part; gradients, Hessians at bounds found privately"
-
-
-def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
-    """One Gaussian for each release of the schedule, of noise multiplier ``1 / sqrt(share mu^2)``."""
-    if math.isinf(epsilon):
-        return []
-    squared = float(gaussian.mu(epsilon, delta)) ** 2
-    return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
 
 
 def names_of(step: DPStep) -> list[str]:

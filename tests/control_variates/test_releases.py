@@ -10,7 +10,7 @@ from scipy import stats
 from pymc_dp.control_variates import clipped_rows, record_sums, releases
 from pymc_dp.control_variates.clipped_rows import GRID
 from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.releases import Releases
+from pymc_dp.control_variates.releases import Releases, surrogate_events
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
@@ -18,7 +18,6 @@ from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps.on_residuals import surrogate_events
 from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
 
 # False-alarm rate of each statistical test.
