@@ -168,8 +168,9 @@ class PrivacyReport:
 
         Empty without control variates. Variables `put_back` (by how much the posterior was moved back),
         `left` (standard deviation of what may still be missing), `shown` (share of the information that
-        clipped gradients show, at most; NaN: not known) and `towards_prior` (by how much the widening moved
-        it, in its own standard deviations) along `parameter`, named as in `arviz.summary`:
+        clipped gradients show, at most; NaN: not known), `towards_prior` (by how much the widening moved it,
+        in its own standard deviations) and `wider` (share by which its standard deviation may be too large,
+        since Hessians were clipped) along `parameter`, named as in `arviz.summary`:
         ``az.summary(idata).join(report.cut.to_dataframe())``.
         """
         known = {"parameters": [], **(self.facts.get("cut") or {})}
@@ -275,7 +276,7 @@ def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 # Of `PrivacyReport.cut`.
-CUT_COLUMNS = ("put_back", "left", "shown", "towards_prior")
+CUT_COLUMNS = ("put_back", "left", "shown", "towards_prior", "wider")
 
 
 def _of_cut(cut: dict[str, Any]) -> str:
@@ -292,10 +293,12 @@ def _of_cut(cut: dict[str, Any]) -> str:
         shown = (
             f"{shown} (hidden by noise for {shares.size - known.size})" if known.size else "an unknown share"
         )
+    wider = max(cut.get("wider") or [0.0])
     return (
         "put back, and what may still be missing (part of the widening), in posterior standard deviations: "
         f"{', '.join(each)}{more}. Clipped gradients show {shown} of the information that the curvature "
-        "has. A few records, each far beyond all others, cannot be seen"
+        f"has. Clipped Hessians make standard deviations at most {wider:.0%} too large. A few records, each "
+        "far beyond all others, cannot be seen"
     )
 
 

@@ -15,6 +15,7 @@ from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.results import GROUPS, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
+from pymc_dp.steps.default import default_step
 from pymc_dp.steps.on_residuals import CUT
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
@@ -22,21 +23,33 @@ from pymc_dp.steps.on_residuals import CUT
 RELEASED_STATS = frozenset(DPStep.stats_dtypes_shapes) - {facts.STAT, facts.DRAW}
 
 
-def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs: Any) -> DataTree:
+def sample(
+    step: DPStep | None = None,
+    draws: int = 1000,
+    *,
+    tune: int | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    **kwargs: Any,
+) -> DataTree:
     """Sample with a private step, and return what may be published.
 
     Checks what a step alone cannot see, calls `pymc.sample`, and passes the result through `release`.
 
     Parameters
     ----------
-    step : DPStep
-        Made in the model's context, not used before.
+    step : DPStep, optional
+        Made in the model's context, not used before. Default: made from `epsilon` and `delta`, with control
+        variates and two chains; which one, and why, is said.
     draws : int
         Draws of each chain.
     tune : int, optional
         Tuning iterations of each chain; they are paid for. Default: the step's `default_tune_steps`.
+    epsilon, delta : float, optional
+        Guarantee of the whole call, without a step.
     **kwargs
-        Passed to `pymc.sample`: cores, random_seed, progressbar, initvals, ...
+        Passed to `pymc.sample`: cores, random_seed, progressbar, initvals, ... Without a step, those that
+        steps have are the step's: chains, ledger, label, privacy_unit, data, tempering, public, ...
 
     Returns
     -------
@@ -53,9 +66,29 @@ def sample(step: DPStep, draws: int = 1000, *, tune: int | None = None, **kwargs
     Notes
     -----
     **Privacy.** The returned object is the output of the mechanism described by ``privacy_report``.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> y = np.random.default_rng(1).normal(size=20_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 2)
+    ...     _ = pm.Normal("y", mean, 1, observed=y)
+    ...     idata = dp.sample(draws=100, epsilon=1, delta=1e-6, chains=1, quiet=True)
+    >>> idata.posterior["mean"].shape
+    (1, 100)
     """
-    if not isinstance(step, DPStep):
-        raise TypeError(f"dp.sample needs one private step (DPPenaltyMH, ...), got {type(step).__name__}.")
+    if step is None:
+        if epsilon is None or delta is None:
+            raise TypeError("dp.sample needs a step, or epsilon= and delta= to make one.")
+        step = default_step(epsilon, delta, kwargs, bool(kwargs.get("quiet", False)))
+    elif not isinstance(step, DPStep):
+        raise TypeError(
+            f"dp.sample needs one private step (DPPenaltyMH, ...), got {type(step).__name__}; or epsilon=, "
+            "delta= and draws=, by name."
+        )
+    elif epsilon is not None or delta is not None:
+        raise TypeError("dp.sample takes a step, or epsilon= and delta= to make one: a step has its own.")
     chains = kwargs.pop("chains", step.chains)
     check_counts(draws, step.default_tune_steps if tune is None else tune, chains)
     if chains != step.chains:

@@ -88,7 +88,7 @@ class Finder:
         self.structure = self.releases.structure
         self._align = _ALIGNED
         self._last: Sums | None = None
-        self._missing = 0.0
+        self._missing = self._hessian_left = 0.0
 
     def __call__(self, start: np.ndarray) -> Surrogate:
         """Make every release of the schedule.
@@ -143,6 +143,7 @@ class Finder:
             seen=seen if np.any(noise) else None,
             seen_noise=seen_noise,
             missing=self._missing,
+            hessian_left=self._hessian_left,
         )
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
@@ -187,6 +188,7 @@ class Finder:
             gradients.best_bound(self._multiplier((1 - least) * shares.pair), size, layer),
             hessians.best_bound(_MENDED * self._multiplier(least * shares.pair), size),
         )
+        self._hessian_left = hessians.excess(hessian_bound)[1]
         depth = layer * bound
         found, noise = self.releases.cut(at.phi, at.metric, at.centre, bound, depth)
         cut = put_back(depth * found, depth * noise, gradients, bound, depth, self.structure.mask)

@@ -21,9 +21,6 @@ LARGEST_NOISE_RATIO, LARGEST_HESSIAN_NOISE, FURTHEST = 9.0, 0.3, 4.0
 STEEPEST, _LITTLE = 2.0, 0.5
 # Beyond so many times the first of these it is not the noise: the search did not arrive.
 _ABSURD = 13.0
-# What gradients show of the information is known within so many standard deviations of its noise; asked for
-# where it is at least this share of the posterior's; not known where that noise is this share of it.
-_SURELY, _MATTERS, _HIDDEN = 2.5, 0.1, 0.5
 NOT_FOUND = (
     "The centre was not found. The likelihood may have no single mode, or be far from quadratic; the search "
     "may not have arrived. Give each parameter a prior whose standard deviation is of the size that you "
@@ -77,6 +74,8 @@ class Surrogate:
         Standard deviation of the noise of its diagonal.
     missing : float
         Sum of squares of gradients that the curvature expects, and no histogram showed: see `Tail.expect`.
+    hessian_left : float
+        Frobenius norm in the metric of what clips may have cut from the sum of Hessians: see `Tail.excess`.
     """
 
     point: np.ndarray
@@ -97,6 +96,7 @@ class Surrogate:
     seen: np.ndarray | None = None
     seen_noise: float = 0.0
     missing: float = 0.0
+    hessian_left: float = 0.0
 
     @property
     def structure(self) -> Structure:
@@ -137,8 +137,8 @@ class Surrogate:
             For advice; None where it is not public.
         epsilon : float
         """
-        _, noise = self._whitened()
-        covariance, units = self._posterior(prior_curvature, jacobian)
+        _, noise = self.whitened()
+        covariance, units = self.posterior(prior_curvature, jacobian)
         moved = units @ covariance
         ratio = float(np.linalg.eigvals(moved @ units.T @ noise).real.max())
         if not ratio <= _ABSURD * LARGEST_NOISE_RATIO:
@@ -161,7 +161,7 @@ class Surrogate:
                 epsilon * more,
             )
         distance, spread = self.place(prior_curvature, prior_slope, jacobian)
-        steepest = float(np.linalg.eigvalsh(self._information()).max())
+        steepest = float(np.linalg.eigvalsh(self.information()).max())
         if spread > _LITTLE and not steepest <= STEEPEST + level:
             return (
                 f"The likelihood's curvature at the last point is {steepest:.3g} times the posterior's at "
@@ -185,79 +185,10 @@ class Surrogate:
         prior_slope : ndarray, shape (d,)
         jacobian : ndarray, shape (p, d)
         """
-        covariance, units = self._posterior(prior_curvature, jacobian)
-        moved, (_, noise) = units @ covariance, self._whitened()
+        covariance, units = self.posterior(prior_curvature, jacobian)
+        moved, (_, noise) = units @ covariance, self.whitened()
         distance = np.linalg.norm(moved @ (self.tempering * jacobian.T @ self.gradient + prior_slope))
         return float(distance), math.sqrt(max(float(np.trace(moved @ units.T @ noise)), 0.0))
-
-    def cut(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What clips cut, in posterior standard deviations of each parameter: put back, and left.
-
-        Parameters
-        ----------
-        prior_curvature : ndarray, shape (d, d)
-        jacobian : ndarray, shape (p, d)
-
-        Returns
-        -------
-        put_back, left : ndarray, shape (d,)
-            By how much the posterior was moved back, and the standard deviation of what is still missing. The
-            posterior is that of the exact likelihood, before it is widened.
-        """
-        d = len(prior_curvature)
-        if self.put_back is None or self.cut_left is None:
-            return np.zeros(d), np.zeros(d)
-        covariance, _ = self._posterior(prior_curvature, jacobian)
-        moved = self.tempering * covariance @ jacobian.T
-        scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-        left = np.sqrt(np.maximum(np.diag(moved @ self.cut_left @ moved.T), 0.0))
-        return moved @ self.put_back / scale, left / scale
-
-    def shown(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> np.ndarray:
-        """Share of the information about each parameter that clipped gradients show, at most; shape (d,).
-
-        Where the model holds, the outer products of gradients add up to minus the Hessian: what is missing
-        lies in records that were cut, or the data vary less than the model has it. Asked along the direction
-        in which the likelihood coordinates go with a parameter, and along the one of which most is missing,
-        which counts for the parameter that it is nearest to. 1 where the prior says nearly all; NaN where the
-        noise hides what would be too little.
-        """
-        d = len(prior_curvature)
-        if self.seen is None:
-            return np.ones(d)
-        information, seen = self._information(), self.tempering * self.seen
-        covariance, units = self._posterior(prior_curvature, jacobian)
-        along = units @ covariance
-        along = along / np.maximum(np.linalg.norm(along, axis=0), 1e-300)
-        missing = np.linalg.eigh(information - seen)[1][:, -1]
-        # The noise of a quadratic form is that of an entry; of the direction that is chosen by it, more.
-        share = [self._share(u, information, seen, _SURELY) for u in along.T]
-        nearest = int(np.argmax(np.abs(missing @ along)))
-        least = self._share(missing, information, seen, _SURELY + self.structure.noise_norm)
-        share[nearest] = share[nearest] if np.isnan(least) else np.fmin(share[nearest], least)
-        return np.array(share)
-
-    def _share(self, u: np.ndarray, information: np.ndarray, seen: np.ndarray, surely: float) -> float:
-        known = float(u @ information @ u) - _SURELY * self.tempering * self.hessian_noise
-        if known <= _MATTERS:
-            return 1.0
-        room = surely * self.tempering * self.seen_noise / known
-        return float(np.clip(u @ seen @ u / known + room, 0.0, 1.0)) if room < _HIDDEN else np.nan
-
-    def towards_prior(
-        self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray
-    ) -> np.ndarray:
-        """By how much widening moves each parameter, in its own standard deviations; shape (d,).
-
-        The widened likelihood is weaker, and gives way to a prior that pulls: the posterior given a noisy
-        gradient is not the exact one, less sharp, where prior and likelihood are far apart.
-        """
-        covariance, _ = self._posterior(prior_curvature, jacobian)
-        exact = covariance @ (self.tempering * jacobian.T @ self.gradient + prior_slope)
-        slope, _ = self.public()
-        widened = np.linalg.inv(self.precision(prior_curvature, jacobian))
-        moved = widened @ (jacobian.T @ slope + prior_slope) - exact
-        return moved / np.sqrt(np.maximum(np.diag(widened), 1e-300))
 
     def with_hessian_noise(
         self, prior_curvature: np.ndarray, prior_slope: np.ndarray, jacobian: np.ndarray
@@ -275,27 +206,27 @@ class Surrogate:
         """
         if not np.any(self.gradient_noise):
             return self
-        covariance, units = self._posterior(prior_curvature, jacobian)
+        covariance, units = self.posterior(prior_curvature, jacobian)
         z = units @ covariance @ (self.tempering * jacobian.T @ self.gradient + prior_slope)
         mask, inverse = self.structure.mask, np.linalg.inv(self.metric)
         scatter = 0.5 * self.hessian_noise**2 * (np.diag(mask @ (z * z)) + mask * np.outer(z, z))
         return replace(self, gradient_noise=self.gradient_noise + inverse @ scatter @ inverse.T)
 
-    def _posterior(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self, prior_curvature: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Covariance of the exact posterior at the centre, (d, d); from parameters to units of the metric."""
-        information, _ = self._whitened()
+        information, _ = self.whitened()
         values, vectors = np.linalg.eigh(prior_curvature)
         units = np.linalg.solve(self.metric.T, jacobian)
         precision = units.T @ information @ units + (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return _inverse(precision), units
+        return inverse_of(precision), units
 
-    def _information(self) -> np.ndarray:
+    def information(self) -> np.ndarray:
         """Of the tempered likelihood, in the metric: may have negative eigenvalues."""
         return -self.tempering * (self.metric @ self.hessian @ self.metric.T)
 
-    def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
+    def whitened(self) -> tuple[np.ndarray, np.ndarray]:
         """Information of the tempered likelihood, and covariance of the gradient's noise, in the metric."""
-        values, vectors = np.linalg.eigh(self._information())
+        values, vectors = np.linalg.eigh(self.information())
         information = (vectors * np.maximum(values, 1e-12)) @ vectors.T
         return information, self.tempering**2 * self.metric @ self.gradient_noise @ self.metric.T
 
@@ -310,7 +241,7 @@ class Surrogate:
         slope, curvature = self.tempering * self.gradient, self.tempering * self.hessian
         if not self.noise_aware:
             return slope, curvature
-        information, noise = self._whitened()
+        information, noise = self.whitened()
         gain = np.linalg.solve(information + noise, noise)
         inverse = np.linalg.inv(self.metric)
         widening = inverse @ (information @ gain) @ inverse.T
@@ -361,7 +292,7 @@ def _known(vectors: np.ndarray) -> np.ndarray:
     return np.any(vectors != 0, axis=1).astype(float)
 
 
-def _inverse(precision: np.ndarray) -> np.ndarray:
+def inverse_of(precision: np.ndarray) -> np.ndarray:
     """Inverse of a positive semi-definite matrix whose rows may be of very different size."""
     scale = 1 / np.sqrt(np.maximum(np.diag(precision), 1e-300))
     even = scale[:, None] * precision * scale + 1e-14 * np.eye(len(precision))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from pymc_dp.control_variates.by_parameter import ByParameter
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.surrogate import Surrogate
@@ -54,9 +55,11 @@ class Cut(NamedTuple):
         Standard deviation of what may still be missing. It is part of the widening.
     shown : list of float
         Share of the information about it that clipped gradients show, at most; NaN: not known. See
-        `Surrogate.shown`.
+        `ByParameter.shown`.
     towards_prior : list of float
-        By how much the widening moved it: see `Surrogate.towards_prior`.
+        By how much the widening moved it: see `ByParameter.towards_prior`.
+    wider : list of float
+        Share by which its standard deviation may be too large, at most, since Hessians were clipped.
     """
 
     parameters: list[str]
@@ -64,6 +67,7 @@ class Cut(NamedTuple):
     left: list[float]
     shown: list[float]
     towards_prior: list[float]
+    wider: list[float]
 
     @property
     def worst(self) -> float:
@@ -90,10 +94,10 @@ def what_was_cut(surrogate: Surrogate, records: Any, names: Sequence[str]) -> Cu
     """
     jacobian = np.nan_to_num(records.coordinates.jacobian(surrogate.point))
     curvature = prior_curvature(records, surrogate.point)
-    back, left = surrogate.cut(curvature, jacobian)
-    shown = surrogate.shown(curvature, jacobian)
-    moved = surrogate.towards_prior(curvature, records.log_prior_gradient(surrogate.point), jacobian)
-    return Cut(list(names), *([round(float(x), 4) for x in some] for some in (back, left, shown, moved)))
+    of = ByParameter(surrogate, curvature, jacobian)
+    moved = of.towards_prior(records.log_prior_gradient(surrogate.point))
+    columns = (*of.cut(), of.shown(), moved, of.wider())
+    return Cut(list(names), *([round(float(x), 4) for x in some] for some in columns))
 
 
 def judge_cut(cut: Cut) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pymc_dp.control_variates.by_parameter import ByParameter
 from pymc_dp.control_variates.curvature import NoisyCurvature, at_least, inverse_root, prior_curvature
 from pymc_dp.control_variates.finder import Finder, Point
 from pymc_dp.control_variates.histograms import Histogram
@@ -74,7 +75,9 @@ def test_rare_ones_are_found(seed):
     precision = surrogate.precision(prior_curvature(records, surrogate.point), np.eye(3))
     z = (mode_of(surrogate, records) - mode) / np.sqrt(np.diag(np.linalg.inv(precision)))
     assert np.abs(z).max() < 4.9
-    assert not np.any(surrogate.shown(prior_curvature(records, surrogate.point), np.eye(3)) < 0.75)
+    assert not np.any(
+        ByParameter(surrogate, prior_curvature(records, surrogate.point), np.eye(3)).shown() < 0.75
+    )
 
 
 @pytest.mark.slow
@@ -91,7 +94,7 @@ def test_rare_ones_that_are_not_looked_for_are_refused(monkeypatch):
             continue
         mode, sd = records.laplace(truth)
         assert abs(mode_of(surrogate, records) - mode)[0] > 5 * sd[0]
-        shown = surrogate.shown(prior_curvature(records, surrogate.point), np.eye(3))
+        shown = ByParameter(surrogate, prior_curvature(records, surrogate.point), np.eye(3)).shown()
         assert shown.min() < 0.05
         refused += 1
     assert refused
@@ -204,3 +207,19 @@ def test_what_gradients_show_is_their_products():
     products = sum((v := part.gradient @ surrogate.metric.T).T @ v for part in parts)
     np.testing.assert_allclose(surrogate.seen, products, rtol=1e-3, atol=4.9 * surrogate.seen_noise)
     assert np.abs(products - np.diag(np.diag(products))).max() > 5 * surrogate.seen_noise
+
+
+@pytest.mark.parametrize("name", ["linear", "small sigma", "groups"])
+def test_what_hessians_lose_is_less_than_what_is_said(name):
+    """Fails where what is beyond the bound is not said, and where ten times as much is."""
+    n, epsilon, _ = CASES[name]
+    records, _ = make(name, n, 0)
+    squared = float(gaussian.mu(epsilon, 1e-6)) ** 2
+    surrogate = Finder(records, DEFAULT, squared, PrivacyRandom(0), 1.0, epsilon)(records.start)
+    lost = np.zeros_like(surrogate.metric)
+    for part in records.derivatives(surrogate.phi, True):
+        inside = surrogate.metric @ part.hessian @ surrogate.metric.T
+        norms = np.linalg.norm(inside, axis=(1, 2))
+        lost += np.tensordot(1 - np.minimum(1, surrogate.hessian_bound / norms), inside, axes=1)
+    really = np.linalg.norm(lost)
+    assert 0 < really < surrogate.hessian_left < 10 * really

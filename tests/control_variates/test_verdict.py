@@ -15,6 +15,7 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.control_variates import verdict
+from pymc_dp.control_variates.by_parameter import ByParameter
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.settings import ControlVariates
@@ -55,7 +56,7 @@ def found(seed):
     gradient = slope + records.log_prior_gradient(surrogate.point)
     own = surrogate.point + np.linalg.solve(prior - curvature, gradient)
     widened = np.sqrt(np.diag(np.linalg.inv(prior - curvature))) / sd
-    return (own - mode) / sd, widened, surrogate.cut(prior, jacobian)
+    return (own - mode) / sd, widened, ByParameter(surrogate, prior, jacobian).cut()
 
 
 @pytest.mark.slow
@@ -96,7 +97,7 @@ def test_a_tail_taken_as_absent_would_be_noticed(monkeypatch):
 
 def cut(*left):
     none, names = [0.0] * len(left), [f"b[{k}]" for k in range(len(left))]
-    return Cut(names, none, list(left), [1.0] * len(left), none)
+    return Cut(names, none, list(left), [1.0] * len(left), none, none)
 
 
 def test_what_is_said_and_what_is_refused():
@@ -147,14 +148,14 @@ def test_what_is_shown_is_by_parameter_and_beyond_doubt():
     prior = np.diag([10.0, 2.5, 0.95])
     few = np.array([0.3, 1.2, 0.0])
     # The last one's prior says nearly all of it: nothing is asked for.
-    np.testing.assert_allclose(surrogate_that_shows(few).shown(prior, np.eye(3)), [0.3, 1.0, 1.0])
+    np.testing.assert_allclose(shown_of(few, prior, np.eye(3)), [0.3, 1.0, 1.0])
     # Parameters in another order, and a sum.
     jacobian = np.array([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 1.0]])
-    np.testing.assert_allclose(surrogate_that_shows(few).shown(np.eye(3), jacobian), [1.0, 0.3, 1.0])
-    noisy = surrogate_that_shows(few, 0.05).shown(prior, np.eye(3))
+    np.testing.assert_allclose(shown_of(few, np.eye(3), jacobian), [1.0, 0.3, 1.0])
+    noisy = ByParameter(surrogate_that_shows(few, 0.05), prior, np.eye(3)).shown()
     assert noisy[0] == pytest.approx((0.27 + 0.125) / (0.9 - 0.125)) and noisy[1] == 1
     # So much noise that nothing could be told: that is said, and not "all".
-    assert np.isnan(surrogate_that_shows(few, 0.15).shown(prior, np.eye(3))[0])
+    assert np.isnan(ByParameter(surrogate_that_shows(few, 0.15), prior, np.eye(3)).shown()[0])
 
 
 def test_what_noise_hides_is_said_where_records_are_missing():
@@ -177,8 +178,32 @@ def test_a_direction_that_is_spread_over_parameters_is_asked_for():
     curvature = -0.98 * np.linalg.inv(metric) @ np.linalg.inv(metric)
     known = Surrogate(none, none, metric, none, 1.0, 1.0, none, np.eye(p), curvature, 0.01, tempering=1.0)
     seen = 0.98 * (np.eye(p) - np.outer(v, v))
-    shown = dataclasses.replace(known, seen=seen, seen_noise=0.01).shown(2 * np.eye(p), np.eye(p))
+    known = dataclasses.replace(known, seen=seen, seen_noise=0.01)
+    shown = ByParameter(known, 2 * np.eye(p), np.eye(p)).shown()
     assert np.diag(seen).min() > 0.85 and shown.min() < 0.15
+
+
+def shown_of(few, prior, jacobian):
+    return ByParameter(surrogate_that_shows(few), prior, jacobian).shown()
+
+
+def test_how_much_wider_a_posterior_may_be_for_clipped_hessians():
+    p, left, prior = 4, 0.3, 0.4 * np.eye(4)
+    root, metric = np.random.default_rng(0).normal(size=(2, p, p))
+    information, inverse = root @ root.T, np.linalg.inv(metric)
+    known = Surrogate(
+        np.zeros(p), np.zeros(p), metric, np.zeros(p), 1.0, 1.0, np.zeros(p), np.eye(p),
+        -information, 0.0, tempering=1.0, hessian_left=left,
+    )  # fmt: skip
+    most = ByParameter(known, prior, np.eye(p)).wider()
+    sd = np.sqrt(np.diag(np.linalg.inv(information + prior)))
+    directions = np.random.default_rng(1).normal(size=(20_000, p))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    cuts = left * np.einsum("ia,na,nb,bj->nij", inverse, directions, directions, inverse.T)
+    exact = np.sqrt(np.diagonal(np.linalg.inv(information + prior + cuts), axis1=1, axis2=2))
+    ratios = (sd / exact - 1).max(axis=0)
+    assert np.all(ratios <= most)
+    assert np.all(ratios > 0.9 * most)
 
 
 def leaning(prior_sd, noise):
@@ -187,7 +212,7 @@ def leaning(prior_sd, noise):
     noisy, curvature = noise * 100.0 * np.eye(2), -100.0 * np.eye(2)
     known = Surrogate(here, here, metric, none, 1.0, 1.0, none, noisy, curvature, 0.0, tempering=1.0)
     prior = np.eye(2) / prior_sd**2
-    return known, known.towards_prior(prior, -prior @ here, np.eye(2)), prior
+    return known, ByParameter(known, prior, np.eye(2)).towards_prior(-prior @ here), prior
 
 
 def test_a_prior_that_the_widened_likelihood_gives_way_to():
@@ -392,4 +417,4 @@ def test_a_surrogate_of_an_earlier_version_is_read():
     values |= dict.fromkeys(["gradient_bound", "hessian_bound", "hessian_noise", "tempering"], 1.0)
     old = Surrogate.from_json(json.dumps(values | {"noise_aware": True, "blocks": None}))
     assert old.put_back is None
-    np.testing.assert_array_equal(old.cut(np.eye(1), np.eye(1)), np.zeros((2, 1)))
+    np.testing.assert_array_equal(ByParameter(old, np.eye(1), np.eye(1)).cut(), np.zeros((2, 1)))
