@@ -58,7 +58,7 @@ ALLOWED = {
 
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
-    "control_variates/finder.py": 325,
+    "control_variates/finder.py": 330,
     "privacy/accounting/accountants.py": 300,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,

@@ -15,7 +15,8 @@ from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
+from pymc_dp.steps.residual_arguments import settings_of
 
 
 class DPBarker(MetropolisStep):

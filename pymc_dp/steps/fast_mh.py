@@ -19,7 +19,8 @@ from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
+from pymc_dp.steps.residual_arguments import settings_of
 
 TESTS = ("barker", "penalty", "published")
 

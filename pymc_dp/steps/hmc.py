@@ -17,7 +17,8 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
+from pymc_dp.steps.residual_arguments import settings_of
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5

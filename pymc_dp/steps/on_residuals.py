@@ -1,7 +1,7 @@
 """Private control variates in a step: propose on prior and surrogate, test what the surrogate leaves."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from pymc_dp.bounds import check_bound
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import surrogate_events
-from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
+from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import (
@@ -290,39 +290,6 @@ def names_of(step: DPStep) -> list[str]:
         name = of_values[value]
         names += [f"{name}[{', '.join(map(str, k))}]" if k else name for k in np.ndindex(*shape)]
     return names
-
-
-def settings_of(control_variates: Any, kwargs: Mapping[str, Any], **own: Any) -> ControlVariates | None:
-    """Settings of the argument ``control_variates=`` of a step.
-
-    Parameters
-    ----------
-    control_variates : bool or ControlVariates or None
-    kwargs : mapping
-        Arguments for `DPStep`.
-    **own : object
-        Arguments of the step that have no meaning with control variates: None, or their default.
-
-    Returns
-    -------
-    ControlVariates or None
-        None: without.
-
-    Raises
-    ------
-    ValueError
-        An argument has no meaning with control variates.
-    """
-    settings = as_control_variates(control_variates)
-    if settings is None:
-        return None
-    given = [f"{name}=" for name, value in own.items() if value is not None]
-    if given:
-        raise ValueError(
-            f"{', '.join(given)}: no meaning with control_variates=. Proposals are Hamiltonian moves on "
-            "prior and surrogate, and clip bounds and noise follow from the budget (docs/control_variates)."
-        )
-    return settings
 
 
 class _OnSurrogate(Moves):

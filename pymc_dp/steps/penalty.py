@@ -24,8 +24,9 @@ from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
 from pymc_dp.steps.penalty_arguments import clip_of, settings
+from pymc_dp.steps.residual_arguments import settings_of
 
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
