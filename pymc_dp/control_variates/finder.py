@@ -16,7 +16,7 @@ from pymc_dp.control_variates.curvature import (
     symmetric,
 )
 from pymc_dp.control_variates.histograms import Histogram
-from pymc_dp.control_variates.releases import Releases
+from pymc_dp.control_variates.releases import releases_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.sums import Point, Sums, combined
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, NOT_FOUND, Surrogate
@@ -82,7 +82,7 @@ class Finder:
     ):
         self.records, self.settings, self.tempering, self.epsilon = records, settings, tempering, epsilon
         self.lipschitz, self.mu_squared = lipschitz, mu_squared
-        self.releases = Releases(records, settings, mu_squared, random, progress, neighboring_relation)
+        self.releases = releases_of(records, settings, mu_squared, random, progress, neighboring_relation)
         # 0 where it is private; a centre of the clip other than 0 would need it.
         self._n: int = records.n if neighboring_relation == "substitute" else 0
         self.structure = self.releases.structure
@@ -195,8 +195,8 @@ class Finder:
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
         weight = self.settings.hessian_weight * hessian_bound / bound
         # More for the Hessian where its noise would be refused otherwise.
-        level = 2 * self.tempering * hessian_bound * self.structure.noise_norm
-        needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * shares.pair)
+        level = self.tempering * hessian_bound * self.structure.noise_norm * self._multiplier(shares.pair)
+        needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2
         self.releases.split(float(np.clip(max(weight / (1 + weight), needed), least, 0.5)))
         hessian, scale = self._hessian(at, hessian_bound)
         sums = self._gradient(at, bound, hessian, scale, hessian_bound)

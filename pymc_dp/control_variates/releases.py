@@ -8,8 +8,8 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.control_variates.clipped_rows import GRID, OUTER_GRID
-from pymc_dp.control_variates.histograms import Histogram
-from pymc_dp.control_variates.record_sums import totals_of
+from pymc_dp.control_variates.histograms import OCTAVES, Histogram
+from pymc_dp.control_variates.record_sums import KINDS, totals_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.errors import PrivacyError
@@ -41,6 +41,15 @@ def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates:
     if neighboring_relation == "substitute" and kind in _AT_RIGHT_ANGLES:
         return math.sqrt(2.0)
     return ExactSum.sensitivity(neighboring_relation) * math.sqrt(candidates)
+
+
+#: Units of a sum in those of its bound.
+SCALES = dict.fromkeys(KINDS, float(GRID)) | {"histogram": 1.0, "fisher": float(OUTER_GRID**2)}
+
+
+def ends(cells: Sequence[int]) -> list[int]:
+    """Where all histograms but the last end, one after the other."""
+    return [int(end) for end in np.cumsum([2 * OCTAVES * c + 1 for c in cells])[:-1]]
 
 
 class Releases:
@@ -105,26 +114,52 @@ class Releases:
         _, share = self._left.pop(0)
         return sensitivity(kind, self._relation, candidates) / math.sqrt(share * self.mu_squared)
 
-    def _total(self, kind: str, *arguments: Any) -> np.ndarray:
-        """Exact sum; private."""
-        self._passed()
-        return self._totals(kind, *arguments)
+    def release(self, kind: str, *arguments: Any) -> tuple[np.ndarray, list[float]]:
+        """Make the next release of the schedule.
+
+        Parameters
+        ----------
+        kind : str
+        *arguments : object
+            Of the method of `RecordSums` of this name.
+
+        Returns
+        -------
+        values : ndarray
+            Noisy sum, in units of the bound: as it is summed; symmetric matrices packed.
+        noise : list of float
+            Its standard deviation: one number, or one for each histogram.
+        """
+        noise = self._noise_of(kind, arguments)
+        self._passed(1 + len(arguments[1]) if kind == "line" else 1)
+        total = self._totals(kind, *arguments) / SCALES[kind]
+        if kind == "fisher":
+            total = self.structure.packed(total)
+        parts = np.split(total, ends(arguments[-1])) if kind == "histogram" else [total]
+        noisy = [
+            Gaussian(std).release(ExactSum(part), self.random) for part, std in zip(parts, noise, strict=True)
+        ]
+        return np.concatenate(noisy), noise
+
+    def _noise_of(self, kind: str, arguments: Sequence[Any]) -> list[float]:
+        """Standard deviations of the next release's noise."""
+        if kind == "histogram":
+            return [self._noise(kind) for _ in arguments[-1]]
+        return [self._noise(kind, len(arguments[1]) if kind == "line" else 1)]
 
     def _passed(self, number: int = 1) -> None:
         """Count passes; how many there will be is public, and so is that they are made."""
-        self._done += number
-        if self._progress is not None:
-            self._progress(self._done, self._passes)
-
-    def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
-        return Gaussian(std).release(ExactSum(total), self.random)
+        for _ in range(number):
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._passes)
 
     def gradient(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float
     ) -> tuple[np.ndarray, float]:
         """Sum of ``clip(A (g_i - m))`` in units of `bound`, and its noise's standard deviation there."""
-        std = self._noise("gradient")
-        return self._noisy(self._total("gradient", phi, metric, centre, bound) / GRID, std), std
+        value, (std,) = self.release("gradient", phi, metric, centre, bound)
+        return value, std
 
     def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``clip(A H_i A')`` in Frobenius norm, in units of `bound`, and its noise's scale.
@@ -132,15 +167,13 @@ class Releases:
         The noise is symmetric and isotropic in the Frobenius norm: variance s^2 on the diagonal, s^2 / 2 off
         it.
         """
-        std = self._noise("hessian")
-        total = self._total("hessian", phi, metric, bound)
-        return self.structure.unpacked(self._noisy(total / GRID, std)), std
+        value, (std,) = self.release("hessian", phi, metric, bound)
+        return self.structure.unpacked(value), std
 
     def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
-        std = self._noise("fisher")
-        entries = self._total("fisher", phi, metric, bound) / OUTER_GRID**2
-        return self.structure.unpacked(self._noisy(self.structure.packed(entries), std)), std
+        value, (std,) = self.release("fisher", phi, metric, bound)
+        return self.structure.unpacked(value), std
 
     def split(self, first: float) -> None:
         """Share the budget of the next pair: `first` of it for the Hessian, the rest for the gradient.
@@ -157,17 +190,15 @@ class Releases:
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]
     ) -> list[Histogram]:
         """Histograms of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``."""
-        histograms = [Histogram(c, self._noise("histogram")) for c in cells]
-        total = self._total("histogram", phi, metric, centre, tuple(cells))
-        for histogram in histograms:
-            here, total = np.split(total, [histogram.counts.size])
-            histogram.counts = self._noisy(here.astype(float), histogram.std)
+        counts, noise = self.release("histogram", phi, metric, centre, tuple(cells))
+        histograms = [Histogram(c, std) for c, std in zip(cells, noise, strict=True)]
+        for histogram, found in zip(histograms, np.split(counts, ends(cells)), strict=True):
+            histogram.counts = found
         return histograms
 
     def direction(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float) -> np.ndarray:
         """Sum of the unit vectors of ``A (g_i - m)`` over the records whose norm is above `beyond`."""
-        std = self._noise("direction")
-        return self._noisy(self._total("direction", phi, metric, centre, beyond) / GRID, std)
+        return self.release("direction", phi, metric, centre, beyond)[0]
 
     def cut(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float, depth: float
@@ -177,18 +208,20 @@ class Releases:
         And its noise's standard deviation there. A record adds a vector along ``A (g_i - m)``, of length 0 if
         its norm is below `bound` and of at most 1.
         """
-        std = self._noise("cut")
-        return self._noisy(self._total("cut", phi, metric, centre, bound, depth) / GRID, std), std
+        value, (std,) = self.release("cut", phi, metric, centre, bound, depth)
+        return value, std
 
     def line(
         self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float
     ) -> tuple[np.ndarray, float]:
         """Log-likelihood of each candidate against `theta`, clipped at 1 nat a record, and its noise."""
-        std = self._noise("line", len(candidates))
-        total = self._total("line", theta, list(candidates), tempering)
-        for _ in candidates:
-            self._passed()
-        return self._noisy(total / GRID, std), std
+        value, (std,) = self.release("line", theta, list(candidates), tempering)
+        return value, std
+
+
+def releases_of(records: Any, *arguments: Any) -> Releases:
+    """Releases of records wherever they are: with ``records.releases`` where others add the noise."""
+    return getattr(records, "releases", Releases)(records, *arguments)
 
 
 def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:

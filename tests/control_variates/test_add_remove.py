@@ -9,11 +9,12 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.control_variates import clipped_rows
-from pymc_dp.control_variates.clipped_rows import GRID
+from pymc_dp.control_variates.clipped_rows import GRID, OUTER_GRID
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.record_sums import RecordSums
 from pymc_dp.control_variates.releases import Releases, sensitivity
 from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.structure import Structure
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
@@ -23,8 +24,9 @@ from pymc_dp.steps.on_residuals import OnResiduals
 from tests.conftest import logistic_model
 from tests.control_variates.fixed import RELEASES, FixedRecords, LogisticRecords, release, some_records
 from tests.control_variates.test_finder import mode_of
-from tests.control_variates.test_releases import Spy, extremes, grid
+from tests.control_variates.test_releases import Spy, drawn, extremes, grid
 
+__all__ = ["drawn"]  # a fixture
 ALPHA = 1e-6
 SETTINGS = ControlVariates(recentre=False)
 CANDIDATES = 3
@@ -107,7 +109,7 @@ def finder(records, epsilon, seed=3, relation="add_remove", settings=SETTINGS):
     )
 
 
-def test_what_is_released_is_what_was_paid():
+def test_what_is_released_is_what_was_paid(drawn):
     """The noise that was made, with the sensitivities tested above, against the events of the plan."""
     squared = float(gaussian.mu(30.0, 1e-6)) ** 2
     found = finder(LogisticRecords(), 30.0)
@@ -262,3 +264,60 @@ def test_the_mode_is_found(seed):
     wide = surrogate.precision(np.eye(3) / 4, np.eye(3))
     z = (mode_of(surrogate, records) - theta) / np.sqrt(np.diag(np.linalg.inv(wide)))
     assert np.abs(z).max() < 4.9
+
+
+# records and persons of a model
+
+
+def every_sum(x, y, ids, relation):
+    """All sums of a logistic model, exact integers."""
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        pm.Bernoulli("y", logit_p=pm.Data("x", x) @ beta, observed=y)
+    records = RecordModel(model, privacy_unit=ids, neighboring_relation=relation)
+    sums = RecordSums(records, Structure(np.zeros(2)))
+    phi, metric, centre = np.array([0.1, -0.2]), np.diag([0.2, 0.3]), np.zeros(2)
+    arguments = {
+        "gradient": (phi, metric, centre, 0.05),
+        "hessian": (phi, metric, 0.003),
+        "fisher": (phi, metric, 0.05),
+        "histogram": (phi, metric, centre, (4,)),
+        "direction": (phi, metric, centre, 0.03),
+        "cut": (phi, metric, centre, 0.03, 0.02),
+        "line": (phi, [phi + 3.0, phi - 0.4], 0.9),
+    }
+    return {kind: sums(kind, *these) for kind, these in arguments.items()}
+
+
+UNITS = {"histogram": 1, "fisher": OUTER_GRID**2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("persons", [False, True])
+def test_one_unit_of_a_model_moves_each_sum_by_its_sensitivity_at_most(persons):
+    """Replaced by extreme ones, and removed: the first one, so that all others are elsewhere then."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    ids = np.repeat(np.arange(10), [7, 2, 5, 1, 3, 6, 4, 5, 3, 4]) if persons else None
+    its = np.arange(7) if persons else np.arange(1)
+    structure, reached = Structure(np.zeros(2)), {}
+    kept = np.setdiff1d(np.arange(40), its)
+    fewer = every_sum(x[kept], y[kept], None if ids is None else ids[kept], "add_remove")
+    found = []
+    for value in (0.0, 1.0, -1e3, 1e60, -1e200, np.inf):
+        x[its] = value
+        found.append(every_sum(x, y, ids, "substitute"))
+    for kind in found[0]:
+        scale = UNITS.get(kind, GRID)
+        weights = structure.weights if kind == "fisher" else 1.0
+        norms = [
+            np.sqrt(np.sum(weights * (one[kind] - other[kind]).astype(float) ** 2)) / scale
+            for one, other in [(a, fewer) for a in found]
+            + [(a, b) for i, a in enumerate(found) for b in found[:i]]
+        ]
+        k = 2 if kind == "line" else 1
+        more, replaced = max(norms[: len(found)]), max(norms[len(found) :])
+        assert more <= sensitivity(kind, "add_remove", k)
+        assert replaced <= sensitivity(kind, "substitute", k)
+        reached[kind] = more
+    assert min(reached.values()) > 0.5, reached

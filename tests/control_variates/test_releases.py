@@ -16,7 +16,7 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
 
@@ -151,18 +151,34 @@ class Spy(Releases):
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.made, self.waiting = [], []
+        self.made = []
 
-    def _noise(self, kind, candidates=1):
-        self.waiting.append(kind)
-        return super()._noise(kind, candidates)
+    def release(self, kind, *arguments):
+        values, noise = super().release(kind, *arguments)
+        self.made += [(kind, std) for std in DRAWN]
+        assert noise == DRAWN
+        DRAWN.clear()
+        return values, noise
 
-    def _noisy(self, total, std):
-        self.made.append((self.waiting.pop(0), std))
-        return super()._noisy(total, std)
+
+DRAWN: list = []
 
 
-def test_what_is_released_is_what_was_paid():
+class Drawn(Gaussian):
+    """Notes what is drawn."""
+
+    def release(self, total, random):
+        DRAWN.append(self.std)
+        return super().release(total, random)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    DRAWN.clear()
+    monkeypatch.setattr(releases, "Gaussian", Drawn)
+
+
+def test_what_is_released_is_what_was_paid(drawn):
     """The noise that was made, with the sensitivities tested above, against the events of the plan."""
     settings = ControlVariates()
     once = EventSet(surrogate_events(settings, 30.0, 1e-6), "substitute")
