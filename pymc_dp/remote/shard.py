@@ -86,12 +86,12 @@ class Shard:
 
     def read(self) -> ShardFacts:
         """Make the model and check it."""
-        model, self._records, units = load(self._recipe).make()
-        return ShardFacts(self._records.n, self._records.n_rows, units, digest(model))
+        model, self.records, units = load(self._recipe).make()
+        return ShardFacts(self.records.n, self.records.n_rows, units, digest(model))
 
     def agree(self, agreement: Mapping[str, Any]) -> None:
         """Check that the model agrees with the step's: parameters and prior, which read no record."""
-        check_agreement(self._records, agreement)
+        check_agreement(self.records, agreement)
 
     def compare(
         self, theta: np.ndarray, new: np.ndarray, clip_bound: float, surrogate: str = ""
@@ -135,7 +135,7 @@ class Shard:
             See the method of `RecordSums` of this name.
         """
         if self._sums is None or not np.array_equal(self._sums.structure.labels, labels):
-            self._sums = RecordSums(self._records, Structure(labels), kept)
+            self._sums = RecordSums(self.records, Structure(labels), kept)
         return self._sums(kind, *arguments)
 
     def _compared(self, surrogate: str) -> Any:
@@ -144,10 +144,10 @@ class Shard:
             self.forget()
             if surrogate:
                 expanded = Surrogate.from_json(surrogate)
-                self._residuals = Residuals(self._records, expanded.structure)
-                self._residuals.expand(expanded.expansion(self._records))
+                self._residuals = Residuals(self.records, expanded.structure)
+                self._residuals.expand(expanded.expansion(self.records))
             self._surrogate = surrogate
-        return self._residuals if surrogate else self._records
+        return self._residuals if surrogate else self.records
 
     def _rows_at(self, theta: np.ndarray, compared: Any) -> np.ndarray:
         if theta.tobytes() not in self._rows:

@@ -10,40 +10,52 @@ from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.records.sums import SumOfRatios
 
 
-class ShardedResiduals:
-    """What a surrogate leaves of records in parts, with the interface of `Residuals`.
+class ResidualsElsewhere:
+    """What is public of what a surrogate leaves of records elsewhere, with the interface of `Residuals`.
 
     Parameters
     ----------
-    records : ShardedRecords
+    records : ShardedRecords or RecordsOfOwners
     model : RecordModel
         Of the template: for coordinates and prior.
 
     Attributes
     ----------
-    full_batch : SumOverShards
     log_prior, log_prior_gradient : callable
         Of the public density: prior times surrogate.
-
-    Notes
-    -----
-    **Privacy.** A part makes its records' own clip factors from the surrogate, which each question carries.
+    surrogate : str
+        In JSON: part of a question. Where records are, their own clip factors are made of it.
     """
 
     def __init__(self, records: Any, model: RecordModel):
         self._records, self.n, self.d = records, records.n, records.d
-        self._public, self._surrogate = PublicDensity(model), ""
+        self._public, self.surrogate = PublicDensity(model), ""
         self.log_prior, self.log_prior_gradient = self._public.log_prior, self._public.log_prior_gradient
-        self.full_batch = SumOverShards(self)
 
     def expand(self, surrogate: Surrogate) -> None:
         """Take a surrogate."""
         self._public.set(surrogate.phi, *surrogate.public())
-        self._surrogate = surrogate.to_json()
+        self.surrogate = surrogate.to_json()
 
     def displacement(self, theta: np.ndarray) -> np.ndarray:
         """See `Residuals.displacement`."""
         return self._records.coordinates(theta) - self._public.origin.get_value(borrow=True)
+
+    def forget(self) -> None:
+        """Nothing here is private."""
+
+
+class ShardedResiduals(ResidualsElsewhere):
+    """What a surrogate leaves of records in parts.
+
+    Attributes
+    ----------
+    full_batch : SumOverShards
+    """
+
+    def __init__(self, records: Any, model: RecordModel):
+        super().__init__(records, model)
+        self.full_batch = SumOverShards(self)
 
     def forget(self) -> None:
         """Drop the private factors, where they are."""
@@ -51,11 +63,11 @@ class ShardedResiduals:
 
     def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """See `ShardedRecords.totals`."""
-        return self._records.totals(theta, new, clip_bound, self._surrogate)
+        return self._records.totals(theta, new, clip_bound, self.surrogate)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `Residuals.ratios`."""
-        return self._records.ratios(theta, new, units, self._surrogate)
+        return self._records.ratios(theta, new, units, self.surrogate)
 
 
 class SumOverShards:

@@ -33,8 +33,10 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.proposals.public import PublicTransitions
 from pymc_dp.proposals.walk import Moves
+from pymc_dp.ratios import on_owners
 from pymc_dp.ratios.build import ratio_of
 from pymc_dp.records.residuals import Residuals
+from pymc_dp.remote.owners import RecordsOfOwners
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.progress import SurrogateBar
@@ -105,6 +107,7 @@ class OnResiduals:
     ):
         self.settings, self.test, self.records, self.tempering = settings, test, records, tempering
         self.on_all, self.relation = test != "fast", neighboring_relation
+        self._owned = isinstance(records, RecordsOfOwners)
         public = settings.public_n
         self.n: int | None = None if public is None else int(public)
         if neighboring_relation == "substitute":
@@ -127,11 +130,15 @@ class OnResiduals:
                     "third_derivative_bound bounds derivatives in the parameters, and the surrogate of this "
                     "model is in other coordinates."
                 )
+            if self._owned:
+                raise ValueError("third_derivative_bound is for records of one owner.")
         self.moves = _OnSurrogate()
         self.mechanism = (
             "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
             f"the surrogate); then {test} test of what that leaves of the ratio"
         )
+        if self._owned:
+            self.mechanism = f"each data owner adds {self.mechanism}"
         self.approximation = "posterior with the noise of the released gradient and Hessian in it"
         if settings.noise_aware:
             self.approximation += ", widened for that of the gradient"
@@ -140,14 +147,20 @@ class OnResiduals:
         self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
         self._expanded = False
 
-    def _suited(self, epsilon: float, delta: float) -> ControlVariates:
+    def suited(self, epsilon: float, delta: float) -> ControlVariates:
         """Settings for so many records and so much budget."""
-        squared = float(gaussian.mu(epsilon, delta)) ** 2 if math.isfinite(epsilon) else math.inf
+        squared = self._mu_squared(epsilon, delta)
         if self.relation == "substitute":
             return self.settings.suited(self.records.n, squared)
         # Sums of clipped vectors have half the noise.
         settings = self.settings if self.n is None else self.settings.suited(self.n, 4 * squared)
         return replace(settings, recentre=False)
+
+    def _mu_squared(self, epsilon: float, delta: float) -> float:
+        """Budget as mu^2; of owners, that of one data set with their joint noise."""
+        if self._owned:
+            return self.records.mu_squared
+        return float(gaussian.mu(epsilon, delta)) ** 2 if math.isfinite(epsilon) else math.inf
 
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
         """The surrogate once, and the chains' decisions.
@@ -157,7 +170,9 @@ class OnResiduals:
         TooFewRecordsError
             No call with so few records can succeed.
         """
-        settings = self._suited(call.epsilon, call.delta)
+        settings = self.suited(call.epsilon, call.delta)
+        if self._owned:
+            return on_owners.price(self.records, call, "decisions", settings)
         if math.isfinite(call.epsilon) and self.relation == "substitute":
             judge_price(settings, call.epsilon, call.delta, self.records.n)
         releases = surrogate_events(settings, call.epsilon, call.delta)
@@ -175,6 +190,12 @@ class OnResiduals:
         """The chain's ratio, on what the surrogate will leave."""
         self._expanded = False
         mechanism, relation = chain.plan.mechanism, chain.plan.neighboring_relation
+        if self._owned:
+            settings = self.suited(chain.plan.epsilon, chain.plan.delta)
+            chain.ratio = on_owners.OnOwnersResiduals(
+                self.records, self.tempering, chain.plan, settings, self.target
+            )
+            return
         chain.ratio = ratio_of(mechanism, self.target, self.tempering, ExactSum.sensitivity(relation))
         if not self.on_all:
             chain.stats["batch_size"] = chain.plan.parameters["batch_size"]
@@ -200,8 +221,6 @@ class OnResiduals:
 
     def arrive(self, step: DPStep, chain: Chain, theta: np.ndarray) -> State:
         """Release the surrogate, or take the one of the call; move away from its centre."""
-        budgeted = math.isfinite(step.epsilon)
-        squared = float(gaussian.mu(step.epsilon, step.delta)) ** 2 if budgeted else math.inf
 
         def release() -> str:
             # Of the call, not of the chain that happens to be first.
@@ -209,8 +228,8 @@ class OnResiduals:
             with SurrogateBar(step.shows_progress) as bar:
                 finder = Finder(
                     self.records,
-                    self._suited(step.epsilon, step.delta),
-                    squared,
+                    self.suited(step.epsilon, step.delta),
+                    self._mu_squared(step.epsilon, step.delta),
                     random,
                     step.tempering,
                     step.epsilon,
@@ -279,8 +298,12 @@ class OnResiduals:
     def clip_name(self, plan: PrivacyPlan) -> str:
         """Where ratios are clipped, for the report."""
         third = self.settings.third_derivative_bound
-        bound = f"{plan.clip_bound:.3g}" if third is None else f"{third:g} x (|delta|^3 + |delta'|^3) / 6"
-        return f"{bound} nats, less the surrogate's part; gradients, Hessians at bounds found privately"
+        bound = f"{plan.clip_bound or math.inf:.3g} nats"
+        if third is not None:
+            bound = f"{third:g} x (|delta|^3 + |delta'|^3) / 6 nats"
+        if self._owned:
+            bound = f"the bound where the joint noise is {self.settings.noise_std:g} nats"
+        return f"{bound}, less the surrogate's part; gradients, Hessians at bounds found privately"
 
 
 def names_of(step: DPStep) -> list[str]:

@@ -90,8 +90,8 @@ class DPPenaltyMH(MetropolisStep):
     control_variates : bool or ControlVariates
         Release a noisy quadratic surrogate of the log-likelihood once, propose on prior times surrogate, and
         test only what it leaves (docs/control_variates). Then `lipschitz` is a limit of the clip bounds of
-        gradients, and optional; `clip_bound`, `batch_size`, `sufficient_statistics`, `owners`, `data`, the
-        proposal and its step size have no meaning.
+        gradients, and optional; `clip_bound`, `batch_size`, `sufficient_statistics`, the proposal and
+        its step size have no meaning.
     owners : list of Owner, optional
         Data owners, each with its own (epsilon, delta), clip bound, noise and ledger (Yıldırım & Ermiş 2019,
         Algorithm 2); `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then theirs. The rows of
@@ -187,6 +187,7 @@ class DPPenaltyMH(MetropolisStep):
         epsilon, delta, lipschitz, clip_bound = settings(
             owners,
             kwargs,
+            control_variates,
             epsilon=epsilon,
             delta=delta,
             lipschitz=lipschitz,
@@ -198,7 +199,6 @@ class DPPenaltyMH(MetropolisStep):
         variates = settings_of(
             control_variates,
             kwargs,
-            owners=owners,
             clip_bound=clip_bound,
             batch_size=batch_size,
             sufficient_statistics=sufficient_statistics,
@@ -218,6 +218,7 @@ class DPPenaltyMH(MetropolisStep):
         if batch_size is not None:
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+        self._asks_owners = owners is not None
         if variates is not None:
             self._use(
                 OnResiduals(
@@ -227,7 +228,6 @@ class DPPenaltyMH(MetropolisStep):
             return
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
-            self._asks_owners = True
         elif isinstance(self.clip, StatisticClip):
             self.mechanism = STATISTICS_MECHANISM
             self.statistics = SufficientStatistics(self.model, self.records, self.clip.statistics, self.clip)
@@ -263,7 +263,10 @@ class DPPenaltyMH(MetropolisStep):
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know; nothing here is computed from private rows."""
-        return super().facts() | (of_owners.facts(self.records, self.plan) if self._asks_owners else {})
+        if not self._asks_owners:
+            return super().facts()
+        settings = None if self.residuals is None else self.residuals.suited(self.epsilon, self.delta)
+        return super().facts() | of_owners.facts(self.records, self.plan, settings)
 
     def _ratio(self, plan: PrivacyPlan) -> Any:
         """Where the log-ratio comes from; owners charge the call here."""

@@ -220,7 +220,7 @@ def test_settings_by_a_public_number():
 
     def suited(relation, **kwargs):
         made = OnResiduals(ControlVariates(**kwargs), "penalty", records, 1.0, None, relation)
-        return made._suited(1.0, 1e-6)
+        return made.suited(1.0, 1e-6)
 
     many = ControlVariates(recentre=False)
     assert suited("add_remove") == many  # whatever n

@@ -41,7 +41,7 @@ def in_parts_of(records, cuts):
     homes = []
     for a, b in pairwise(cuts):
         shard = Shard(b"")
-        shard._records = FixedRecords(records.gradients[a:b], records.hessians[a:b], rows_of(records)[a:b])
+        shard.records = FixedRecords(records.gradients[a:b], records.hessians[a:b], rows_of(records)[a:b])
         homes.append(Here(shard))
     parts = ShardedRecords.__new__(ShardedRecords)
     parts._homes = homes
