@@ -99,6 +99,13 @@ def test_noise_has_the_stated_scale(kind):
         assert stats.kstest(standardized(kind, scale), "norm").pvalue < ALPHA
 
 
+@pytest.mark.parametrize("relation", ["substitute", "add_remove"])
+def test_the_search_reckons_with_the_noise_that_there_is(relation):
+    made = Releases(some_records(), SETTINGS, 0.8, PrivacyRandom(0), neighboring_relation=relation)
+    made._left = [("gradient", 0.3)]
+    assert made.multiplier(0.3) == made.gradient(np.zeros(3), np.eye(3), np.zeros(3), 1.0)[1]
+
+
 # the price
 
 
