@@ -123,7 +123,6 @@ class DPBarker(MetropolisStep):
         check_walk(proposal, step_size, target_accept)
         variates = settings_of(
             control_variates,
-            kwargs,
             clip_bound=clip_bound,
             batch_size=batch_size,
             proposal=proposal,

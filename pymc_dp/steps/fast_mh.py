@@ -147,7 +147,6 @@ class DPFastMH(MetropolisStep):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
         variates = settings_of(
             control_variates,
-            kwargs,
             clip_bound=clip_bound,
             batch_size=batch_size,
             test=None if test == "barker" else test,

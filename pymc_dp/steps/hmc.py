@@ -64,7 +64,7 @@ class DPHMC(MetropolisStep):
     ratio_clip : float, optional
         Clip of the final ratio alone, per unit of distance.
     control_variates : bool or ControlVariates
-        As in `DPPenaltyMH`: trajectories are then on prior times surrogate.
+        As in `DPPenaltyMH`: trajectories are then on prior times surrogate. Then `data` is an argument too.
     n_leapfrog : int
         Leapfrog steps, and gradients, of an iteration.
     step_size : float, optional
@@ -131,7 +131,6 @@ class DPHMC(MetropolisStep):
     ):
         variates = settings_of(
             control_variates,
-            kwargs,
             gradient_clip=gradient_clip,
             ratio_clip=ratio_clip,
             n_leapfrog=None if n_leapfrog == 5 else n_leapfrog,

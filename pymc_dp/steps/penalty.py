@@ -198,7 +198,6 @@ class DPPenaltyMH(MetropolisStep):
         )
         variates = settings_of(
             control_variates,
-            kwargs,
             clip_bound=clip_bound,
             batch_size=batch_size,
             sufficient_statistics=sufficient_statistics,

@@ -1,19 +1,16 @@
 """Which arguments of a step go with control variates."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
 
 
-def settings_of(control_variates: Any, kwargs: Mapping[str, Any], **own: Any) -> ControlVariates | None:
+def settings_of(control_variates: Any, **own: Any) -> ControlVariates | None:
     """Settings of the argument ``control_variates=`` of a step.
 
     Parameters
     ----------
     control_variates : bool or ControlVariates or None
-    kwargs : mapping
-        Arguments for `DPStep`.
     **own : object
         Arguments of the step that have no meaning with control variates: None, or their default.
 
