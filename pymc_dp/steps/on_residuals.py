@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from pymc_dp.bounds import check_bound
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.releases import surrogate_events
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
@@ -20,26 +18,21 @@ from pymc_dp.control_variates.verdict import (
     judge_cut,
     judge_missing,
     judge_place,
-    judge_price,
     judge_prior,
     judge_shown,
     what_was_cut,
 )
 from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
-from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget import facts, pricing
+from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.public import PublicTransitions
 from pymc_dp.proposals.walk import Moves
-from pymc_dp.ratios import on_owners
-from pymc_dp.ratios.build import ratio_of
 from pymc_dp.records.residuals import Residuals
-from pymc_dp.remote.owners import RecordsOfOwners
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.progress import SurrogateBar
+from pymc_dp.steps.residual_budget import ResidualBudget
 
 # Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
 CUT = "clip_uncertainty"
@@ -107,17 +100,7 @@ class OnResiduals:
     ):
         self.settings, self.test, self.records, self.tempering = settings, test, records, tempering
         self.on_all, self.relation = test != "fast", neighboring_relation
-        self._owned = isinstance(records, RecordsOfOwners)
-        public = settings.public_n
-        self.n: int | None = None if public is None else int(public)
-        if neighboring_relation == "substitute":
-            self.n = records.n
-        elif test == "fast" and public is None:
-            raise ValueError(
-                "Under neighboring_relation='add_remove' the number of records is private, and the size of a "
-                "batch refers to one: give control_variates=ControlVariates(public_n=...), about as many as "
-                "there are, from public knowledge."
-            )
+        self.budget = ResidualBudget(settings, test, records, tempering, neighboring_relation)
         # Other forms bound moves in blocks or coordinates.
         if isinstance(lipschitz, int | float | str):
             check_bound("lipschitz", lipschitz)
@@ -130,14 +113,14 @@ class OnResiduals:
                     "third_derivative_bound bounds derivatives in the parameters, and the surrogate of this "
                     "model is in other coordinates."
                 )
-            if self._owned:
+            if self.budget.owned:
                 raise ValueError("third_derivative_bound is for records of one owner.")
         self.moves = _OnSurrogate()
         self.mechanism = (
             "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
             f"the surrogate); then {test} test of what that leaves of the ratio"
         )
-        if self._owned:
+        if self.budget.owned:
             self.mechanism = f"each data owner adds {self.mechanism}"
         self.approximation = "posterior with the noise of the released gradient and Hessian in it"
         if settings.noise_aware:
@@ -147,56 +130,14 @@ class OnResiduals:
         self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
         self._expanded = False
 
-    def suited(self, epsilon: float, delta: float) -> ControlVariates:
-        """Settings for so many records and so much budget."""
-        squared = self._mu_squared(epsilon, delta)
-        if self.relation == "substitute":
-            return self.settings.suited(self.records.n, squared)
-        # Sums of clipped vectors have half the noise.
-        settings = self.settings if self.n is None else self.settings.suited(self.n, 4 * squared)
-        return replace(settings, recentre=False)
-
-    def _mu_squared(self, epsilon: float, delta: float) -> float:
-        """Budget as mu^2; of owners, that of one data set with their joint noise."""
-        if self._owned:
-            return self.records.mu_squared
-        return float(gaussian.mu(epsilon, delta)) ** 2 if math.isfinite(epsilon) else math.inf
-
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
-        """The surrogate once, and the chains' decisions.
-
-        Raises
-        ------
-        TooFewRecordsError
-            No call with so few records can succeed.
-        """
-        settings = self.suited(call.epsilon, call.delta)
-        if self._owned:
-            return on_owners.price(self.records, call, "decisions", settings)
-        if math.isfinite(call.epsilon) and self.relation == "substitute":
-            judge_price(settings, call.epsilon, call.delta, self.records.n)
-        releases = surrogate_events(settings, call.epsilon, call.delta)
-        once = EventSet(releases, call.neighboring_relation)
-        if self.test == "fast":
-            return pricing.barker_on_residuals(call, self.n or 0, self.tempering, once)
-        shared: Any = {"clip_fraction": clip_fraction, "once": once}
-        if self.test == "barker":
-            return pricing.barker(call, self.tempering, most=pricing.UNCLIPPED, **shared)
-        if self.settings.third_derivative_bound is not None:
-            return pricing.penalty(call, **shared)
-        return pricing.penalty_on_residuals(call, self.settings.noise_std, self.tempering, **shared)
+        """The surrogate once, and the chains' decisions."""
+        return self.budget.price(call, clip_fraction)
 
     def start(self, chain: Chain) -> None:
         """The chain's ratio, on what the surrogate will leave."""
         self._expanded = False
-        mechanism, relation = chain.plan.mechanism, chain.plan.neighboring_relation
-        if self._owned:
-            settings = self.suited(chain.plan.epsilon, chain.plan.delta)
-            chain.ratio = on_owners.OnOwnersResiduals(
-                self.records, self.tempering, chain.plan, settings, self.target
-            )
-            return
-        chain.ratio = ratio_of(mechanism, self.target, self.tempering, ExactSum.sensitivity(relation))
+        chain.ratio = self.budget.ratio(chain.plan, self.target)
         if not self.on_all:
             chain.stats["batch_size"] = chain.plan.parameters["batch_size"]
 
@@ -228,8 +169,8 @@ class OnResiduals:
             with SurrogateBar(step.shows_progress) as bar:
                 finder = Finder(
                     self.records,
-                    self.suited(step.epsilon, step.delta),
-                    self._mu_squared(step.epsilon, step.delta),
+                    self.budget.suited(step.epsilon, step.delta),
+                    self.budget.mu_squared(step.epsilon, step.delta),
                     random,
                     step.tempering,
                     step.epsilon,
@@ -301,7 +242,7 @@ class OnResiduals:
         bound = f"{plan.clip_bound or math.inf:.3g} nats"
         if third is not None:
             bound = f"{third:g} x (|delta|^3 + |delta'|^3) / 6 nats"
-        if self._owned:
+        if self.budget.owned:
             bound = f"the bound where the joint noise is {self.settings.noise_std:g} nats"
         return f"{bound}, less the surrogate's part; gradients, Hessians at bounds found privately"
 

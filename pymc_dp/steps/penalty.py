@@ -264,7 +264,7 @@ class DPPenaltyMH(MetropolisStep):
         """What a report needs to know; nothing here is computed from private rows."""
         if not self._asks_owners:
             return super().facts()
-        settings = None if self.residuals is None else self.residuals.suited(self.epsilon, self.delta)
+        settings = None if self.residuals is None else self.residuals.budget.suited(self.epsilon, self.delta)
         return super().facts() | of_owners.facts(self.records, self.plan, settings)
 
     def _ratio(self, plan: PrivacyPlan) -> Any:

@@ -20,7 +20,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps.on_residuals import OnResiduals
+from pymc_dp.steps.residual_budget import ResidualBudget
 from tests.conftest import logistic_model
 from tests.control_variates.fixed import RELEASES, FixedRecords, LogisticRecords, release, some_records
 from tests.control_variates.test_finder import mode_of
@@ -226,7 +226,7 @@ def test_settings_by_a_public_number():
     records = RecordModel(logistic_model())
 
     def suited(relation, **kwargs):
-        made = OnResiduals(ControlVariates(**kwargs), "penalty", records, 1.0, None, relation)
+        made = ResidualBudget(ControlVariates(**kwargs), "penalty", records, 1.0, relation)
         return made.suited(1.0, 1e-6)
 
     many = ControlVariates(recentre=False)
