@@ -43,7 +43,8 @@ def cell(family, epsilon, args):
                 refused += 1
                 print(f"  {seed} {type(error).__name__}: {str(error)[:150]}", flush=True)
                 continue
-        warned += any(issubclass(w.category, dp.ClippedRecordsWarning) for w in caught)
+        kinds = (dp.ClippedRecordsWarning, dp.SurrogateWarning)
+        warned += any(issubclass(w.category, kinds) for w in caught)
         z.append((mean - truth) / own)
         covered.append((low < truth) & (truth < high))
         ratios.append(own / sd)

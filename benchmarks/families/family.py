@@ -1,7 +1,11 @@
 """One model, compiled once, of many data sets."""
 
+from unittest import mock
+
 import numpy as np
 import pymc as pm
+from pymc.pytensorf import compile as compile_model
+from pymc.pytensorf import find_rng_nodes, reseed_rngs
 
 import pymc_dp as dp
 from benchmarks import surrogates
@@ -27,10 +31,17 @@ class Family:
     def __init__(self, name, n):
         self.name, self.n = name, n
         self.define, self.covariates = FAMILIES[name]
-        x, (y, _) = self.covariates(np.random.default_rng(0), n), self.simulated(0)
+        x = self.covariates(np.random.default_rng(0), n)
+        with pm.Model() as self.simulator:
+            self.define(pm.Data("data_x", x), None)
+        drawn = [self.simulator["y"], *self.simulator.free_RVs]
+        self.generators, self.draw = find_rng_nodes(drawn), compile_model([], drawn)
+        y, _ = self.simulated(0)
         with pm.Model() as self.model:
             self.define(pm.Data("data_x", x), pm.Data("data_y", y))
         self.records = RecordModel(self.model)
+        # A step refuses data that were changed; here they are, on purpose, and functions read them anew.
+        self.records.check_data = lambda: None
         self.slope = self.model.compile_dlogp()
         self.names = [
             f"{rv.name}[{k}]" if np.size(self.start[v.name]) > 1 else rv.name
@@ -45,10 +56,11 @@ class Family:
 
     def simulated(self, seed):
         """Observed values, and the parameters they were made with, by the model's own prior."""
-        with pm.Model() as model:
-            self.define(pm.math.constant(self.covariates(np.random.default_rng(seed), self.n)), None)
-        y, *values = pm.draw([model["y"], *model.free_RVs], random_seed=seed)
-        return y, dict(zip([rv.name for rv in model.free_RVs], values, strict=True))
+        with self.simulator:
+            pm.set_data({"data_x": self.covariates(np.random.default_rng(seed), self.n)})
+        reseed_rngs(self.generators, seed)
+        y, *values = self.draw()
+        return y, dict(zip([rv.name for rv in self.simulator.free_RVs], values, strict=True))
 
     def data(self, seed):
         """Take a data set; its true parameters in unconstrained space."""
@@ -104,8 +116,11 @@ class Family:
         return theta, sd, np.abs(theta), (theta - 1.6449 * sd, theta + 1.6449 * sd)
 
     def of_chain(self, epsilon, seed, draws):
-        """Of a chain with default settings."""
-        step = dp.DPPenaltyMH(epsilon=epsilon, delta=DELTA, chains=1, control_variates=True, model=self.model)
+        """Of a chain with default settings, on records whose functions are compiled already."""
+        with mock.patch("pymc_dp.steps.base.RecordModel", lambda *_, **__: self.records):
+            step = dp.DPPenaltyMH(
+                epsilon=epsilon, delta=DELTA, chains=1, control_variates=True, model=self.model
+            )
         idata = dp.sample(step, draws=draws, tune=0, random_seed=seed, model=self.model, **QUIET)
         kept = self.unconstrained({v: idata.posterior[v].to_numpy()[0] for v in idata.posterior})
         low, high = np.quantile(kept, [0.05, 0.95], axis=0)

@@ -171,7 +171,9 @@ def _steps(grid: int, bound: float) -> float:
     return grid / bound if bound > 0 else np.inf
 
 
-def rows_at(records: Any, phi: np.ndarray, structure: Structure, hessians: bool) -> Iterator[RecordRows]:
+def rows_at(
+    records: Any, phi: np.ndarray, metric: np.ndarray, structure: Structure, hessians: bool
+) -> Iterator[RecordRows]:
     """Go through all records in chunks.
 
     Parameters
@@ -179,6 +181,8 @@ def rows_at(records: Any, phi: np.ndarray, structure: Structure, hessians: bool)
     records : RecordModel
         Or anything with `derivatives`.
     phi : ndarray, shape (p,)
+    metric : ndarray, shape (p, p)
+        About posterior standard deviations: over so many curvature is spread that is all in a kink.
     structure : Structure
         Which entries of Hessians are wanted.
     hessians : bool
@@ -186,7 +190,7 @@ def rows_at(records: Any, phi: np.ndarray, structure: Structure, hessians: bool)
     """
     source = getattr(records, "curvature", None)
     if source is not None and structure.rows.size <= _MOST_ENTRIES and records.n <= _MOST_RECORDS:
-        for rows in source(phi):
+        for rows in source(phi, metric):
             yield ByPredictors(rows, structure)
         return
     wanted = hessians and (True if structure.full else (structure.rows, structure.columns))

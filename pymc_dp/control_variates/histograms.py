@@ -64,9 +64,11 @@ class Histogram:
         return top
 
     def _single(self, least: float) -> int | None:
+        # Norms of 0, which need no bound, are in the first cell.
+        counts = np.r_[0.0, self.counts[1:]]
         for width in _WIDTHS:
-            used = self.counts.size // width * width
-            merged = self.counts[:used].reshape(-1, width).sum(axis=1)
+            used = counts.size // width * width
+            merged = counts[:used].reshape(-1, width).sum(axis=1)
             found = np.flatnonzero(merged > least * np.sqrt(width))
             if found.size:
                 return int((found[-1] + 1) * width - 1)

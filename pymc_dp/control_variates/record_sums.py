@@ -61,31 +61,32 @@ class RecordSums:
             raise PrivacyError("There is no such sum.")
         return getattr(self, kind)(*arguments)
 
-    def _rows(self, phi: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
+    def _rows(self, phi: np.ndarray, metric: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
         if not self._keeps:
-            return rows_at(self.records, phi, self.structure, hessians)
-        if self._kept[0] != phi.tobytes():
-            self._kept = phi.tobytes(), list(rows_at(self.records, phi, self.structure, True))
+            return rows_at(self.records, phi, metric, self.structure, hessians)
+        place = phi.tobytes() + metric.tobytes()
+        if self._kept[0] != place:
+            self._kept = place, list(rows_at(self.records, phi, metric, self.structure, True))
         return self._kept[1]
 
     def gradient(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float) -> np.ndarray:
         """``clip(A (g_i - m))`` in units of bound / GRID, shape (p,)."""
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             total += part.integers(metric, centre, bound, GRID).sum(axis=0).astype(np.int64)
         return total
 
     def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> np.ndarray:
         """Packed ``clip(A H_i A')`` in units of bound / GRID, shape (m,)."""
         total = np.zeros(self.structure.rows.size, dtype=np.int64)
-        for part in self._rows(phi, hessians=True):
+        for part in self._rows(phi, metric, hessians=True):
             part.add_hessians(metric, bound, total)
         return total
 
     def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> np.ndarray:
         """Released entries of ``v v'``, ``v = clip(A g_i)`` in units of bound / OUTER_GRID, shape (m,)."""
         total = np.zeros((self.p, self.p), dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             inside = part.integers(metric, np.zeros(self.p), bound, OUTER_GRID)
             # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
             for start in range(0, len(inside), _EXACT):
@@ -98,7 +99,7 @@ class RecordSums:
     ) -> np.ndarray:
         """Counts of norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``; joined."""
         found: list[Any] = [0] * len(cells)
-        for part in self._rows(phi, hessians=len(cells) > 1):
+        for part in self._rows(phi, metric, hessians=len(cells) > 1):
             found[0] = found[0] + counts_of(part.norms(metric, centre), cells[0])
             if len(cells) > 1:
                 found[1] = found[1] + counts_of(part.hessian_norms(metric), cells[1])
@@ -107,7 +108,7 @@ class RecordSums:
     def direction(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float) -> np.ndarray:
         """Unit vectors of ``A (g_i - m)`` of the records whose norm is above `beyond`, in 1 / GRID."""
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             vectors = part.whitened(metric, centre)
             norms = norms_of(vectors)
             far = norms > beyond
@@ -119,7 +120,7 @@ class RecordSums:
     ) -> np.ndarray:
         """What lies of ``A (g_i - m)`` between `bound` and ``bound + depth``, in units of depth / GRID."""
         total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi):
+        for part in self._rows(phi, metric):
             vectors = part.whitened(metric, centre)
             norms = norms_of(vectors)
             far = norms > bound

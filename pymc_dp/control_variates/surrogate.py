@@ -274,7 +274,7 @@ class Surrogate:
         structure = self.structure
         entries = None if structure.full else np.empty((records.n, structure.rows.size))
         whole = self.put_back is not None
-        for part in rows_at(records, self.phi, structure, True):
+        for part in rows_at(records, self.phi, self.metric, structure, True):
             gradients, norms = part.whitened(self.metric, self.centre), part.hessian_norms(self.metric)
             gradient_factors[part.units] = _known(gradients) * (
                 1.0 if whole else factors(gradients, self.gradient_bound)
@@ -284,7 +284,9 @@ class Surrogate:
                 entries[part.units] = part.entries()
         # The public part is tempered already; residuals are tempered with the ratios.
         slope, curvature = self.public()
-        return Expansion(self.phi, self.centre, gradient_factors, hessian_factors, slope, curvature, entries)
+        return Expansion(
+            self.phi, self.metric, self.centre, gradient_factors, hessian_factors, slope, curvature, entries
+        )
 
 
 def _known(vectors: np.ndarray) -> np.ndarray:

@@ -296,6 +296,23 @@ def _vectorized(output: Variable, replace: Mapping[Any, Any], length: Variable) 
     return pt.broadcast_to(batched, (length, *batched.shape))
 
 
+def made_up(shapes: Sequence[tuple[int, ...]], size: int = 5) -> list[np.ndarray]:
+    """Made-up records, one array a variable, records on the first axis."""
+    rng = np.random.default_rng(0)
+    return [rng.uniform(0.2, 0.8, (size, *shape)) for shape in shapes]
+
+
+def as_data(values: Sequence[np.ndarray], records: Mapping[Variable, int]) -> list[np.ndarray]:
+    """Such arrays with the type and the axis of their variables; what is no floating-point number is 0."""
+    return [
+        np.ascontiguousarray(
+            np.moveaxis(array if record.type.dtype.startswith("float") else np.zeros_like(array), 0, axis),
+            dtype=record.type.dtype,
+        )
+        for (record, axis), array in zip(records.items(), values, strict=True)
+    ]
+
+
 def numbers_a_record(
     evaluate: Callable[..., list[np.ndarray]],
     records: Mapping[Variable, int],
@@ -322,19 +339,14 @@ def numbers_a_record(
     NotStructuredError
         It is not so.
     """
-    rng = np.random.default_rng(0)
-    made_up = [rng.uniform(0.2, 0.8, (5, *shape)) for shape in shapes]
+    made = made_up(shapes)
 
     def outputs(size: int, first: float | None = None) -> list[np.ndarray]:
-        data = []
-        for (record, axis), values in zip(records.items(), made_up, strict=True):
-            some = values[:size].copy()
-            if first is not None:
-                some[0] = first
-            if not record.type.dtype.startswith("float"):
-                some[:] = 0
-            data.append(np.ascontiguousarray(np.moveaxis(some, 0, axis), dtype=record.type.dtype))
-        return evaluate(*data)
+        some = [values[:size].copy() for values in made]
+        if first is not None:
+            for values in some:
+                values[0] = first
+        return evaluate(*as_data(some, records))
 
     few, many = outputs(2), outputs(5)
     for two, five, *changed in zip(few, many, outputs(5, 0.5), outputs(5, np.nan), strict=True):

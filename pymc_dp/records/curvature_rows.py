@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records import curvature_kernels as kernels
@@ -14,6 +15,8 @@ from pymc_dp.records.sums import compiled, guarded
 
 # Rows that are worked on at once, at most, and numbers of their whitened rows: they stay in the cache.
 _ROWS, _NUMBERS = 4096, 2**16
+# Posterior standard deviations of a predictor on each side of a kink, over which its curvature is spread.
+_BEND = 5.0
 
 
 class CurvatureRows(NamedTuple):
@@ -115,8 +118,22 @@ class CurvatureSource:
         outputs = self._coordinates.joined([*p.derivatives(), *given])
         return compiled([self._coordinates.vector, *p.records], outputs, self._kwargs)
 
-    def __call__(self, phi: np.ndarray) -> Iterator[CurvatureRows]:
-        """Go through all records in chunks, at a point of shape (p,)."""
+    @cached_property
+    def _shifted(self) -> Any:
+        """First derivatives where each record's predictors are moved."""
+        shifts = pt.matrix("shifts", dtype="float64")
+        (output,) = self._coordinates.joined([self.predictors.shifted(shifts)])
+        return compiled([self._coordinates.vector, shifts, *self.predictors.records], output, self._kwargs)
+
+    def __call__(self, phi: np.ndarray, metric: np.ndarray) -> Iterator[CurvatureRows]:
+        """Go through all records in chunks.
+
+        Parameters
+        ----------
+        phi : ndarray, shape (p,)
+        metric : ndarray, shape (p, p)
+            A, for kinks: about posterior standard deviations, that is, of ``|A x|`` for a row x.
+        """
         for start in range(0, self.n, self._chunk):
             units = slice(start, min(start + self._chunk, self.n))
             data = [
@@ -133,9 +150,22 @@ class CurvatureSource:
                     dtype = np.int64 if piece.kind == "lookup" else np.float64
                     other = np.ascontiguousarray(other, dtype=dtype)
                 pieces.append((piece, other))
-            yield CurvatureRows(
+            rows = CurvatureRows(
                 units, np.ascontiguousarray(first), np.ascontiguousarray(second), values, pieces
             )
+            self._bend(rows, phi, metric, data)
+            yield rows
+
+    def _bend(self, rows: CurvatureRows, phi: np.ndarray, metric: np.ndarray, data: list[np.ndarray]) -> None:
+        """Put secants of first derivatives in the place of second ones that are 0 almost everywhere."""
+        m, k = rows.first.shape
+        for a in self.predictors.kinks:
+            shifts = np.zeros((m, k))
+            shifts[:, a] = _BEND * np.linalg.norm(rows.rows(metric)[a], axis=1)
+            above, below = (guarded(self._shifted, phi, sign * shifts, *data)[:, a] for sign in (1, -1))
+            with np.errstate(all="ignore"):
+                secant = (above - below) / (2 * shifts[:, a])
+            rows.second[:, a * k - a * (a - 1) // 2] = np.nan_to_num(secant, posinf=0.0, neginf=0.0)
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

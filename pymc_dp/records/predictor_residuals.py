@@ -5,7 +5,9 @@ surrogate of the record is
 
     (1 - f_i) m' delta + sum_a f_i F_a zeta_a + sum_ab k_i F_ab zeta_a zeta_b / 2
 
-with derivatives at c, which are stored: a quadratic in k numbers instead of p.
+with derivatives at c, which are stored: a quadratic in k numbers instead of p. A record whose log-likelihood
+has a kink within some posterior standard deviations of c leaves 0: its curvature is spread over these in the
+surrogate, and what is left, the kink less the spread, would be clipped on one side only.
 """
 
 from collections.abc import Sequence
@@ -49,6 +51,8 @@ class PredictorResiduals:
         self._origin = [_zeros(n if own else 1) for own in private]
         self._first = [_zeros(n) for _ in range(k)]
         self._second = [_zeros(n) for _ in self._pairs]
+        # 0 for records at a kink, of which the surrogate has all; 1 for others.
+        self._straight = [_zeros(n)] if self._predictors.kinks else []
         self.factor = _zeros(n)
 
     def full(self, across: Any) -> Any:
@@ -73,11 +77,18 @@ class PredictorResiduals:
         """Values for the first of these inputs, for some records."""
         return [v.get_value(borrow=True)[units] for part in self._stored() for v in part if not _single(v)]
 
-    def expand(self, phi: np.ndarray, gradient_factors: np.ndarray, hessian_factors: np.ndarray) -> None:
+    def expand(
+        self,
+        phi: np.ndarray,
+        metric: np.ndarray,
+        gradient_factors: np.ndarray,
+        hessian_factors: np.ndarray,
+    ) -> None:
         """Store what is needed for a surrogate at c, with phi(c) of shape (p,); one pass over the data."""
         kept = [[np.zeros(v.get_value(borrow=True).size) for v in part] for part in self._stored()]
-        origin, first, second = kept
-        for part in self._model.curvature(phi):
+        origin, first, second, straight = kept
+        at_kink = [self._pairs.index((a, a)) for a in self._predictors.kinks]
+        for part in self._model.curvature(phi, metric):
             units = part.units
             for a, stored in enumerate(origin):
                 stored[units if stored.size > 1 else slice(None)] = _known(
@@ -87,6 +98,11 @@ class PredictorResiduals:
                 stored[units] = _known(gradient_factors[units] * part.first[:, a])
             for t, stored in enumerate(second):
                 stored[units] = _known(hessian_factors[units] * part.second[:, t])
+            for stored in straight:
+                stored[units] = np.all(part.second[:, at_kink] == 0, axis=1)
+        if straight:
+            # All of such a record is in the surrogate, the clip's centre too.
+            self.factor.set_value(np.where(straight[0], gradient_factors, 1.0))
         self._set(kept)
 
     def forget(self) -> None:
@@ -100,16 +116,19 @@ class PredictorResiduals:
                 shared.set_value(array, borrow=True)
 
     def _stored(self) -> list[list[Any]]:
-        return [self._origin, self._first, self._second]
+        return [self._origin, self._first, self._second, self._straight]
 
-    def _graph(self, origin: Sequence[Any], first: Sequence[Any], second: Sequence[Any]) -> Any:
+    def _graph(
+        self, origin: Sequence[Any], first: Sequence[Any], second: Sequence[Any], straight: Sequence[Any]
+    ) -> Any:
         """As a function of the predictors' inputs."""
         moves = [z - c for z, c in zip(self._predictors.columns(), origin, strict=True)]
         quadratic: Any = sum(
             _scaled(w, a, b) * moves[a] * moves[b] for w, (a, b) in zip(second, self._pairs, strict=True)
         )
         taken: Any = sum(g * z for g, z in zip(first, moves, strict=True)) + quadratic
-        return self._predictors.rows - pt.switch(pt.isfinite(taken), taken, 0.0)
+        left = self._predictors.rows - pt.switch(pt.isfinite(taken), taken, 0.0)
+        return pt.switch(straight[0], left, 0.0) if straight else left
 
     def _on_theta(self, outputs: Sequence[Any]) -> list[Any]:
         coordinates = self._model.coordinates

@@ -25,6 +25,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.records import adjoints, checks, graph
 from pymc_dp.records.adjoints import NotStructuredError
+from pymc_dp.records.kinks import kinks
 from pymc_dp.records.sums import guarded
 
 # Predictors of a record; with more of them whole Hessians are as good.
@@ -78,6 +79,8 @@ class Predictors(NamedTuple):
         For each predictor, the derivatives of its derivative by the same.
     records : dict of Variable to int
         Data of the records, any number of them, and the axis of the records.
+    kinks : list of int
+        Predictors by which the log-likelihood has no curvature but in a kink: see `records.kinks`.
     """
 
     pieces: list[Piece]
@@ -89,12 +92,14 @@ class Predictors(NamedTuple):
     first: list[Variable]
     second: list[list[Variable]]
     records: dict[Variable, int]
+    kinks: list[int]
 
     def describe(self) -> str:
         """In words, without any number that is not public."""
         kinds = dict.fromkeys(_WORDS[piece.kind] for piece in self.pieces)
         number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
-        return f"{number}, of {', '.join(kinds)}"
+        kinks = "; with a kink, smoothed over posterior standard deviations" if self.kinks else ""
+        return f"{number}, of {', '.join(kinds)}{kinks}"
 
     def columns(self) -> list[Any]:
         """The k predictors, as functions of `inputs`."""
@@ -122,14 +127,26 @@ class Predictors(NamedTuple):
         ]
         return first, pt.concatenate(rows, axis=1), pt.concatenate(list(given), axis=1)
 
+    def shifted(self, shifts: Any) -> Any:
+        """Graph of first derivatives, shape (m, k), with each predictor moved by `shifts`, (m, k)."""
+        values = list(self.values)
+        for g in self.groups:
+            piece, value = self.pieces[g], cast(Any, values[g])
+            own = shifts[:, piece.first : piece.first + piece.numbers]
+            values[g] = value + own.reshape((own.shape[0], *value.shape[1:]))
+        return pt.concatenate(self.of_data(self.first, values), axis=1)
+
     def summary(self) -> list[tuple[str, int, int, list[int]]]:
         """What can be compared with ``==``."""
         return [(q.kind, q.first, q.numbers, np.ravel(q.columns).tolist()) for q in self.pieces]
 
-    def of_data(self, outputs: Sequence[Variable]) -> list[Any]:
-        """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis."""
+    def of_data(self, outputs: Sequence[Variable], values: Sequence[Variable] | None = None) -> list[Any]:
+        """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis.
+
+        With `values` in the place of ``self.values``.
+        """
         record, axis = next(iter(self.records.items()))
-        given = adjoints.replaced(outputs, dict(zip(self.inputs, self.values, strict=True)))
+        given = adjoints.replaced(outputs, dict(zip(self.inputs, values or self.values, strict=True)))
         m = record.shape[axis]
         return [pt.broadcast_to(v, (m, *v.shape[1:])) if v.type.shape[0] == 1 else v for v in given]
 
@@ -218,11 +235,12 @@ def _found(
     (rows,) = adjoints.replaced([met.rows], inputs)
     found = [_matrix(a) for a in adjoints.gradients(rows.sum(), [p.input for p in places])]
     made = Predictors(
-        [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, [], dict(records)
+        [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, [], dict(records), []
     )
     others = [p.other for p in places if p.other is not None]
     sizes = _tried([*made.of_data(found), *others], records, parts, shapes)[: len(places)]
-    return _assembled(made, places, sizes)
+    made = _assembled(made, places, sizes)
+    return made._replace(kinks=kinks(made, parts, shapes))
 
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:

@@ -30,6 +30,8 @@ class Expansion(NamedTuple):
     ----------
     origin : ndarray, shape (p,)
         phi(c).
+    metric : ndarray, shape (p, p)
+        About posterior standard deviations there.
     centre : ndarray, shape (p,)
         m, centre of the clip of the gradients.
     gradient_factors, hessian_factors : ndarray, shape (n,)
@@ -42,6 +44,7 @@ class Expansion(NamedTuple):
     """
 
     origin: np.ndarray
+    metric: np.ndarray
     centre: np.ndarray
     gradient_factors: np.ndarray
     hessian_factors: np.ndarray
@@ -137,7 +140,7 @@ class Residuals:
             shared.set_value(values)
         if self._by_predictors is not None:
             self._by_predictors.expand(
-                expansion.origin, expansion.gradient_factors, expansion.hessian_factors
+                expansion.origin, expansion.metric, expansion.gradient_factors, expansion.hessian_factors
             )
         if self._structure is not None and expansion.entries is not None:
             # An entry that is not finite has a factor of 0.

@@ -61,6 +61,11 @@ class Template:
         """See `RecordModel.coordinates`."""
         return self._records.coordinates
 
+    @property
+    def predictors(self) -> Any:
+        """See `RecordModel.predictors`."""
+        return self._records.predictors
+
     def withheld_dims_of(self, sizes: Collection[int]) -> list[str]:
         """Dimensions as long as there are records in the template, or as one of `sizes`."""
         of_parts = {name for name, length in self._dims.items() if length in sizes}

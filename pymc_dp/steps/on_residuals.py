@@ -32,6 +32,7 @@ from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.progress import SurrogateBar
+from pymc_dp.steps.residual_arguments import check_kinks
 from pymc_dp.steps.residual_budget import ResidualBudget
 
 # Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
@@ -115,6 +116,7 @@ class OnResiduals:
                 )
             if self.budget.owned:
                 raise ValueError("third_derivative_bound is for records of one owner.")
+        check_kinks(settings, records)
         self.moves = _OnSurrogate()
         self.mechanism = (
             "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("

@@ -34,3 +34,26 @@ def settings_of(control_variates: Any, **own: Any) -> ControlVariates | None:
             "prior and surrogate, and clip bounds and noise follow from the budget (docs/control_variates)."
         )
     return settings
+
+
+def check_kinks(settings: ControlVariates, records: Any) -> None:
+    """Refuse what needs second derivatives where they are 0 almost everywhere.
+
+    Raises
+    ------
+    ValueError
+    """
+    if records.predictors is None or not records.predictors.kinks:
+        return
+    given = {
+        "privacy_unit=": records.unit_of_row is not None,
+        "structure=": settings.structure != "full",
+        "third_derivative_bound=": settings.third_derivative_bound is not None,
+    }
+    for name, wanted in given.items():
+        if wanted:
+            raise ValueError(
+                f"{name}: not with control_variates= and a likelihood with a kink (Laplace, a quantile, a "
+                "hinge), whose curvature is spread over posterior standard deviations. Take one that is "
+                "smooth (StudentT, a logistic loss), or lipschitz=."
+            )

@@ -47,7 +47,7 @@ def test_as_by_whole_derivatives(name, monkeypatch):
 
 
 def compare(records, structure, phi, metric, centre):
-    new = list(rows_at(records, phi, structure, True))
+    new = list(rows_at(records, phi, np.eye(structure.p), structure, True))
     assert all(isinstance(part, ByPredictors) for part in new) and len(new) > 1
     wanted = True if structure.full else (structure.rows, structure.columns)
     old = [ByDerivatives(part, structure) for part in records.derivatives(phi, wanted)]
@@ -111,7 +111,12 @@ def several(x, group):
     pm.Normal("y", x @ beta, sigma, observed=x[:, 0])
 
 
-MODELS = [one_predictor, looked_up, several]
+def with_a_kink(x, group):
+    beta, scale = pm.Normal("beta", shape=P), pm.HalfNormal("scale")
+    pm.Laplace("y", x @ beta, scale, observed=x[:, 0])
+
+
+MODELS = [one_predictor, looked_up, several, with_a_kink]
 
 
 @functools.cache
@@ -125,7 +130,7 @@ def of_model(build):
 def total_of(records, structure, kind):
     p = structure.p
     metric = np.where(structure.mask, np.eye(p) * 0.2 + 0.05, 0.0)
-    parts = rows_at(records, 0.1 * np.arange(p) - 0.2, structure, True)
+    parts = rows_at(records, 0.1 * np.arange(p) - 0.2, np.eye(structure.p), structure, True)
     if kind == "gradient":
         integers = joined(parts, lambda part: part.integers(metric, np.full(p, 0.1), 0.02, GRID))
         return [int(v) for v in integers.sum(axis=0)]
@@ -143,7 +148,10 @@ def added(build, kind, which):
     x = np.random.default_rng(0).normal(size=(N, P))
     model, records = of_model(build)
     structure = structures(records.coordinates.size)[which]
-    assert isinstance(next(iter(rows_at(records, np.zeros(structure.p), structure, True))), ByPredictors)
+    assert isinstance(
+        next(iter(rows_at(records, np.zeros(structure.p), np.eye(structure.p), structure, True))),
+        ByPredictors,
+    )
     x[-1] = np.nan
     pm.set_data({"x": x}, model=model)
     others = total_of(records, structure, kind)
@@ -184,7 +192,7 @@ def test_bounds_at_the_edge_of_what_is_a_number(build, bound):
     pm.set_data({"x": x}, model=model)
     structure = structures(records.coordinates.size)[0]
     total, rows = np.zeros(structure.rows.size, dtype=np.int64), []
-    for part in rows_at(records, np.zeros(structure.p), structure, True):
+    for part in rows_at(records, np.zeros(structure.p), np.eye(structure.p), structure, True):
         part.add_hessians(np.eye(structure.p), bound, total)
         rows.append(part.integers(np.eye(structure.p), np.zeros(structure.p), bound, GRID))
     assert sum(int(v) ** 2 for v in total) <= (N * GRID) ** 2
@@ -199,7 +207,7 @@ def test_neighbours_in_memory_are_no_neighbours_in_the_sum():
     for others in (1.0, 1e-3, 1e170, np.nan):
         x[1:] = others
         pm.set_data({"x": x}, model=model)
-        (part,) = [q for q in rows_at(records, np.zeros(P), structure, True) if q.units.start == 0]
+        (part,) = [q for q in rows_at(records, np.zeros(P), np.eye(P), structure, True) if q.units.start == 0]
         first = part.whitened(0.3 * np.eye(P) + 0.01, np.full(P, 0.1))[0]
         kept.append((first.tobytes(), part.hessian_norms(0.3 * np.eye(P) + 0.01)[0]))
     assert len(set(kept)) == 1
