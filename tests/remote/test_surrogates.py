@@ -298,3 +298,22 @@ def made_surrogate():
     return Finder(one_piece(), ControlVariates(), np.inf, PrivacyRandom(0), 1.0, np.inf)(
         np.zeros(2)
     ).to_json()
+
+
+def build_laplace(part):
+    """A likelihood with a kink, whose curvature goes by the metric."""
+    x, y = part
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        pm.Laplace("y", x @ beta, 0.5, observed=y)
+    return model
+
+
+@pytest.mark.slow
+def test_likelihoods_with_a_kink():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(2000, 2))
+    data = x, x @ [1.0, -1.0] + rng.laplace(scale=0.5, size=2000)
+    one = run(build_laplace(data), epsilon=30.0)
+    template = build_laplace((x[:6], np.zeros(6)))
+    same(one, run(template, epsilon=30.0, data=dp.Shards(build_laplace, split(data, 3))))
