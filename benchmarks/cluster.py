@@ -1,11 +1,12 @@
 """Records on Dask workers: speed with two workers, and what an iteration costs besides.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.cluster [--n 10000000] [--iterations 20]
+    OMP_NUM_THREADS=1 python -m benchmarks.cluster [--n 10000000] [--iterations 20] [--control-variates]
 
 Logistic regression, 10 coefficients; each part is generated on its worker.
 """
 
 import argparse
+import resource
 import time
 
 import numpy as np
@@ -91,12 +92,44 @@ def speedup(n, iterations):
     print(f"n = {n}, d = {D}: one worker {one:.3f} s, two {two:.3f} s an iteration, {one / two:.2f} times")
 
 
+def with_surrogate(data, iterations):
+    """Seconds until there is a surrogate, and of an iteration after it."""
+    model = build((0, 8))
+    with model:
+        step = dp.DPPenaltyMH(epsilon=2.0, delta=1e-6, chains=1, control_variates=True, data=data)
+    step.setup_chain(np.random.default_rng(0), 0, iterations + 1)
+    point, times = model.initial_point(0), []
+    for _ in range(iterations + 1):
+        start = time.perf_counter()
+        point, _ = step.step(point)
+        times.append(time.perf_counter() - start)
+    return times[0], float(np.median(times[1:]))
+
+
+def surrogates(n, iterations):
+    """Print the times of control variates: in this process, and on one worker and two."""
+    rows = {"in this process, 4 parts": with_surrogate(dp.Shards(build, parts(n, 4)), iterations)}
+    for workers in (1, 2):
+        options = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
+        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
+            data = dp.Shards(build, parts(n, 4), client=client)
+            rows[f"Dask, {workers} worker(s), 4 parts"] = with_surrogate(data, iterations)
+    for name, (first, other) in rows.items():
+        print(f"  {name:35s} surrogate {first:8.1f} s, then {other:8.3f} s an iteration")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"n = {n}, d = {D}; {peak:.1f} GiB in this process at most")
+
+
 def main():
     """Run both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--n", type=int, default=10_000_000)
     parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--control-variates", action="store_true")
     arguments = parser.parse_args()
+    if arguments.control_variates:
+        surrogates(arguments.n, arguments.iterations)
+        return
     overhead(100_000, 10 * arguments.iterations)
     speedup(arguments.n, arguments.iterations)
 

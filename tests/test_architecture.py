@@ -28,7 +28,7 @@ ALLOWED = {
     "ratios": {"clipping", "kernels", "records", "remote", *PRIVACY},
     "control_variates": {"records", "proposals", *PRIVACY},
     "versions": set(),
-    "remote": {"records", "clipping", *PRIVACY},
+    "remote": {"records", "clipping", "control_variates", *PRIVACY},
     "models": set(),
     "metrics": set(),
     "errors": set(),
@@ -58,7 +58,7 @@ ALLOWED = {
 
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
-    "control_variates/finder.py": 325,
+    "control_variates/finder.py": 330,
     "privacy/accounting/accountants.py": 300,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,

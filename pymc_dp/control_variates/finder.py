@@ -16,7 +16,7 @@ from pymc_dp.control_variates.curvature import (
     symmetric,
 )
 from pymc_dp.control_variates.histograms import Histogram
-from pymc_dp.control_variates.releases import Releases
+from pymc_dp.control_variates.releases import releases_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.sums import Point, Sums, combined
 from pymc_dp.control_variates.surrogate import LARGEST_HESSIAN_NOISE, NOT_FOUND, Surrogate
@@ -64,6 +64,8 @@ class Finder:
         coordinates are the parameters. Privacy does not depend on it.
     progress : callable, optional
         See `Releases`.
+    neighboring_relation : {"substitute", "add_remove"}
+        With the latter n is private: it is not used, and `settings` do not move the centre of the clip.
     """
 
     def __init__(
@@ -76,10 +78,13 @@ class Finder:
         epsilon: float,
         lipschitz: float | None = None,
         progress: Callable[[int, int], None] | None = None,
+        neighboring_relation: str = "substitute",
     ):
         self.records, self.settings, self.tempering, self.epsilon = records, settings, tempering, epsilon
         self.lipschitz, self.mu_squared = lipschitz, mu_squared
-        self.releases = Releases(records, settings, mu_squared, random, progress)
+        self.releases = releases_of(records, settings, mu_squared, random, progress, neighboring_relation)
+        # 0 where it is private; a centre of the clip other than 0 would need it.
+        self._n: int = records.n if neighboring_relation == "substitute" else 0
         self.structure = self.releases.structure
         self._align = _ALIGNED
         self._last: Sums | None = None
@@ -143,7 +148,7 @@ class Finder:
         slope = self.records.log_prior_gradient(at.theta)
         curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
         surrogate = surrogate.with_hessian_noise(curvature, slope, jacobian)
-        found = surrogate.problem(curvature, slope, jacobian, self.records.n, self.epsilon)
+        found = surrogate.problem(curvature, slope, jacobian, self._n or None, self.epsilon)
         if found is not None:
             raise TooFewRecordsError(found)
         judge_gradients(self.disagreement, at.phi.size)
@@ -190,8 +195,8 @@ class Finder:
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
         weight = self.settings.hessian_weight * hessian_bound / bound
         # More for the Hessian where its noise would be refused otherwise.
-        level = 2 * self.tempering * hessian_bound * self.structure.noise_norm
-        needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2 / (self.mu_squared * shares.pair)
+        level = self.tempering * hessian_bound * self.structure.noise_norm * self._multiplier(shares.pair)
+        needed = (level / (_HESSIAN_AIM * LARGEST_HESSIAN_NOISE)) ** 2
         self.releases.split(float(np.clip(max(weight / (1 + weight), needed), least, 0.5)))
         hessian, scale = self._hessian(at, hessian_bound)
         sums = self._gradient(at, bound, hessian, scale, hessian_bound)
@@ -228,7 +233,7 @@ class Finder:
 
     def _multiplier(self, share: float) -> float:
         """Noise of a sum of clipped vectors, of this share of the budget, in clip bounds."""
-        return 2 / float(np.sqrt(self.mu_squared * share))
+        return self.releases.multiplier(share)
 
     @property
     def _exact(self) -> bool:
@@ -237,10 +242,11 @@ class Finder:
     def _top(self, histogram: Histogram, far: bool = False) -> int:
         top = histogram.top(self.settings.significance, far)
         if top is None:
-            enough = max(records_needed(self.settings, self.mu_squared)[1], 1.5 * self.records.n)
+            enough = max(records_needed(self.settings, self.mu_squared)[1], 1.5 * self._n)
+            advice = f"About {enough:,.0f} records would do, or a larger" if self._n else "A larger"
             raise TooFewRecordsError(
                 "Too few records for this budget: no cell of a histogram of all records stands out of its "
-                f"noise. About {enough:,.0f} records would do, or a larger epsilon."
+                f"noise. {advice} epsilon."
             )
         return top
 
@@ -266,7 +272,7 @@ class Finder:
         noise = self._multiplier(self.settings.tail_direction) * float(np.sqrt(at.phi.size))
         top, number = (
             self._top(histogram),
-            float(np.clip(_STANDS_OUT * noise, *(share * self.records.n for share in _TAIL))),
+            float(np.clip(_STANDS_OUT * noise, _TAIL[0] * self._n, _TAIL[1] * self._n)),
         )
         cell = histogram.upper(top, number)
         beyond = histogram.edge(cell)
@@ -311,7 +317,7 @@ class Finder:
         """Sum of gradients, with the Hessian."""
         inverse, nothing = np.linalg.inv(at.metric), np.zeros_like(at.metric)
         value, std = self.releases.gradient(at.phi, at.metric, at.centre, bound)
-        gradient = inverse @ (bound * value) + self.records.n * at.centre
+        gradient = inverse @ (bound * value) + self._n * at.centre
         noise, back = (bound * std) ** 2 * inverse @ inverse.T, np.zeros_like(gradient)
         self._last = Sums(at, gradient, noise, nothing, back, hessian, scale, bound, hessian_bound)
         return self._last
@@ -323,7 +329,7 @@ class Finder:
         trace = -float(np.trace(at.metric @ hessian @ at.metric.T))
         between = at.metric @ np.linalg.inv(metric)
         noise = scale * float(np.linalg.norm(between.T @ between))
-        return trace, noise, self.records.n * float(np.sum((at.metric @ at.centre) ** 2))
+        return trace, noise, self._n * float(np.sum((at.metric @ at.centre) ** 2))
 
     def _fisher(self, at: Point, bound: float) -> NoisyCurvature:
         value, std = self.releases.fisher(at.phi, at.metric, bound)

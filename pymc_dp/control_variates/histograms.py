@@ -10,6 +10,14 @@ OCTAVES = 40
 _WIDTHS = (1, 2, 4, 8)
 
 
+def counts_of(norms: np.ndarray, cells: int) -> np.ndarray:
+    """Counts of log2 of some norms, finite and >= 0, by cell; so many cells an octave."""
+    with np.errstate(divide="ignore"):
+        cell = np.floor(np.log2(np.maximum(norms, 1e-300)) * cells)
+    most = OCTAVES * cells
+    return np.bincount((np.clip(cell, -most, most) + most).astype(int), minlength=2 * most + 1)
+
+
 class Histogram:
     """Counts of log2 of norms.
 
@@ -32,12 +40,7 @@ class Histogram:
 
     def add(self, norms: np.ndarray) -> None:
         """Count some norms, finite and >= 0."""
-        with np.errstate(divide="ignore"):
-            cell = np.floor(np.log2(np.maximum(norms, 1e-300)) * self.cells)
-        most = OCTAVES * self.cells
-        self.counts += np.bincount(
-            (np.clip(cell, -most, most) + most).astype(int), minlength=self.counts.size
-        )
+        self.counts += counts_of(norms, self.cells)
 
     def edge(self, cell: float) -> float:
         """Lower edge of a cell."""

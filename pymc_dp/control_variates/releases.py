@@ -1,29 +1,55 @@
 """The noisy sums that a surrogate is made of: exact sums of integers, known sensitivities, Gaussians."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from dp_accounting import dp_event
 
-from pymc_dp.control_variates.clipped_rows import (
-    GRID,
-    OUTER_GRID,
-    RecordRows,
-    clipped_integers,
-    norms_of,
-    rows_at,
-)
-from pymc_dp.control_variates.histograms import Histogram
+from pymc_dp.control_variates.clipped_rows import GRID, OUTER_GRID
+from pymc_dp.control_variates.histograms import OCTAVES, Histogram
+from pymc_dp.control_variates.record_sums import KINDS, totals_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
-# Rows whose outer products are added in floating point, exactly.
-_EXACT = 4096
-# Bytes of derivatives that are kept between releases.
-_KEPT = 2**28
+# Values of what a record adds are unit vectors of different cells, or outer products: two of them are no
+# further apart than sqrt(2).
+_AT_RIGHT_ANGLES = ("histogram", "fisher")
+
+
+def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates: int = 1) -> float:
+    """Most that one record moves a sum by, in units of its bound.
+
+    Parameters
+    ----------
+    kind : str
+        See `record_sums.KINDS`.
+    neighboring_relation : {"substitute", "add_remove"}
+    candidates : int
+        Of a line search.
+
+    Notes
+    -----
+    **Privacy.** What a record adds has a norm of at most 1 (a line search of k points: sqrt(k)): that is what
+    adding or removing it changes. Replacing it changes the sum by the distance of two such values: 2, or
+    sqrt(2) (docs/proofs/control_variates, section 1).
+    """
+    if neighboring_relation == "substitute" and kind in _AT_RIGHT_ANGLES:
+        return math.sqrt(2.0)
+    return ExactSum.sensitivity(neighboring_relation) * math.sqrt(candidates)
+
+
+#: Units of a sum in those of its bound.
+SCALES = dict.fromkeys(KINDS, float(GRID)) | {"histogram": 1.0, "fisher": float(OUTER_GRID**2)}
+
+
+def ends(cells: Sequence[int]) -> list[int]:
+    """Where all histograms but the last end, one after the other."""
+    return [int(end) for end in np.cumsum([2 * OCTAVES * c + 1 for c in cells])[:-1]]
 
 
 class Releases:
@@ -32,22 +58,24 @@ class Releases:
     Parameters
     ----------
     records : RecordModel
+        Or records elsewhere: see `record_sums.totals_of`.
     settings : ControlVariates
     mu_squared : float
         Budget of the whole call; inf for no noise.
     random : PrivacyRandom
     progress : callable, optional
         Called with the number of passes over the data that are done, and that there will be.
+    neighboring_relation : {"substitute", "add_remove"}
 
     Notes
     -----
     Derivatives are in likelihood coordinates phi (`pymc_dp.records.coordinates`), of size p.
 
-    **Privacy.** Neighbouring data sets: one record (privacy unit) replaced. A release is a sum over records
-    of a function with values of norm at most 1 in the units of its bound, so that one record moves it by at
-    most 2 (a histogram or a sum of outer products: by sqrt(2); a line search of k points: by 2 sqrt(k));
-    rounding towards zero never increases a norm, and the sums are of integers. Its noise multiplier is
-    ``1 / sqrt(share mu^2)``. A release that is not the next of the schedule is refused.
+    **Privacy.** Neighbouring data sets: one record (privacy unit) replaced, or added or removed. A release is
+    a sum over records of a function with values of norm at most 1 in the units of its bound; one record moves
+    it by at most `sensitivity`. Rounding towards zero never increases a norm, and the sums are of integers.
+    Its noise multiplier is ``1 / sqrt(share mu^2)``. A release that is not the next of the schedule is
+    refused. The number of records is not used.
     """
 
     def __init__(
@@ -57,58 +85,81 @@ class Releases:
         mu_squared: float,
         random: PrivacyRandom,
         progress: Callable[[int, int], None] | None = None,
+        neighboring_relation: str = "substitute",
     ):
         self._progress, self._done, self._passes = progress, 0, passes(settings)
-        self.records, self.random, self.mu_squared = records, random, mu_squared
+        self.random, self.mu_squared, self._relation = random, mu_squared, neighboring_relation
+        if neighboring_relation != "substitute" and settings.recentre:
+            raise PrivacyError("The centre of the clip is moved only where n is public.")
         self._left = settings.schedule()
         self.p: int = records.coordinates.size
         self.structure = structure_of(settings.structure, records.coordinates)
-        # Derivatives at one point serve several releases; kept for the last point when they are not too many.
-        entries = self.p**2 if self.structure.full else self.structure.rows.size
-        self._keeps = getattr(records, "curvature", None) is None and 8.0 * records.n * entries <= _KEPT
-        self._kept: tuple[bytes, list[RecordRows]] = (b"", [])
+        self._totals = totals_of(records, self.structure)
 
     @property
     def finished(self) -> bool:
         """Whether every release was made."""
         return not self._left
 
-    def _noise(self, kind: str, sensitivity: float) -> float:
+    def multiplier(self, share: float) -> float:
+        """Noise of a sum of clipped vectors, of this share of the budget, in clip bounds."""
+        return sensitivity("gradient", self._relation) / math.sqrt(self.mu_squared * share)
+
+    def _noise(self, kind: str, candidates: int = 1) -> float:
         """Standard deviation of the next release's noise; it is spent."""
         if not self._left or self._left[0][0] != kind:
             raise PrivacyError(
                 f"The surrogate's next release is not a {kind}: nothing is made that was not paid."
             )
         _, share = self._left.pop(0)
-        return sensitivity / math.sqrt(share * self.mu_squared)
+        return sensitivity(kind, self._relation, candidates) / math.sqrt(share * self.mu_squared)
 
-    def _rows(self, phi: np.ndarray, metric: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
-        self._passed()
-        if not self._keeps:
-            return rows_at(self.records, phi, metric, self.structure, hessians)
-        place = phi.tobytes() + metric.tobytes()
-        if self._kept[0] != place:
-            self._kept = place, list(rows_at(self.records, phi, metric, self.structure, True))
-        return self._kept[1]
+    def release(self, kind: str, *arguments: Any) -> tuple[np.ndarray, list[float]]:
+        """Make the next release of the schedule.
+
+        Parameters
+        ----------
+        kind : str
+        *arguments : object
+            Of the method of `RecordSums` of this name.
+
+        Returns
+        -------
+        values : ndarray
+            Noisy sum, in units of the bound: as it is summed; symmetric matrices packed.
+        noise : list of float
+            Its standard deviation: one number, or one for each histogram.
+        """
+        noise = self._noise_of(kind, arguments)
+        self._passed(1 + len(arguments[1]) if kind == "line" else 1)
+        total = self._totals(kind, *arguments) / SCALES[kind]
+        if kind == "fisher":
+            total = self.structure.packed(total)
+        parts = np.split(total, ends(arguments[-1])) if kind == "histogram" else [total]
+        noisy = [
+            Gaussian(std).release(ExactSum(part), self.random) for part, std in zip(parts, noise, strict=True)
+        ]
+        return np.concatenate(noisy), noise
+
+    def _noise_of(self, kind: str, arguments: Sequence[Any]) -> list[float]:
+        """Standard deviations of the next release's noise."""
+        if kind == "histogram":
+            return [self._noise(kind) for _ in arguments[-1]]
+        return [self._noise(kind, len(arguments[1]) if kind == "line" else 1)]
 
     def _passed(self, number: int = 1) -> None:
         """Count passes; how many there will be is public, and so is that they are made."""
-        self._done += number
-        if self._progress is not None:
-            self._progress(self._done, self._passes)
-
-    def _noisy(self, total: np.ndarray, std: float) -> np.ndarray:
-        return Gaussian(std).release(ExactSum(total), self.random)
+        for _ in range(number):
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._passes)
 
     def gradient(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float
     ) -> tuple[np.ndarray, float]:
         """Sum of ``clip(A (g_i - m))`` in units of `bound`, and its noise's standard deviation there."""
-        std = self._noise("gradient", 2.0)
-        total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi, metric):
-            total += part.integers(metric, centre, bound, GRID).sum(axis=0).astype(np.int64)
-        return self._noisy(total / GRID, std), std
+        value, (std,) = self.release("gradient", phi, metric, centre, bound)
+        return value, std
 
     def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``clip(A H_i A')`` in Frobenius norm, in units of `bound`, and its noise's scale.
@@ -116,24 +167,13 @@ class Releases:
         The noise is symmetric and isotropic in the Frobenius norm: variance s^2 on the diagonal, s^2 / 2 off
         it.
         """
-        std = self._noise("hessian", 2.0)
-        total = np.zeros(self.structure.rows.size, dtype=np.int64)
-        for part in self._rows(phi, metric, hessians=True):
-            part.add_hessians(metric, bound, total)
-        return self.structure.unpacked(self._noisy(total / GRID, std)), std
+        value, (std,) = self.release("hessian", phi, metric, bound)
+        return self.structure.unpacked(value), std
 
     def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
         """Sum of ``v v'``, ``v = clip(A g_i)`` in units of `bound`, and its noise's scale (see `hessian`)."""
-        std = self._noise("fisher", math.sqrt(2.0))
-        total = np.zeros((self.p, self.p), dtype=np.int64)
-        for part in self._rows(phi, metric):
-            inside = part.integers(metric, np.zeros(self.p), bound, OUTER_GRID)
-            # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
-            for start in range(0, len(inside), _EXACT):
-                some = inside[start : start + _EXACT]
-                total += (some.T @ some).astype(np.int64)
-        entries = total[self.structure.rows, self.structure.columns] / OUTER_GRID**2
-        return self.structure.unpacked(self._noisy(self.structure.packed(entries), std)), std
+        value, (std,) = self.release("fisher", phi, metric, bound)
+        return self.structure.unpacked(value), std
 
     def split(self, first: float) -> None:
         """Share the budget of the next pair: `first` of it for the Hessian, the rest for the gradient.
@@ -150,25 +190,15 @@ class Releases:
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]
     ) -> list[Histogram]:
         """Histograms of the norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``."""
-        histograms = [Histogram(c, self._noise("histogram", math.sqrt(2.0))) for c in cells]
-        for part in self._rows(phi, metric, hessians=len(cells) > 1):
-            histograms[0].add(part.norms(metric, centre))
-            if len(cells) > 1:
-                histograms[1].add(part.hessian_norms(metric))
-        for histogram in histograms:
-            histogram.counts = self._noisy(histogram.counts, histogram.std)
+        counts, noise = self.release("histogram", phi, metric, centre, tuple(cells))
+        histograms = [Histogram(c, std) for c, std in zip(cells, noise, strict=True)]
+        for histogram, found in zip(histograms, np.split(counts, ends(cells)), strict=True):
+            histogram.counts = found
         return histograms
 
     def direction(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float) -> np.ndarray:
         """Sum of the unit vectors of ``A (g_i - m)`` over the records whose norm is above `beyond`."""
-        std = self._noise("direction", 2.0)
-        total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi, metric):
-            vectors = part.whitened(metric, centre)
-            norms = norms_of(vectors)
-            far = norms > beyond
-            total += clipped_integers(vectors[far] / norms[far][:, None], 1.0)
-        return self._noisy(total / GRID, std)
+        return self.release("direction", phi, metric, centre, beyond)[0]
 
     def cut(
         self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float, depth: float
@@ -178,31 +208,28 @@ class Releases:
         And its noise's standard deviation there. A record adds a vector along ``A (g_i - m)``, of length 0 if
         its norm is below `bound` and of at most 1.
         """
-        std = self._noise("cut", 2.0)
-        total = np.zeros(self.p, dtype=np.int64)
-        for part in self._rows(phi, metric):
-            vectors = part.whitened(metric, centre)
-            norms = norms_of(vectors)
-            far = norms > bound
-            length = np.minimum((norms[far] - bound) / depth, 1.0)
-            total += clipped_integers(vectors[far] * (length / norms[far])[:, None], 1.0)
-        return self._noisy(total / GRID, std), std
+        value, (std,) = self.release("cut", phi, metric, centre, bound, depth)
+        return value, std
 
     def line(
         self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float
     ) -> tuple[np.ndarray, float]:
         """Log-likelihood of each candidate against `theta`, clipped at 1 nat a record, and its noise."""
-        rows: Callable[[np.ndarray], np.ndarray] = self.records.full_batch.rows
-        std = self._noise("line", 2.0 * math.sqrt(len(candidates)))
-        base = rows(theta)
-        self._passed()
-        total = np.zeros(len(candidates), dtype=np.int64)
-        for k, candidate in enumerate(candidates):
-            with np.errstate(all="ignore"):
-                ratio = np.nan_to_num(tempering * (rows(candidate) - base), nan=-1.0)
-            total[k] = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64).sum()
-            self._passed()
-        return self._noisy(total / GRID, std), std
+        value, (std,) = self.release("line", theta, list(candidates), tempering)
+        return value, std
+
+
+def releases_of(records: Any, *arguments: Any) -> Releases:
+    """Releases of records wherever they are: with ``records.releases`` where others add the noise."""
+    return getattr(records, "releases", Releases)(records, *arguments)
+
+
+def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
+    """One Gaussian for each release of the schedule, of noise multiplier ``1 / sqrt(share mu^2)``."""
+    if math.isinf(epsilon):
+        return []
+    squared = float(gaussian.mu(epsilon, delta)) ** 2
+    return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
 
 
 def passes(settings: ControlVariates) -> int:

@@ -97,6 +97,10 @@ class ControlVariates:
         `DPPenaltyMH` and `DPHMC`: residual ratios are then clipped at ``M (|delta|^3 + |delta'|^3) / 6``,
         with the distances of the two points from the surrogate's, instead of at a constant. No ratio of a
         record is beyond it whose gradient and Hessian were not clipped. Privacy does not depend on it.
+    public_n : float, optional
+        About the number of records (privacy units), from public knowledge: where n is private
+        (``neighboring_relation="add_remove"``), in its place in `suited`, and the batches of `DPFastMH` go by
+        it. Default there: the shares for many records.
 
     Notes
     -----
@@ -130,6 +134,7 @@ class ControlVariates:
     least_shown: float = 0.5
     structure: str | tuple[tuple[str, ...], ...] = "full"
     third_derivative_bound: float | None = None
+    public_n: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):

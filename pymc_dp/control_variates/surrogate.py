@@ -121,7 +121,7 @@ class Surrogate:
         prior_curvature: np.ndarray,
         prior_slope: np.ndarray,
         jacobian: np.ndarray,
-        n: int,
+        n: int | None,
         epsilon: float,
     ) -> str | None:
         """What makes this surrogate useless, with advice; None if nothing does. Released quantities alone.
@@ -133,7 +133,8 @@ class Surrogate:
         prior_slope : ndarray, shape (d,)
         jacobian : ndarray, shape (p, d)
             Of phi at the centre.
-        n : int
+        n : int or None
+            For advice; None where it is not public.
         epsilon : float
         """
         _, noise = self.whitened()
@@ -146,7 +147,7 @@ class Surrogate:
             return _too_noisy(
                 f"along some direction the noise of the released gradient has {ratio:.3g} times the "
                 f"posterior's variance; at most {LARGEST_NOISE_RATIO:g} is accepted",
-                math.ceil(n * ratio / LARGEST_NOISE_RATIO),
+                None if n is None else math.ceil(n * ratio / LARGEST_NOISE_RATIO),
                 epsilon * math.sqrt(ratio / LARGEST_NOISE_RATIO),
             )
         # About the largest eigenvalue of the Hessian's noise; the posterior's curvature is about 1.
@@ -156,7 +157,7 @@ class Surrogate:
             return _too_noisy(
                 f"the noise of the released Hessian is about {level:.3g} of the posterior's curvature; at "
                 f"most {LARGEST_HESSIAN_NOISE:g} is accepted",
-                math.ceil(n * more),
+                None if n is None else math.ceil(n * more),
                 epsilon * more,
             )
         distance, spread = self.place(prior_curvature, prior_slope, jacobian)
@@ -300,8 +301,11 @@ def inverse_of(precision: np.ndarray) -> np.ndarray:
     return scale[:, None] * np.linalg.inv(even) * scale
 
 
-def _too_noisy(what: str, n: int, epsilon: float) -> str:
+def _too_noisy(what: str, n: int | None, epsilon: float) -> str:
+    advice = f"epsilon = {epsilon:.3g}"
+    if n is not None:
+        advice = f"About {n:,} records, or {advice},"
     return (
-        f"Too few records for this budget: {what}. About {n:,} records, or epsilon = {epsilon:.3g}, would "
-        "do; otherwise use fewer parameters or a stronger prior."
+        f"Too few records for this budget: {what}. {advice} would do; otherwise use fewer parameters or a "
+        "stronger prior."
     )

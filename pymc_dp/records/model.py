@@ -82,7 +82,7 @@ class RecordModel(Points):
         compile_kwargs: Mapping[str, Any] | None = None,
         verify: bool = True,
     ):
-        self._model = model
+        self._model, self.neighboring_relation = model, neighboring_relation
         self.compile_kwargs = dict(compile_kwargs or {})
         self.unit_of_row, self.n = numbered(privacy_unit, number_of_rows(model))
         reading = read(

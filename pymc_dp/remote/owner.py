@@ -1,6 +1,7 @@
 """A data owner's side: its rows, its noise, its budget. All that it says goes through `answer`, as text."""
 
 import json
+import math
 import os
 import traceback
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import Clip, as_clip
+from pymc_dp.control_variates.releases import Releases, surrogate_events
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.pricing import penalty
@@ -19,6 +23,7 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRan
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.recipe import Recipe, load
+from pymc_dp.remote.releases_of_owners import joint, received, settings_from
 from pymc_dp.remote.shard import Shard
 
 
@@ -31,7 +36,7 @@ class Terms:
     epsilon, delta : float
         Budget of one call.
     lipschitz, clip_bound : float or None
-        Exactly one of them; as in `DPPenaltyMH`.
+        Exactly one of them; as in `DPPenaltyMH`. With control variates neither need be given.
     neighboring_relation : {"substitute", "add_remove"}
     """
 
@@ -51,10 +56,18 @@ class Terms:
         """Of a sum of clipped ratios, in units of the clip bound."""
         return ExactSum.sensitivity(self.neighboring_relation)
 
-    def price(self, chains: int, tune: int, draws: int) -> PrivacyPlan:
-        """Noise of the owner's sums: one Gaussian release for each iteration of each chain."""
+    def price(
+        self, chains: int, tune: int, draws: int, settings: ControlVariates | None = None
+    ) -> PrivacyPlan:
+        """Noise of the owner's sums: one Gaussian release for each iteration of each chain.
+
+        With control variates, those of the surrogate besides, once.
+        """
         call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
-        return penalty(call, clip_fraction=False, release="noisy_ratio")
+        if settings is None:
+            return penalty(call, clip_fraction=False, release="noisy_ratio")
+        once = EventSet(surrogate_events(settings, self.epsilon, self.delta), self.neighboring_relation)
+        return penalty(call, clip_fraction=False, release="noisy_ratio", once=once)
 
 
 class DataOwner:
@@ -76,7 +89,9 @@ class DataOwner:
     **Privacy.** Event: for each iteration one Gaussian release of the sum of clipped ratios between two
     points, noise multiplier from the owner's own (epsilon, delta) and the length of the call. Points may be
     chosen by an adversary who has seen all earlier answers (Yıldırım & Ermiş 2019, section 3.2.2): the clip
-    bound follows from the two points, and iterations are counted here. The noise comes from a stream of this
+    bound follows from the two points, or is any public number, and iterations are counted here. With control
+    variates, besides, the Gaussian releases of a surrogate's schedule, each once and in its order; what is
+    asked about (points, metric, bounds) may be anything. The noise comes from a stream of this
     process, which nobody can seed. Besides the sums, the number of records (under substitute, where it is
     public), the noise multiplier and, in place of an answer, a code of a fixed list are told. Texts, names
     and numbers of an error, of a warning or of what `build` prints are not. Proof: docs/proofs/penalty.
@@ -87,6 +102,7 @@ class DataOwner:
     ):
         self._recipe, self._terms, self._ledger_path, self._log = recipe, terms, ledger, log
         self._plan: PrivacyPlan | None = None
+        self._releases: Releases | None = None
         self._left = 0
 
     def answer(self, request: str) -> str:
@@ -108,6 +124,7 @@ class DataOwner:
         question, arguments = json.loads(request)
         questions: dict[str, Callable[..., Any]]
         questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
+        questions |= {"release": self._release, "split": self._split}
         if question not in questions:
             raise Refusal("question")
         return questions[question](**arguments)
@@ -122,13 +139,18 @@ class DataOwner:
         self._shard = shard
         return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
 
-    def _begin(self, chains: int, tune: int, draws: int) -> dict[str, float]:
+    def _begin(
+        self, chains: int, tune: int, draws: int, control_variates: dict[str, Any] | None = None
+    ) -> dict[str, float]:
         """Charge a call, once; tell the noise multiplier."""
-        plan = self._terms.price(chains, tune, draws)
+        settings = None if control_variates is None else settings_from(control_variates)
+        plan = self._terms.price(chains, tune, draws, settings)
         if self._plan is None:
             self._charge(plan)
             self._plan, self._left = plan, plan.iterations
             self._random = PrivacyRandom()
+            if settings is not None:
+                self._releases = self._releases_of(settings)
         elif plan.events != self._plan.events:
             raise Refusal("call")
         return {"noise_multiplier": plan.noise_multiplier}
@@ -150,15 +172,42 @@ class DataOwner:
             raise Refusal("budget" if same else "relation")
         self._ledger = ledger
 
-    def _compare(self, point: list[float], proposal: list[float]) -> float:
-        """Noisy sum of clipped ratios, in units of the clip bound."""
+    def _releases_of(self, settings: ControlVariates) -> Releases:
+        """The surrogate's releases of these records, at the owner's own budget."""
+        terms, records = self._terms, self._shard.records
+        squared = joint([(terms.epsilon, terms.delta)])
+        return Releases(records, settings, squared, self._random, None, terms.neighboring_relation)
+
+    def _release(self, kind: str, arguments: list[Any]) -> list[float]:
+        """Next noisy sum of the surrogate's schedule."""
+        if self._releases is None:
+            raise Refusal("question")
+        records = self._shard.records
+        given = received(kind, arguments, records.coordinates.size, records.d)
+        return self._releases.release(kind, *given)[0].tolist()
+
+    def _split(self, first: float) -> None:
+        """How a Hessian and a gradient share their budget."""
+        if self._releases is None:
+            raise Refusal("question")
+        self._releases.split(first)
+
+    def _compare(
+        self, point: list[float], proposal: list[float], surrogate: str = "", bound: float | None = None
+    ) -> float:
+        """Noisy sum of clipped ratios, in units of the clip bound: the owner's, or `bound` of residuals."""
         if self._plan is None or self._left < 1:
             raise Refusal("iteration")
+        if bool(surrogate) != (self._releases is not None):
+            raise Refusal("question")
         self._left -= 1
         theta, new = np.array(point), np.array(proposal)
         with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
-            bound = self._terms.clip.bound(new - theta)
-        total, _ = self._shard.compare(theta, new, bound)
+            if not surrogate:
+                bound = self._terms.clip.bound(new - theta)
+        if bound is None or not 0 < bound < math.inf:
+            raise Refusal("question")
+        total, _ = self._shard.compare(theta, new, bound, surrogate)
         noise = Gaussian(self._plan.noise_multiplier * self._terms.sensitivity)
         noisy = float(noise.release(ExactSum(total / GRID), self._random))
         if self._left == 0 and self._ledger is not None:

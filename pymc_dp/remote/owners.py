@@ -16,6 +16,8 @@ from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.releases_of_owners import ReleasesOfOwners, joint, no_sums
+from pymc_dp.remote.sums_of_parts import ResidualsElsewhere
 from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ class Owner:
     epsilon, delta : float
         Guarantee for the owner's records over one call, against everybody else.
     lipschitz, clip_bound : float, optional
-        As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two.
+        As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two. With control
+        variates `lipschitz` is a limit of clip bounds that are found privately, and may be left out.
     privacy_unit : callable, optional
         ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,).
     ledger : str, optional
@@ -81,7 +84,8 @@ class Owner:
 
     def __post_init__(self) -> None:
         Call(self.epsilon, self.delta, "substitute", chains=1, tune=0, draws=1)  # checks them
-        as_clip(self.lipschitz, self.clip_bound)
+        if (self.lipschitz, self.clip_bound) != (None, None):
+            as_clip(self.lipschitz, self.clip_bound)
         for name in ("ledger", "log"):
             path = getattr(self, name)
             if path is not None and not isinstance(path, str | os.PathLike):
@@ -122,6 +126,8 @@ class Owners:
     ----------
     owners : sequence of Owner
     neighboring_relation : {"substitute", "add_remove"}
+    control_variates : bool
+        Whether a surrogate is made.
 
     Attributes
     ----------
@@ -133,16 +139,22 @@ class Owners:
     Raises
     ------
     ValueError
-        There are none, two have one name, or their clip bounds are of two kinds.
+        There are none, two have one name, their clip bounds are of two kinds, or are missing.
     """
 
-    def __init__(self, owners: Sequence[Owner], neighboring_relation: str):
+    def __init__(self, owners: Sequence[Owner], neighboring_relation: str, control_variates: bool = False):
         self.owners = tuple(owners)
         names = [owner.name for owner in self.owners]
         if not names or len(set(names)) < len(names):
             raise ValueError("owners= is a list of dp.Owner with different names.")
         if len({owner.lipschitz is None for owner in self.owners}) > 1:
             raise ValueError("All owners give lipschitz=, or all give clip_bound=.")
+        self.control_variates = control_variates
+        if control_variates and any(owner.clip_bound is not None for owner in self.owners):
+            raise ValueError("clip_bound= of an owner has no meaning with control_variates=.")
+        if not control_variates:
+            for owner in self.owners:
+                as_clip(owner.lipschitz, owner.clip_bound)
         self.terms = [owner.terms(neighboring_relation) for owner in self.owners]
         self.epsilon = max(owner.epsilon for owner in self.owners)
         self.delta = max(owner.delta for owner in self.owners)
@@ -192,14 +204,26 @@ class RecordsOfOwners(Template):
         An owner refuses, with a code: see `pymc_dp.remote.answers.REFUSALS`.
     """
 
+    releases, surrogate_sums = ReleasesOfOwners, staticmethod(no_sums)
+
     def __init__(self, model: pm.Model, owners: Owners, homes: list[Home], **settings: Any):
         super().__init__(model, **settings)
         self.owners, self._homes, self._process = owners, homes, os.getpid()
+        self._uses_coordinates = owners.control_variates
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
         self.n = None if None in self.sizes else sum(self.sizes)
         units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
         self.unit_of_row = "known to the owners" if units else None
         self.withheld_dims = self.withheld_dims_of([n for n in (*self.sizes, self.n) if n is not None])
+
+    @property
+    def mu_squared(self) -> float:
+        """Budget at which one data set has as much noise as all owners together."""
+        return joint([(owner.epsilon, owner.delta) for owner in self.owners.owners])
+
+    def residuals(self) -> ResidualsElsewhere:
+        """What a surrogate will leave of the records."""
+        return ResidualsElsewhere(self, self._records)
 
     def check_data(self) -> None:
         """Refuse a process that cannot reach the owners."""

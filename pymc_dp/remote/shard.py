@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
+from pymc_dp.control_variates.record_sums import RecordSums
+from pymc_dp.control_variates.structure import Structure
+from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.records import graph
+from pymc_dp.records.residuals import Residuals
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
@@ -55,7 +59,14 @@ class Shard:
 
     def __init__(self, recipe: Recipe | bytes):
         self._recipe = recipe
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was computed from rows."""
         self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._sums: RecordSums | None = None
+        self._surrogate = ""
+        self._residuals: Residuals | None = None
 
     def answer(self, request: tuple) -> Any:
         """Result of ``(method, *arguments)``, or a `Failure`."""
@@ -75,37 +86,72 @@ class Shard:
 
     def read(self) -> ShardFacts:
         """Make the model and check it."""
-        model, self._records, units = load(self._recipe).make()
-        return ShardFacts(self._records.n, self._records.n_rows, units, digest(model))
+        model, self.records, units = load(self._recipe).make()
+        return ShardFacts(self.records.n, self.records.n_rows, units, digest(model))
 
     def agree(self, agreement: Mapping[str, Any]) -> None:
         """Check that the model agrees with the step's: parameters and prior, which read no record."""
-        check_agreement(self._records, agreement)
+        check_agreement(self.records, agreement)
 
-    def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
+    def compare(
+        self, theta: np.ndarray, new: np.ndarray, clip_bound: float, surrogate: str = ""
+    ) -> tuple[float, float]:
         """Sum of clipped ratios between two points.
 
         Parameters
         ----------
         theta, new : ndarray, shape (d,)
         clip_bound : float
+        surrogate : str
+            In JSON: the ratios are those of its residuals. Empty: of the likelihood.
 
         Returns
         -------
         total, clipped : float
             As in `SumOfRatios`.
         """
-        ratios = self._records.full_batch(new, self._rows_at(theta), clip_bound)
+        compared = self._compared(surrogate)
+        ratios = compared.full_batch(new, self._rows_at(theta, compared), clip_bound)
         self._keep(new, ratios.rows)
         return ratios.total, ratios.clipped
 
-    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
+    def ratios(
+        self, theta: np.ndarray, new: np.ndarray, units: np.ndarray, surrogate: str = ""
+    ) -> np.ndarray:
         """See `RecordModel.ratios`; positions are those in this shard."""
-        return self._records.ratios(theta, new, units)
+        return self._compared(surrogate).ratios(theta, new, units)
 
-    def _rows_at(self, theta: np.ndarray) -> np.ndarray:
+    def surrogate_sum(self, labels: np.ndarray, kept: int, kind: str, *arguments: Any) -> np.ndarray:
+        """A sum that a surrogate is made of.
+
+        Parameters
+        ----------
+        labels : ndarray of int, shape (p,)
+            Of `Structure`.
+        kept : int
+            See `RecordSums`.
+        kind : str
+        *arguments : object
+            See the method of `RecordSums` of this name.
+        """
+        if self._sums is None or not np.array_equal(self._sums.structure.labels, labels):
+            self._sums = RecordSums(self.records, Structure(labels), kept)
+        return self._sums(kind, *arguments)
+
+    def _compared(self, surrogate: str) -> Any:
+        """The records, or what a surrogate leaves of them."""
+        if surrogate != self._surrogate:
+            self.forget()
+            if surrogate:
+                expanded = Surrogate.from_json(surrogate)
+                self._residuals = Residuals(self.records, expanded.structure)
+                self._residuals.expand(expanded.expansion(self.records))
+            self._surrogate = surrogate
+        return self._residuals if surrogate else self.records
+
+    def _rows_at(self, theta: np.ndarray, compared: Any) -> np.ndarray:
         if theta.tobytes() not in self._rows:
-            self._keep(theta, self._records.full_batch.rows(theta))
+            self._keep(theta, compared.full_batch.rows(theta))
         self._rows.move_to_end(theta.tobytes())
         return self._rows[theta.tobytes()]
 

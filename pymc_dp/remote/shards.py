@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pymc as pm
 
+from pymc_dp.control_variates.record_sums import KEPT, Totals
+from pymc_dp.control_variates.structure import Structure
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.records.sums import LARGEST_N, SumOfRatios
+from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import UnavailableError, value
 from pymc_dp.remote.homes import Here, Home, LostError
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard, ShardFacts
+from pymc_dp.remote.sums_of_parts import ShardedResiduals, SumOverShards
 from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
 
 if TYPE_CHECKING:
@@ -158,28 +161,50 @@ class ShardedRecords(Template):
         if self.one_process:
             refuse_other_process(self._process, os.getpid())
 
-    def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
+    def totals(
+        self, theta: np.ndarray, new: np.ndarray, clip_bound: float, *surrogate: str
+    ) -> tuple[float, float]:
         """Exact sum over all parts of `Shard.compare`: integers, in any order."""
-        each = self._ask([("compare", theta, new, clip_bound)] * len(self._homes))
+        each = self._ask_all("compare", theta, new, clip_bound, *surrogate)
         return sum(total for total, _ in each), sum(clipped for _, clipped in each)
 
-    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray, *surrogate: str) -> np.ndarray:
         """See `RecordModel.ratios`; positions run over the parts in their order."""
-        return self._of_units(("ratios", theta, new), units)
-
-    def _of_units(self, question: tuple, units: np.ndarray) -> np.ndarray:
         units = np.asarray(units, dtype=np.int64)
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
         shard_of = np.searchsorted(self._first, units, side="right") - 1
         wanted = [np.flatnonzero(shard_of == k) for k in range(len(self._homes))]
         requests = [
-            (*question, units[here] - self._first[k]) if here.size else None for k, here in enumerate(wanted)
+            ("ratios", theta, new, units[here] - self._first[k], *surrogate) if here.size else None
+            for k, here in enumerate(wanted)
         ]
         out = np.empty(units.size)
         for here, values in zip(wanted, self._ask(requests), strict=True):
             out[here] = values if here.size else 0.0
         return out
+
+    def residuals(self) -> ShardedResiduals:
+        """What a surrogate will leave of the records; the parts agree on its coordinates."""
+        self._uses_coordinates = True
+        self._ask_all("agree", self.agreement())
+        return ShardedResiduals(self, self._records)
+
+    def surrogate_sums(self, structure: Structure) -> Totals:
+        """Exact sums over all parts of `Shard.surrogate_sum`: integers, in any order."""
+        kept = KEPT // len(self._homes)
+
+        def total(kind: str, *arguments: Any) -> np.ndarray:
+            return sum(self._ask_all("surrogate_sum", structure.labels, kept, kind, *arguments))
+
+        return total
+
+    def forget(self) -> None:
+        """Drop what was computed from rows, where they are."""
+        self._ask_all("forget")
+
+    def _ask_all(self, *request: Any) -> list[Any]:
+        return self._ask([request] * len(self._homes))
 
     def _ask(self, requests: Sequence[tuple | None]) -> list[Any]:
         """Ask every part at once, and wait for all answers."""
@@ -212,39 +237,6 @@ class ShardedRecords(Template):
                 f"Part {k} of the records was lost, and what was loaded in its place is not the same: the "
                 "chain, and its budget, are about other records. Make a new step."
             )
-
-
-class SumOverShards:
-    """As `FullBatch`, with points in the place of their rows, which stay where they are.
-
-    Parameters
-    ----------
-    records : ShardedRecords
-    """
-
-    def __init__(self, records: ShardedRecords):
-        self._records = records
-
-    def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
-        """Sum the clipped ratios between `theta` and `old`.
-
-        Parameters
-        ----------
-        theta, old : ndarray, shape (d,)
-        clip_bound : float
-            B > 0, finite.
-
-        Returns
-        -------
-        SumOfRatios
-            Its rows are a copy of `theta`.
-        """
-        total, clipped = self._records.totals(old, theta, clip_bound)
-        return SumOfRatios(total, clipped, theta.copy(), self._records.log_prior(theta))
-
-    def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Stand-in for the rows at a point, and log-prior."""
-        return theta.copy(), self._records.log_prior(theta)
 
 
 def _parts(parts: Any) -> list[Any]:

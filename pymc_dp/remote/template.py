@@ -36,22 +36,35 @@ class Template:
     shapes : dict of str to tuple
         Of the value variables.
     released_variables : list of str
-    ravel, unravel, log_prior : callable
+    ravel, unravel, log_prior, log_prior_gradient : callable
         As in `Points`.
+    coordinates : Coordinates
+        What the likelihood sees of the parameters, in which surrogates are made.
     """
 
     one_process: bool = True
+    _uses_coordinates = False
 
     def __init__(self, model: pm.Model, **settings: Any):
         self._records = RecordModel(model, **settings)
         self.reading = self._records.reading
         self.ravel, self.unravel = self._records.ravel, self._records.unravel
-        self.log_prior = self._records.log_prior
+        self.log_prior, self.log_prior_gradient = self._records.log_prior, self._records.log_prior_gradient
         self._start = self._records.ravel(self.reading.start)
         self._dims = {name: int(size.eval(mode=CHECK_MODE)) for name, size in model.dim_lengths.items()}
         self.d, self.shapes = self._records.d, self._records.shapes
         self.value_vars = self._records.value_vars
         self.released_variables = self._records.released_variables
+
+    @property
+    def coordinates(self) -> Any:
+        """See `RecordModel.coordinates`."""
+        return self._records.coordinates
+
+    @property
+    def predictors(self) -> Any:
+        """See `RecordModel.predictors`."""
+        return self._records.predictors
 
     def withheld_dims_of(self, sizes: Collection[int]) -> list[str]:
         """Dimensions as long as there are records in the template, or as one of `sizes`."""
@@ -64,7 +77,8 @@ class Template:
         points = self._start + np.concatenate(
             [np.zeros((1, self.d)), rng.normal(scale=0.5, size=(TRIALS, self.d))]
         )
-        return {
+        seen = {"coordinates": described(self._records, points)} if self._uses_coordinates else {}
+        return seen | {
             "variables": {name: list(shape) for name, shape in self.shapes.items()},
             "released": self.released_variables,
             "points": points.tolist(),
@@ -94,6 +108,40 @@ def check_agreement(records: RecordModel, agreement: Mapping[str, Any]) -> None:
             "The model of a part has another prior than the step's model.",
             "a prior that differs from part to part was computed from their rows, which would leak.",
             "write the prior with constants chosen without the data.",
+        )
+    if "coordinates" in agreement:
+        points = np.asarray(agreement["points"])
+        _same_coordinates(described(records, points), agreement["coordinates"])
+
+
+def described(records: RecordModel, points: np.ndarray) -> dict[str, Any]:
+    """Likelihood coordinates: their names and places, values and derivatives at some points; data-free."""
+    seen = records.coordinates
+    return {
+        "names": [[name, where.start, where.stop] for name, where in seen.names],
+        "values": [seen(point).tolist() for point in points],
+        "slopes": [seen.jacobian(point).tolist() for point in points],
+    }
+
+
+def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a part in whose model a surrogate would be in other coordinates than in the step's.
+
+    Raises
+    ------
+    ModelRefusedError
+    """
+    same = own["names"] == [list(one) for one in wanted["names"]] and all(
+        np.allclose(own[what], wanted[what], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+        for what in ("values", "slopes")
+    )
+    if not same:
+        raise ModelRefusedError(
+            "The likelihood of a part sees other functions of the parameters than that of the step's model.",
+            "a surrogate is made in coordinates that all parts have in common, and where a vector of "
+            "parameters is as long as there are rows, it is taken for one with an entry a row.",
+            "make the step in a model of another number of rows, or divide the records otherwise: no part "
+            "has as many rows (or persons) as a group-level variable has entries.",
         )
 
 

@@ -15,7 +15,8 @@ from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
+from pymc_dp.steps.residual_arguments import settings_of
 
 
 class DPBarker(MetropolisStep):
@@ -122,7 +123,6 @@ class DPBarker(MetropolisStep):
         check_walk(proposal, step_size, target_accept)
         variates = settings_of(
             control_variates,
-            kwargs,
             clip_bound=clip_bound,
             batch_size=batch_size,
             proposal=proposal,
@@ -141,7 +141,11 @@ class DPBarker(MetropolisStep):
             vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
         )
         if variates is not None:
-            self._use(OnResiduals(variates, "barker", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "barker", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         if batch_size is not None:
             if self.neighboring_relation != "substitute":

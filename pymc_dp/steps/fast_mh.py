@@ -19,7 +19,8 @@ from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
+from pymc_dp.steps.residual_arguments import settings_of
 
 TESTS = ("barker", "penalty", "published")
 
@@ -146,7 +147,6 @@ class DPFastMH(MetropolisStep):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
         variates = settings_of(
             control_variates,
-            kwargs,
             clip_bound=clip_bound,
             batch_size=batch_size,
             test=None if test == "barker" else test,
@@ -168,7 +168,11 @@ class DPFastMH(MetropolisStep):
         budget = math.inf if test == "published" else epsilon
         super().__init__(vars, epsilon=budget, delta=delta, **(kwargs | {"clip_fraction": False}))
         if variates is not None:
-            self._use(OnResiduals(variates, "fast", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "fast", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         self._n = self._known_n(public_n, batch_size)
         self._inclusion = None if batch_size is None else batch_size / self._n

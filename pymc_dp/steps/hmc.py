@@ -17,7 +17,8 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
+from pymc_dp.steps.residual_arguments import settings_of
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5
@@ -63,7 +64,7 @@ class DPHMC(MetropolisStep):
     ratio_clip : float, optional
         Clip of the final ratio alone, per unit of distance.
     control_variates : bool or ControlVariates
-        As in `DPPenaltyMH`: trajectories are then on prior times surrogate.
+        As in `DPPenaltyMH`: trajectories are then on prior times surrogate. Then `data` is an argument too.
     n_leapfrog : int
         Leapfrog steps, and gradients, of an iteration.
     step_size : float, optional
@@ -130,7 +131,6 @@ class DPHMC(MetropolisStep):
     ):
         variates = settings_of(
             control_variates,
-            kwargs,
             gradient_clip=gradient_clip,
             ratio_clip=ratio_clip,
             n_leapfrog=None if n_leapfrog == 5 else n_leapfrog,
@@ -142,8 +142,13 @@ class DPHMC(MetropolisStep):
             adapt_mass=None if adapt_mass else False,
         )
         if variates is not None:
+            self.takes_data = True
             super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-            self._use(OnResiduals(variates, "penalty", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "penalty", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         if lipschitz is None and (gradient_clip is None or ratio_clip is None):
             raise ValueError(

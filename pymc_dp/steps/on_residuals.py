@@ -1,38 +1,35 @@
 """Private control variates in a step: propose on prior and surrogate, test what the surrogate leaves."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from dp_accounting import dp_event
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.settings import ControlVariates, as_control_variates
+from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import (
     Cut,
     judge,
     judge_acceptance,
-    judge_price,
     what_was_cut,
 )
 from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
-from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget import facts, pricing
+from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.public import PublicTransitions
 from pymc_dp.proposals.walk import Moves
-from pymc_dp.ratios.build import ratio_of
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.progress import SurrogateBar
+from pymc_dp.steps.residual_arguments import check_kinks
+from pymc_dp.steps.residual_budget import ResidualBudget
 
 # Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
 CUT = "clip_uncertainty"
@@ -73,6 +70,9 @@ class OnResiduals:
     tempering : float
     lipschitz : object
         A number limits the clip bounds of gradients, which are found privately.
+    neighboring_relation : {"substitute", "add_remove"}
+        With the latter n is private: `public_n` of the settings counts, if there is one, and the centre of
+        the clip is not moved.
 
     Raises
     ------
@@ -86,9 +86,18 @@ class OnResiduals:
     decisions, data-free stats. Proof: docs/proofs/control_variates.
     """
 
-    def __init__(self, settings: ControlVariates, test: str, records: Any, tempering: float, lipschitz: Any):
+    def __init__(
+        self,
+        settings: ControlVariates,
+        test: str,
+        records: Any,
+        tempering: float,
+        lipschitz: Any,
+        neighboring_relation: str,
+    ):
         self.settings, self.test, self.records, self.tempering = settings, test, records, tempering
-        self.on_all = test != "fast"
+        self.on_all, self.relation = test != "fast", neighboring_relation
+        self.budget = ResidualBudget(settings, test, records, tempering, neighboring_relation)
         # Other forms bound moves in blocks or coordinates.
         if isinstance(lipschitz, int | float | str):
             check_bound("lipschitz", lipschitz)
@@ -101,51 +110,32 @@ class OnResiduals:
                     "third_derivative_bound bounds derivatives in the parameters, and the surrogate of this "
                     "model is in other coordinates."
                 )
-        if records.predictors is not None and records.predictors.kinks:
-            _check_kinks(settings, records)
+            if self.budget.owned:
+                raise ValueError("third_derivative_bound is for records of one owner.")
+        check_kinks(settings, records)
         self.moves = _OnSurrogate()
         self.mechanism = (
             "Gaussian noise on sums of gradients, their products, Hessians and histograms of norms, once ("
             f"the surrogate); then {test} test of what that leaves of the ratio"
         )
+        if self.budget.owned:
+            self.mechanism = f"each data owner adds {self.mechanism}"
         self.approximation = "posterior with the noise of the released gradient and Hessian in it"
         if settings.noise_aware:
             self.approximation += ", widened for that of the gradient"
-        self.target = Residuals(records, structure_of(settings.structure, records.coordinates))
+        structure = structure_of(settings.structure, records.coordinates)
+        elsewhere = getattr(records, "residuals", None)
+        self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
         self._expanded = False
 
-    def _suited(self, epsilon: float, delta: float) -> ControlVariates:
-        """Settings for so many records and so much budget."""
-        squared = float(gaussian.mu(epsilon, delta)) ** 2 if math.isfinite(epsilon) else math.inf
-        return self.settings.suited(self.records.n, squared)
-
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
-        """The surrogate once, and the chains' decisions.
-
-        Raises
-        ------
-        TooFewRecordsError
-            No call with so few records can succeed.
-        """
-        settings = self._suited(call.epsilon, call.delta)
-        if math.isfinite(call.epsilon):
-            judge_price(settings, call.epsilon, call.delta, self.records.n)
-        releases = surrogate_events(settings, call.epsilon, call.delta)
-        once = EventSet(releases, call.neighboring_relation)
-        if self.test == "fast":
-            return pricing.barker_on_residuals(call, self.records.n, self.tempering, once)
-        shared: Any = {"clip_fraction": clip_fraction, "once": once}
-        if self.test == "barker":
-            return pricing.barker(call, self.tempering, most=pricing.UNCLIPPED, **shared)
-        if self.settings.third_derivative_bound is not None:
-            return pricing.penalty(call, **shared)
-        return pricing.penalty_on_residuals(call, self.settings.noise_std, self.tempering, **shared)
+        """The surrogate once, and the chains' decisions."""
+        return self.budget.price(call, clip_fraction)
 
     def start(self, chain: Chain) -> None:
         """The chain's ratio, on what the surrogate will leave."""
         self._expanded = False
-        mechanism, relation = chain.plan.mechanism, chain.plan.neighboring_relation
-        chain.ratio = ratio_of(mechanism, self.target, self.tempering, ExactSum.sensitivity(relation))
+        chain.ratio = self.budget.ratio(chain.plan, self.target)
         if not self.on_all:
             chain.stats["batch_size"] = chain.plan.parameters["batch_size"]
 
@@ -170,8 +160,6 @@ class OnResiduals:
 
     def arrive(self, step: DPStep, chain: Chain, theta: np.ndarray) -> State:
         """Release the surrogate, or take the one of the call; move away from its centre."""
-        budgeted = math.isfinite(step.epsilon)
-        squared = float(gaussian.mu(step.epsilon, step.delta)) ** 2 if budgeted else math.inf
 
         def release() -> str:
             # Of the call, not of the chain that happens to be first.
@@ -179,13 +167,14 @@ class OnResiduals:
             with SurrogateBar(step.shows_progress) as bar:
                 finder = Finder(
                     self.records,
-                    self._suited(step.epsilon, step.delta),
-                    squared,
+                    self.budget.suited(step.epsilon, step.delta),
+                    self.budget.mu_squared(step.epsilon, step.delta),
                     random,
                     step.tempering,
                     step.epsilon,
                     self.lipschitz,
                     bar.show,
+                    self.relation,
                 )
                 return finder(theta).to_json()
 
@@ -213,7 +202,9 @@ class OnResiduals:
     def expand(self, chain: Chain) -> None:
         """Give the residuals the surrogate, unless they have it."""
         if not self._expanded and chain.memory is not None:
-            self.target.expand(chain.memory.surrogate.expansion(self.records))
+            surrogate = chain.memory.surrogate
+            here = isinstance(self.target, Residuals)
+            self.target.expand(surrogate.expansion(self.records) if here else surrogate)
             self._expanded = True
 
     def forget(self) -> None:
@@ -242,82 +233,21 @@ class OnResiduals:
     def clip_name(self, plan: PrivacyPlan) -> str:
         """Where ratios are clipped, for the report."""
         third = self.settings.third_derivative_bound
-        bound = f"{plan.clip_bound:.3g}" if third is None else f"{third:g} x (|delta|^3 + |delta'|^3) / 6"
-        return f"{bound} nats, less the surrogate's part; gradients, Hessians at bounds found privately"
-
-
-def _check_kinks(settings: ControlVariates, records: Any) -> None:
-    """Refuse what needs second derivatives where they are 0 almost everywhere.
-
-    Raises
-    ------
-    ValueError
-    """
-    given = {
-        "privacy_unit=": records.curvature is None,
-        "structure=": settings.structure != "full",
-        "third_derivative_bound=": settings.third_derivative_bound is not None,
-    }
-    for name, wanted in given.items():
-        if wanted:
-            raise ValueError(
-                f"{name}: not with control_variates= and a likelihood with a kink (Laplace, a quantile, a "
-                "hinge), whose curvature is spread over posterior standard deviations. Take one that is "
-                "smooth (StudentT, a logistic loss), or lipschitz=."
-            )
-
-
-def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) -> list[dp_event.DpEvent]:
-    """One Gaussian for each release of the schedule, of noise multiplier ``1 / sqrt(share mu^2)``."""
-    if math.isinf(epsilon):
-        return []
-    squared = float(gaussian.mu(epsilon, delta)) ** 2
-    return [dp_event.GaussianDpEvent(1 / math.sqrt(share * squared)) for _, share in settings.schedule()]
+        bound = f"{plan.clip_bound or math.inf:.3g} nats"
+        if third is not None:
+            bound = f"{third:g} x (|delta|^3 + |delta'|^3) / 6 nats"
+        if self.budget.owned:
+            bound = f"the bound where the joint noise is {self.settings.noise_std:g} nats"
+        return f"{bound}, less the surrogate's part; gradients, Hessians at bounds found privately"
 
 
 def names_of(step: DPStep) -> list[str]:
     """Of the parameters, as `arviz.summary` writes them."""
-    names = []
-    for value in step.records.value_vars:
-        name, shape = step.model.values_to_rvs[value].name, step.records.shapes[value.name]
+    names, of_values = [], {value.name: rv.name for value, rv in step.model.values_to_rvs.items()}
+    for value, shape in step.records.shapes.items():
+        name = of_values[value]
         names += [f"{name}[{', '.join(map(str, k))}]" if k else name for k in np.ndindex(*shape)]
     return names
-
-
-def settings_of(control_variates: Any, kwargs: Mapping[str, Any], **own: Any) -> ControlVariates | None:
-    """Settings of the argument ``control_variates=`` of a step.
-
-    Parameters
-    ----------
-    control_variates : bool or ControlVariates or None
-    kwargs : mapping
-        Arguments for `DPStep`.
-    **own : object
-        Arguments of the step that have no meaning with control variates: None, or their default.
-
-    Returns
-    -------
-    ControlVariates or None
-        None: without.
-
-    Raises
-    ------
-    ValueError
-        An argument has no meaning with control variates.
-    """
-    settings = as_control_variates(control_variates)
-    if settings is None:
-        return None
-    if kwargs.get("neighboring_relation", "substitute") != "substitute":
-        raise ValueError("control_variates= is for neighboring_relation='substitute' only: n must be public.")
-    given = [f"{name}=" for name, value in {**own, "data": kwargs.get("data")}.items() if value is not None]
-    if given:
-        raise ValueError(
-            f"{', '.join(given)}: no meaning with control_variates=. Proposals are Hamiltonian moves on "
-            "prior and surrogate, clip bounds and noise follow from the budget, and all records are in one "
-            "place (docs/control_variates)."
-        )
-    return settings
 
 
 class _OnSurrogate(Moves):

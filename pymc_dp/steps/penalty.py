@@ -24,8 +24,9 @@ from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals, settings_of
+from pymc_dp.steps.on_residuals import OnResiduals
 from pymc_dp.steps.penalty_arguments import clip_of, settings
+from pymc_dp.steps.residual_arguments import settings_of
 
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
@@ -89,8 +90,8 @@ class DPPenaltyMH(MetropolisStep):
     control_variates : bool or ControlVariates
         Release a noisy quadratic surrogate of the log-likelihood once, propose on prior times surrogate, and
         test only what it leaves (docs/control_variates). Then `lipschitz` is a limit of the clip bounds of
-        gradients, and optional; `clip_bound`, `batch_size`, `sufficient_statistics`, `owners`, `data`, the
-        proposal and its step size have no meaning.
+        gradients, and optional; `clip_bound`, `batch_size`, `sufficient_statistics`, the proposal and
+        its step size have no meaning.
     owners : list of Owner, optional
         Data owners, each with its own (epsilon, delta), clip bound, noise and ledger (Yıldırım & Ermiş 2019,
         Algorithm 2); `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then theirs. The rows of
@@ -186,6 +187,7 @@ class DPPenaltyMH(MetropolisStep):
         epsilon, delta, lipschitz, clip_bound = settings(
             owners,
             kwargs,
+            control_variates,
             epsilon=epsilon,
             delta=delta,
             lipschitz=lipschitz,
@@ -196,8 +198,6 @@ class DPPenaltyMH(MetropolisStep):
         )
         variates = settings_of(
             control_variates,
-            kwargs,
-            owners=owners,
             clip_bound=clip_bound,
             batch_size=batch_size,
             sufficient_statistics=sufficient_statistics,
@@ -217,12 +217,16 @@ class DPPenaltyMH(MetropolisStep):
         if batch_size is not None:
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+        self._asks_owners = owners is not None
         if variates is not None:
-            self._use(OnResiduals(variates, "penalty", self.records, self.tempering, lipschitz))
+            self._use(
+                OnResiduals(
+                    variates, "penalty", self.records, self.tempering, lipschitz, self.neighboring_relation
+                )
+            )
             return
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
-            self._asks_owners = True
         elif isinstance(self.clip, StatisticClip):
             self.mechanism = STATISTICS_MECHANISM
             self.statistics = SufficientStatistics(self.model, self.records, self.clip.statistics, self.clip)
@@ -258,7 +262,10 @@ class DPPenaltyMH(MetropolisStep):
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know; nothing here is computed from private rows."""
-        return super().facts() | (of_owners.facts(self.records, self.plan) if self._asks_owners else {})
+        if not self._asks_owners:
+            return super().facts()
+        settings = None if self.residuals is None else self.residuals.budget.suited(self.epsilon, self.delta)
+        return super().facts() | of_owners.facts(self.records, self.plan, settings)
 
     def _ratio(self, plan: PrivacyPlan) -> Any:
         """Where the log-ratio comes from; owners charge the call here."""

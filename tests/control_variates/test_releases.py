@@ -7,18 +7,17 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_dp.control_variates import clipped_rows, releases
+from pymc_dp.control_variates import clipped_rows, record_sums, releases
 from pymc_dp.control_variates.clipped_rows import GRID
 from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.releases import Releases
+from pymc_dp.control_variates.releases import Releases, surrogate_events
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps.on_residuals import surrogate_events
 from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
 
 # False-alarm rate of each statistical test.
@@ -152,18 +151,34 @@ class Spy(Releases):
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.made, self.waiting = [], []
+        self.made = []
 
-    def _noise(self, kind, sensitivity):
-        self.waiting.append(kind)
-        return super()._noise(kind, sensitivity)
+    def release(self, kind, *arguments):
+        values, noise = super().release(kind, *arguments)
+        self.made += [(kind, std) for std in DRAWN]
+        assert noise == DRAWN
+        DRAWN.clear()
+        return values, noise
 
-    def _noisy(self, total, std):
-        self.made.append((self.waiting.pop(0), std))
-        return super()._noisy(total, std)
+
+DRAWN: list = []
 
 
-def test_what_is_released_is_what_was_paid():
+class Drawn(Gaussian):
+    """Notes what is drawn."""
+
+    def release(self, total, random):
+        DRAWN.append(self.std)
+        return super().release(total, random)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    DRAWN.clear()
+    monkeypatch.setattr(releases, "Gaussian", Drawn)
+
+
+def test_what_is_released_is_what_was_paid(drawn):
     """The noise that was made, with the sensitivities tested above, against the events of the plan."""
     settings = ControlVariates()
     once = EventSet(surrogate_events(settings, 30.0, 1e-6), "substitute")
@@ -194,7 +209,7 @@ def test_a_release_out_of_order_is_refused():
 def test_kept_derivatives_change_nothing(monkeypatch):
     records = some_records()
     first = {kind: release(kind, records, PrivacyRandom(0)) for kind in RELEASES}
-    monkeypatch.setattr(releases, "_KEPT", 0)
+    monkeypatch.setattr(record_sums, "KEPT", 0)
     for kind, value in first.items():
         np.testing.assert_array_equal(value, release(kind, records, PrivacyRandom(0)))
 

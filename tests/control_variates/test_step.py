@@ -265,13 +265,12 @@ def test_too_few_records():
 @pytest.mark.parametrize(
     ("kwargs", "match"),
     [
-        ({"neighboring_relation": "add_remove"}, "substitute"),
+        ({"cls": dp.DPFastMH, "neighboring_relation": "add_remove"}, "public_n"),
         ({"tempering": 2.0}, "tempering"),
         ({"clip_bound": 1.0, "batch_size": 9}, "clip_bound=, batch_size=: no meaning with control_variates="),
         ({"proposal": "gaussian"}, "proposal="),
         ({"release": "noisy_ratio"}, "release="),
         ({"adapt_step_size": False}, "adapt_step_size="),
-        ({"data": object()}, "data="),
         ({"cls": dp.DPFastMH, "test": "penalty"}, "test="),
         ({"cls": dp.DPHMC, "n_leapfrog": 3}, "n_leapfrog="),
         ({"cls": dp.DPBarker, "step_size": 1.0}, "step_size="),

@@ -344,9 +344,9 @@ def test_a_part_that_changed_is_not_taken_for_the_lost_one():
 def test_rows_are_evaluated_once_an_iteration(monkeypatch):
     step = make_step(made_up(), data=Given(in_parts(2)))
     servant = in_parts(2)._homes[1].servant
-    function, calls = servant._records.full_batch._function, []
+    function, calls = servant.records.full_batch._function, []
     monkeypatch.setattr(
-        servant._records.full_batch, "_function", lambda *args: calls.append(1) or function(*args)
+        servant.records.full_batch, "_function", lambda *args: calls.append(1) or function(*args)
     )
     servant._rows.clear()
     walk(step, made_up(), 30)
@@ -430,7 +430,7 @@ def test_mapped_arrays_are_not_copied(tmp_path):
     question = np.zeros(2), np.array([0.3, 0.1]), 0.05
     assert records.totals(*question) == in_parts(2).totals(*question)
     for home in records._homes:
-        read = [v.get_value(borrow=True) for v in home.servant._records.full_batch._function.get_shared()]
+        read = [v.get_value(borrow=True) for v in home.servant.records.full_batch._function.get_shared()]
         (table,) = (value for value in read if np.ndim(value) == 2)
         while not isinstance(table, np.memmap):
             table = table.base

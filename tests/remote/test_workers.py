@@ -49,6 +49,34 @@ def test_decisions_are_those_of_one_machine(client, on_one_machine, k):
     assert 5 < accepted.sum() < ITERATIONS - 5
 
 
+def with_surrogate(model, **kwargs):
+    """Draws and the surrogate of a step with control variates, started."""
+    with model:
+        step = dp.DPPenaltyMH(
+            epsilon=200.0, delta=1e-6, chains=1, control_variates=True, debug_seed=7, **kwargs
+        )
+    step.setup_chain(np.random.default_rng(0), 0, 25)
+    return step
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_surrogates_are_those_of_one_machine(client, k):
+    """Of records on workers, one of which is killed between two decisions."""
+    part = simple_data(n=200)
+    one = with_surrogate(build(part))
+    draws, accepted = walk(one, made_up(), 25)
+    many = with_surrogate(made_up(), data=dp.Shards(build, split(part, k), client=client))
+
+    def kill(i):
+        if k == 3 and i == 4:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+    same, decisions = walk(many, made_up(), 25, before=kill)
+    np.testing.assert_array_equal(same, draws)
+    np.testing.assert_array_equal(decisions, accepted)
+    assert many.surrogate.to_json() == one.surrogate.to_json() and 0 < accepted.sum() < 25
+
+
 def read_parquet(path):
     import pandas as pd
 

@@ -1,0 +1,153 @@
+"""The exact sums over records behind the releases of a surrogate: integers, which parts of a data set add."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.control_variates.clipped_rows import (
+    GRID,
+    OUTER_GRID,
+    RecordRows,
+    clipped_integers,
+    norms_of,
+    rows_at,
+)
+from pymc_dp.control_variates.histograms import counts_of
+from pymc_dp.control_variates.structure import Structure
+from pymc_dp.errors import PrivacyError
+
+# Rows whose outer products are added in floating point, exactly.
+_EXACT = 4096
+#: Bytes of derivatives that are kept between sums.
+KEPT = 2**28
+#: What is summed.
+KINDS = ("gradient", "hessian", "fisher", "histogram", "direction", "cut", "line")
+
+#: ``total(kind, *arguments)``: a sum over all records, as integers of 64 bits. Private.
+Totals = Callable[..., np.ndarray]
+
+
+class RecordSums:
+    """Sums over the records of one model.
+
+    Parameters
+    ----------
+    records : RecordModel
+        Or anything with `coordinates`, `derivatives` or `curvature`, `full_batch.rows`, n.
+    structure : Structure
+        Which entries of Hessians are wanted.
+    kept : int
+        Bytes of derivatives at one point that may be kept: they serve several sums.
+
+    Notes
+    -----
+    **Privacy.** All sums are private and exact. What a record adds is a function of that record and of the
+    arguments, a vector of integers whose norm is at most `GRID` (histogram: 1 each; outer products:
+    ``OUTER_GRID**2``; line search: `GRID` a candidate). Sums of integers do not depend on the order or on how
+    records are divided into parts.
+    """
+
+    def __init__(self, records: Any, structure: Structure, kept: int | None = None):
+        self.records, self.structure, self.p = records, structure, structure.p
+        entries = self.p**2 if structure.full else structure.rows.size
+        most = KEPT if kept is None else kept
+        self._keeps = getattr(records, "curvature", None) is None and 8.0 * records.n * entries <= most
+        self._kept: tuple[bytes, list[RecordRows]] = (b"", [])
+
+    def __call__(self, kind: str, *arguments: Any) -> np.ndarray:
+        """A sum, by its kind."""
+        if kind not in KINDS:
+            raise PrivacyError("There is no such sum.")
+        return getattr(self, kind)(*arguments)
+
+    def _rows(self, phi: np.ndarray, metric: np.ndarray, hessians: bool = False) -> Iterable[RecordRows]:
+        if not self._keeps:
+            return rows_at(self.records, phi, metric, self.structure, hessians)
+        place = phi.tobytes() + metric.tobytes()
+        if self._kept[0] != place:
+            self._kept = place, list(rows_at(self.records, phi, metric, self.structure, True))
+        return self._kept[1]
+
+    def gradient(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float) -> np.ndarray:
+        """``clip(A (g_i - m))`` in units of bound / GRID, shape (p,)."""
+        total = np.zeros(self.p, dtype=np.int64)
+        for part in self._rows(phi, metric):
+            total += part.integers(metric, centre, bound, GRID).sum(axis=0).astype(np.int64)
+        return total
+
+    def hessian(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> np.ndarray:
+        """Packed ``clip(A H_i A')`` in units of bound / GRID, shape (m,)."""
+        total = np.zeros(self.structure.rows.size, dtype=np.int64)
+        for part in self._rows(phi, metric, hessians=True):
+            part.add_hessians(metric, bound, total)
+        return total
+
+    def fisher(self, phi: np.ndarray, metric: np.ndarray, bound: float) -> np.ndarray:
+        """Released entries of ``v v'``, ``v = clip(A g_i)`` in units of bound / OUTER_GRID, shape (m,)."""
+        total = np.zeros((self.p, self.p), dtype=np.int64)
+        for part in self._rows(phi, metric):
+            inside = part.integers(metric, np.zeros(self.p), bound, OUTER_GRID)
+            # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
+            for start in range(0, len(inside), _EXACT):
+                some = inside[start : start + _EXACT]
+                total += (some.T @ some).astype(np.int64)
+        return total[self.structure.rows, self.structure.columns]
+
+    def histogram(
+        self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, cells: Sequence[int]
+    ) -> np.ndarray:
+        """Counts of norms of ``A (g_i - m)`` and, for a second number of cells, of ``A H_i A'``; joined."""
+        found: list[Any] = [0] * len(cells)
+        for part in self._rows(phi, metric, hessians=len(cells) > 1):
+            found[0] = found[0] + counts_of(part.norms(metric, centre), cells[0])
+            if len(cells) > 1:
+                found[1] = found[1] + counts_of(part.hessian_norms(metric), cells[1])
+        return np.concatenate(found)
+
+    def direction(self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, beyond: float) -> np.ndarray:
+        """Unit vectors of ``A (g_i - m)`` of the records whose norm is above `beyond`, in 1 / GRID."""
+        total = np.zeros(self.p, dtype=np.int64)
+        for part in self._rows(phi, metric):
+            vectors = part.whitened(metric, centre)
+            norms = norms_of(vectors)
+            far = norms > beyond
+            total += clipped_integers(vectors[far] / norms[far][:, None], 1.0)
+        return total
+
+    def cut(
+        self, phi: np.ndarray, metric: np.ndarray, centre: np.ndarray, bound: float, depth: float
+    ) -> np.ndarray:
+        """What lies of ``A (g_i - m)`` between `bound` and ``bound + depth``, in units of depth / GRID."""
+        total = np.zeros(self.p, dtype=np.int64)
+        for part in self._rows(phi, metric):
+            vectors = part.whitened(metric, centre)
+            norms = norms_of(vectors)
+            far = norms > bound
+            length = np.minimum((norms[far] - bound) / depth, 1.0)
+            total += clipped_integers(vectors[far] * (length / norms[far])[:, None], 1.0)
+        return total
+
+    def line(self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float) -> np.ndarray:
+        """Log-likelihood of each candidate against `theta`, clipped at 1 nat a record, in 1 / GRID nats."""
+        rows: Callable[[np.ndarray], np.ndarray] = self.records.full_batch.rows
+        base = rows(theta)
+        total = np.zeros(len(candidates), dtype=np.int64)
+        for k, candidate in enumerate(candidates):
+            with np.errstate(all="ignore"):
+                ratio = np.nan_to_num(tempering * (rows(candidate) - base), nan=-1.0)
+            total[k] = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64).sum()
+        return total
+
+
+def totals_of(records: Any, structure: Structure) -> Totals:
+    """Sums over records wherever they are.
+
+    Parameters
+    ----------
+    records : RecordModel or ShardedRecords
+        With ``surrogate_sums(structure)`` where they are not here.
+    structure : Structure
+    """
+    elsewhere = getattr(records, "surrogate_sums", None)
+    return RecordSums(records, structure) if elsewhere is None else elsewhere(structure)
