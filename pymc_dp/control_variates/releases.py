@@ -19,6 +19,7 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
+from pymc_dp.records import curvature_kernels as kernels
 
 # Rows whose outer products are added in floating point, exactly.
 _EXACT = 4096
@@ -197,9 +198,7 @@ class Releases:
         self._passed()
         total = np.zeros(len(candidates), dtype=np.int64)
         for k, candidate in enumerate(candidates):
-            with np.errstate(all="ignore"):
-                ratio = np.nan_to_num(tempering * (rows(candidate) - base), nan=-1.0)
-            total[k] = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64).sum()
+            total[k] = kernels.sum_of_ratios(rows(candidate), base, tempering, float(GRID))
             self._passed()
         return self._noisy(total / GRID, std), std
 
