@@ -26,18 +26,22 @@ def silence() -> None:
 
 
 def medians(
-    functions: list[Callable], seconds: float = 6.0, clock: Callable[[], float] = time.perf_counter
+    functions: list[Callable],
+    seconds: float = 6.0,
+    clock: Callable[[], float] = time.perf_counter,
+    together: int = 1,
 ) -> list[float]:
-    """Median time of each function, in milliseconds, calls alternating."""
+    """Median time of each function, in milliseconds, calls alternating; so many of one `together`."""
     for function in functions:
         function()
     times: list[list[float]] = [[] for _ in functions]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < 7:
         for function, out in zip(functions, times, strict=True):
-            start = clock()
-            function()
-            out.append(clock() - start)
+            for _ in range(together):
+                start = clock()
+                function()
+                out.append(clock() - start)
     return [1e3 * float(np.median(t)) for t in times]
 
 

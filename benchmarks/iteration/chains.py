@@ -12,7 +12,7 @@ DELTA = 1e-6
 def started(model, **kwargs):
     """A running chain of DPPenaltyMH and its current point."""
     with model:
-        step = dp.DPPenaltyMH(epsilon=2, delta=DELTA, lipschitz=1.0, chains=1, **kwargs)
+        step = dp.DPPenaltyMH(epsilon=2, delta=DELTA, chains=1, **({"lipschitz": 1.0} | kwargs))
     step.setup_chain(np.random.default_rng(0), 0, 2_000_000)
     return step
 

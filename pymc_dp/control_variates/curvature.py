@@ -11,6 +11,8 @@ _DIFFERENCE = 1e-4
 _ROUNDING, _FLAT = 1e-14, 1e-40
 # Prior precision that is assumed at least, in units of that at the start: keeps flat directions finite.
 _LEAST_PRIOR = 0.01
+# Least eigenvalue of a noisy curvature: as it is, and over the largest. Roots of less are rounding errors.
+_NOTHING, _RELATIVE = 1e-12, 1e-10
 
 
 def prior_curvature(records: Any, point: np.ndarray) -> np.ndarray:
@@ -91,26 +93,27 @@ class NoisyCurvature:
         self.metric = metric
         self._values, self._vectors = np.linalg.eigh(tempering * matrix)
         self._level = tempering * noise
+        self._least = max(_NOTHING, _RELATIVE * float(np.abs(self._values).max()))
 
     def absolute(self) -> np.ndarray:
         """Absolute eigenvalues, not below the noise's; in the units of the parameters."""
-        return self._with(np.maximum(np.abs(self._values), max(self._level, 1e-12)))
+        return self._with(np.maximum(np.abs(self._values), max(self._level, self._least)))
 
     def positive(self) -> np.ndarray:
         """Eigenvalues not below the noise's."""
-        return self._with(np.maximum(self._values, max(self._level, 1e-12)))
+        return self._with(np.maximum(self._values, max(self._level, self._least)))
 
     def weakest(self) -> np.ndarray:
         """Eigenvalues not below the square of the noise's over the largest one.
 
         So that the scale of a weak direction approaches its own quadratically from round to round.
         """
-        largest = max(float(self._values.max()), self._level, 1e-12)
-        return self._with(np.maximum(self._values, max(self._level**2 / largest, 1e-12)))
+        largest = max(float(self._values.max()), self._level, _NOTHING)
+        return self._with(np.maximum(self._values, max(self._level**2 / largest, self._least)))
 
     def surely(self) -> np.ndarray:
         """Eigenvalues less the noise's: what is there beyond it."""
-        return self._with(np.maximum(self._values - self._level, 1e-6 * max(self._level, 1e-6)))
+        return self._with(np.maximum(self._values - self._level, max(1e-6 * self._level, self._least)))
 
     def _with(self, values: np.ndarray) -> np.ndarray:
         inverse = np.linalg.inv(self.metric)

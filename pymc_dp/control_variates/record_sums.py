@@ -16,6 +16,7 @@ from pymc_dp.control_variates.clipped_rows import (
 from pymc_dp.control_variates.histograms import counts_of
 from pymc_dp.control_variates.structure import Structure
 from pymc_dp.errors import PrivacyError
+from pymc_dp.records import curvature_kernels as kernels
 
 # Rows whose outer products are added in floating point, exactly.
 _EXACT = 4096
@@ -134,9 +135,7 @@ class RecordSums:
         base = rows(theta)
         total = np.zeros(len(candidates), dtype=np.int64)
         for k, candidate in enumerate(candidates):
-            with np.errstate(all="ignore"):
-                ratio = np.nan_to_num(tempering * (rows(candidate) - base), nan=-1.0)
-            total[k] = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64).sum()
+            total[k] = kernels.sum_of_ratios(rows(candidate), base, tempering, float(GRID))
         return total
 
 

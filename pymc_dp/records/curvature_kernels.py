@@ -1,4 +1,4 @@
-"""Loops over the whitened rows of predictors of a chunk of records; compiled once, cached on disk.
+"""Loops over what is released of records: whitened rows of predictors, ratios; compiled once, cached on disk.
 
 `rows` has shape (k, m, p): for each predictor a and record i the vector ``v_a = A x_a``. `weights`, shape
 (m, k (k + 1) / 2), has the upper triangle of each record's W. No floating-point operation below may be
@@ -225,3 +225,15 @@ def _entries(row, weights, columns, factors, scale, left, out):
         for a in range(1, k):
             value += left[a, r] * row[a, c]
         out[t] = value * factors[t]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def sum_of_ratios(new, base, tempering, grid):
+    """Sum of ``tempering (new - base)``, clipped to [-1, 1] and truncated to 1 / `grid`; NaN counts as -1."""
+    total = 0
+    for i in range(new.size):
+        ratio = tempering * (new[i] - base[i])
+        # A comparison with NaN is false.
+        ratio = min(ratio, 1.0) if ratio >= -1.0 else -1.0
+        total += np.int64(np.trunc(ratio * grid))
+    return total

@@ -145,10 +145,13 @@ def outer(left, right):
 @numba.njit(cache=True)
 def add_values(values, first, columns, derivatives, out):
     """``out += values @ Jacobian``."""
+    # One loop over all its entries: most rows of a Jacobian have one, or none.
+    row = np.empty(derivatives.size, dtype=np.int64)
+    for k in range(first.size - 1):
+        row[first[k] : first[k + 1]] = k
     for i in range(values.shape[0]):
-        for k in range(values.shape[1]):
-            for j in range(first[k], first[k + 1]):
-                out[i, columns[j]] += values[i, k] * derivatives[j]
+        for j in range(derivatives.size):
+            out[i, columns[j]] += values[i, row[j]] * derivatives[j]
 
 
 @numba.njit(cache=True)

@@ -191,6 +191,16 @@ def test_a_curvature_of_at_least_another():
     np.testing.assert_allclose(inverse_root(other) @ other @ inverse_root(other), np.eye(2), atol=1e-12)
 
 
+def test_an_indefinite_curvature_without_noise_bounds_another_from_below():
+    r = np.random.default_rng(1)
+    turn = np.linalg.qr(r.normal(size=(4, 4)))[0]
+    indefinite = NoisyCurvature(turn @ np.diag([3e7, 1e6, -2e6, -4e7]) @ turn.T, 0.0, np.eye(4), 1.0)
+    other = 1e7 * np.eye(4)
+    raised = at_least(other, indefinite.surely(), 1.0)
+    # A floor of 1e-12 beside 3e7 made roots of rounding errors: eigenvalues of 0, steps of any length.
+    np.testing.assert_allclose(np.linalg.eigvalsh(raised), [1e7, 1e7, 1e7, 3e7], rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["linear", "small sigma"])
 def test_without_noise_the_mode_is_found(name):
     records, truth = make(name, 3000, 0)

@@ -17,6 +17,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.records import curvature_kernels as kernels
 from pymc_dp.records.model import RecordModel
 from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
 
@@ -222,3 +223,18 @@ def test_passes_are_known_beforehand(settings):
     )(np.zeros(2))
     total = releases.passes(settings)
     assert [done for done, _ in seen] == list(range(1, total + 1)) and {of for _, of in seen} == {total}
+
+
+def test_ratios_of_a_line_search_are_clipped_and_truncated():
+    r = np.random.default_rng(0)
+    new, base = 2 * r.normal(size=(2, 3000))
+    new[:8] = [np.nan, np.inf, -np.inf, 1e300, -1e300, base[5], base[6] + 1e-9, base[7] - 1e-9]
+    base[8:12] = [np.nan, np.inf, -np.inf, 0.0]
+    new[9:11] = base[9:11]  # undefined
+    for tempering in (1.0, 0.3):
+        with np.errstate(all="ignore"):
+            ratio = np.nan_to_num(tempering * (new - base), nan=-1.0)
+        each = np.trunc(np.clip(ratio, -1, 1) * GRID).astype(np.int64)
+        assert kernels.sum_of_ratios(new, base, tempering, float(GRID)) == each.sum()
+        for i in range(20):
+            assert kernels.sum_of_ratios(new[i : i + 1], base[i : i + 1], tempering, float(GRID)) == each[i]

@@ -1,0 +1,91 @@
+"""Products written column by column: the same numbers, a record's from its own row."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from pytensor.graph.traversal import toposort
+from pytensor.tensor.math import Dot
+
+from pymc_dp.records import narrow_products
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.sums import GRID
+
+BOUND = 0.05
+
+
+def data(n, d):
+    r = np.random.default_rng(0)
+    return r.normal(size=(n, d)), r.integers(0, 2, n)
+
+
+def made(family, d, x, y):
+    with pm.Model() as model:
+        eta = x @ pm.Normal("beta", 0, 1, shape=d)
+        if family == "linear":
+            pm.Normal("y", eta, pm.HalfNormal("sigma"), observed=y.astype(float))
+        elif family == "logistic":
+            pm.Bernoulli("y", logit_p=eta, observed=y)
+        else:
+            pm.NegativeBinomial("y", pm.math.exp(eta), 2.0 + pm.math.exp(eta), observed=y)
+    return model, RecordModel(model)
+
+
+def has_product(records):
+    _, rows, _ = records.full_batch._graph
+    return any(isinstance(node.op, Dot) for node in toposort([rows]))
+
+
+@pytest.mark.parametrize(
+    ("family", "d", "product"),
+    [
+        ("linear", 1, False),
+        ("linear", 12, False),
+        ("linear", 13, True),
+        ("logistic", 5, False),
+        ("negative binomial", 5, True),
+    ],
+)
+def test_where_columns_are_taken(family, d, product):
+    _, records = made(family, d, *data(20, d))
+    assert has_product(records) is product
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+def test_values_and_gradients_are_pymcs(family):
+    model, records = made(family, 4, *data(300, 4))
+    theta = 0.3 * np.random.default_rng(1).normal(size=records.d)
+    (expected,) = model.compile_fn(model.logp(model.observed_RVs, sum=False))(records.unravel(theta))
+    np.testing.assert_allclose(records.full_batch.rows(theta), expected, rtol=1e-12)
+    found, steps = records.gradients(theta, 1e3).total, 1e-5 * np.eye(records.d)
+    total = [[records.full_batch.rows(theta + s * h).sum() for s in (1, -1)] for h in steps]
+    np.testing.assert_allclose(found, -np.diff(total, axis=1)[:, 0] / 2e-5, rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+@pytest.mark.parametrize("place", [0, 17, 39])
+@pytest.mark.parametrize("value", [0.5, -1e3, 1e200, np.inf, np.nan])
+def test_one_record_moves_the_sum_by_twice_its_bound_at_most(family, place, value):
+    x, y = data(40, 4)
+    other = x.copy()
+    other[place] = value
+    sums, rows = [], []
+    for table in (x, other):
+        _, records = made(family, 4, table, y)
+        theta = np.full(records.d, 0.2)
+        old, _ = records.full_batch.at(theta)
+        sums.append(records.full_batch(theta + 0.3, old, BOUND).total)
+        rows.append(np.delete(records.full_batch.rows(theta), place))
+    np.testing.assert_array_equal(*rows)
+    assert sums[0] == int(sums[0]) and abs(sums[1] - sums[0]) <= 2 * GRID
+
+
+def test_a_wrong_width_is_left_to_the_product():
+    """What a column would be read from beyond the table is memory of something else."""
+    import pytensor.tensor as pt
+
+    table, column = pt.matrix(), pt.matrix(shape=(4, 1))
+    product = pt.dot(table, column)
+    for width in (3, 5, 13):
+        assert narrow_products.by_columns([product], {table: (width,)}) == [product]
+    assert narrow_products.by_columns([product], {}) == [product]
+    assert narrow_products.by_columns([product], {table: (4,)}) != [product]
