@@ -203,11 +203,10 @@ class DataOwner:
         self._left -= 1
         theta, new = np.array(point), np.array(proposal)
         with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
-            if not surrogate:
-                bound = self._terms.clip.bound(new - theta)
-        if bound is None or not 0 < bound < math.inf:
+            clip = bound if surrogate else self._terms.clip.bound(new - theta)
+        if clip is None or (surrogate and not 0 < clip < math.inf):
             raise Refusal("question")
-        total, _ = self._shard.compare(theta, new, bound, surrogate)
+        total, _ = self._shard.compare(theta, new, clip, surrogate)
         noise = Gaussian(self._plan.noise_multiplier * self._terms.sensitivity)
         noisy = float(noise.release(ExactSum(total / GRID), self._random))
         if self._left == 0 and self._ledger is not None:

@@ -402,7 +402,7 @@ def test_arguments_of_the_step(kwargs, message):
     [
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"delta": 0.0}, "delta must lie"),
-        ({"lipschitz": None}, "exactly one of"),
+        ({"clip_bound": 1.0}, "exactly one of"),
         ({"lipschitz": -1.0}, "lipschitz must be"),
         ({"worker": "tcp://somewhere"}, "belong together"),
         ({"ledger": 3}, "is a path, where its process runs"),
