@@ -30,7 +30,7 @@ _STUCK = 1e-3
 # Of how much a posterior may lean towards its prior for the noise, in its own standard deviations.
 _LEANING = 0.3
 # Of the prior's variance, that a surrogate takes away.
-_TOLD = 0.02
+_TOLD = 0.1
 # Of how far a surrogate may be used: posterior standard deviations, plus those of its noise.
 _NEAR, _WITHIN = 1.0, 3.0
 # Warned of, in units of what is refused.

@@ -211,6 +211,7 @@ def grouped(n, seed=0):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The released surrogate says next to nothing about. tau")
 def test_curved_coordinates():
     data = grouped(150)
     one = run(build_groups(data), epsilon=1000.0)
