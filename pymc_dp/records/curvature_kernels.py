@@ -230,7 +230,7 @@ def _entries(row, weights, columns, factors, scale, left, out):
 @numba.njit(cache=True, error_model="numpy")
 def sum_of_ratios(new, base, tempering, grid):
     """Sum of ``tempering (new - base)``, clipped to [-1, 1] and truncated to 1 / `grid`; NaN counts as -1."""
-    total = 0
+    total = np.int64(0)
     for i in range(new.size):
         ratio = tempering * (new[i] - base[i])
         # A comparison with NaN is false.
