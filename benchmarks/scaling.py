@@ -7,9 +7,9 @@
 Logistic regression on one thread, processor seconds from a declared model to 1,000 draws of one chain,
 compilation included. Private calls have control variates, and no noise: what is computed is the same for
 any budget, and every call has a result. Their set-up (compilation, and the surrogate) is measured whole;
-draws for some seconds, and multiplied. NUTS has 1,000 draws after 1,000 of tuning, where that takes seconds;
-otherwise 100 and 100, multiplied by ten ("scaled" in the table, hollow in the picture), which is about
-right: trees are longer while a chain is young, and shorter for a mass matrix that has been learnt.
+draws for some seconds, and multiplied. NUTS has 1,000 draws after 1,000 of tuning for up to 10,000 records;
+with more of them (hollow in the picture, "scaled" in the table) it is taken to make as many leapfrog steps as
+with 10,000, each of the time that is measured in a few draws: a posterior keeps its shape.
 """
 
 import time
@@ -23,10 +23,13 @@ import pymc_dp as dp
 from benchmarks import results, running
 from benchmarks.surrogate_speed import logistic
 
-DRAWS, FEW, PATIENCE = 1000, 100, 6.0
+DRAWS, FEW, PATIENCE = 1000, 20, 6.0
+# Records up to which NUTS is run as a whole; its leapfrog steps then, by the number of parameters.
+WHOLE = 10_000
+_steps: dict[int, int] = {}
 # Of the other axis: parameters where records vary, and records where parameters do.
 D, N = 6, 100_000
-SIZES, DIMENSIONS = (3, 4, 5, 6), (2, 6, 20, 50, 100, 200)
+SIZES, DIMENSIONS = (3, 4, 5, 6), (2, 6, 20, 50, 200)
 PRIVATE = {"DPPenaltyMH": dp.DPPenaltyMH, "DPFastMH": dp.DPFastMH}
 NUTS = "NUTS, not private"
 
@@ -63,19 +66,24 @@ def nuts(n: int, d: int) -> tuple[float, float, float]:
     """The same of PyMC's sampler."""
     model = declared(n, d)
 
-    def seconds(draws: int) -> float:
+    def run(draws: int) -> tuple[float, int]:
+        """Seconds, and leapfrog steps."""
         began = time.process_time()
-        settings = {"chains": 1, "random_seed": 1, **running.QUIET}
-        pm.sample(draws=draws, tune=draws, step=pm.NUTS(model=model), model=model, **settings)
-        return time.process_time() - began
+        settings = {"chains": 1, "random_seed": 1, "discard_tuned_samples": False, **running.QUIET}
+        idata = pm.sample(draws=draws, tune=draws, step=pm.NUTS(model=model), model=model, **settings)
+        groups = (idata.sample_stats, idata.warmup_sample_stats)
+        return time.process_time() - began, int(sum(group["n_steps"].sum() for group in groups))
 
-    seconds(1)  # what is compiled once a process is compiled
-    set_up = seconds(1)
-    few = seconds(FEW)
-    scale = DRAWS / FEW
-    if few - set_up < PATIENCE / scale * 3:
-        return seconds(DRAWS), set_up, 1.0
-    return set_up + scale * (few - set_up), set_up, scale
+    run(1)  # what is compiled once a process is compiled
+    set_up, _ = run(1)
+    if n <= WHOLE:
+        seconds, steps = run(DRAWS)
+        _steps[d] = steps
+        return seconds, set_up, 1.0
+    if d not in _steps:
+        nuts(WHOLE, d)
+    seconds, steps = run(FEW)
+    return set_up + (seconds - set_up) * _steps[d] / steps, set_up, _steps[d] / steps
 
 
 def measured(largest: int) -> pd.DataFrame:
