@@ -198,6 +198,9 @@ class DPStep(Iterating):
         """What a report calls the step."""
         return type(self).__name__
 
+    def __repr__(self) -> str:
+        return f"<{self.title}: epsilon={self.epsilon!r}, delta={self.delta!r}, chains={self.chains}>"
+
     def facts(self) -> dict[str, Any]:
         """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
         records = self.records

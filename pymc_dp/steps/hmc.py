@@ -152,7 +152,8 @@ class DPHMC(MetropolisStep):
             return
         if lipschitz is None and (gradient_clip is None or ratio_clip is None):
             raise ValueError(
-                "Give lipschitz=, a bound on every record's gradient norm, or both gradient_clip= and "
+                "control_variates=True needs no bound. Without: give lipschitz=, a bound on every record's "
+                "gradient norm, or both gradient_clip= and "
                 "ratio_clip= (docs/clipping)."
             )
         if not 0 < gradient_share < 1:

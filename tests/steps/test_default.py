@@ -37,6 +37,7 @@ def test_what_is_given_wins_and_quiet_is_quiet(model, caplog):
     with caplog.at_level("INFO", logger="pymc"):
         step = default.default_step(2.0, 1e-6, {"model": model, "chains": 1}, quiet=True)
     assert step.chains == 1
+    assert repr(step) == "<DPPenaltyMH with control variates: epsilon=2.0, delta=1e-06, chains=1>"
     assert not caplog.text
 
 
