@@ -191,7 +191,7 @@ def test_each_run_has_a_surrogate_of_its_own():
     step = surrogate_step(100.0)
     found = released(step, 2, runs=5)
     assert step.debug_seed == 3
-    assert found["surrogate"].shape == (5, 1, 17)
+    assert found["surrogate"].shape == (5, 1, 18)
     point, gradient = found["surrogate"][:, 0, [0, 6]].T
     assert len(set(point)) == len(set(gradient)) == 5
     np.testing.assert_array_equal(found["surrogate"], released(step, 2, runs=5)["surrogate"])
