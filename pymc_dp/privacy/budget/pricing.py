@@ -274,7 +274,9 @@ def penalty_on_batches(
         return plan_of(call, PenaltyOnBatches(batches, 0.0, release))
     budget = Budget(call, once=once)
     plain = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # a Gaussian without sampling
-    return budget.search(lambda nm: PenaltyOnBatches(batches, nm, release), plain, least=1e-3)
+    many = batches.batch_size / batches.dataset_size * plain  # where releases are many and small
+    start = max(many, min(plain, 0.3))
+    return budget.search(lambda nm: PenaltyOnBatches(batches, nm, release), start, least=1e-3)
 
 
 @lru_cache(maxsize=256)
