@@ -9,13 +9,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import expit, log_expit, ndtr
 
 # More than the rounding error of what is added to a probability.
 _ROUNDING = 1e-9
 #: Shifts of normal quantiles beyond this have no corners here: the probabilities would lose their digits.
 LARGEST_SHIFT = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+#: Distances for values of many decisions: tangents are within some thousandths of the curve.
+NORMAL_EDGES = np.array([12, 10, 8, 7, 6, 5.5, 5, 4.5, 4, 3.7, *np.arange(20, -1, -1) * 0.17])
+LOGISTIC_EDGES = np.array([80, 40, 20, 14, 10, 8, 7, 6, 5.5, 5, 4.5, *np.arange(14, -1, -1) * 0.3])
 _SHORT = 0.5  # shifts below are integrals, not differences
 
 
@@ -38,7 +41,7 @@ class Corners:
     @property
     def losses(self) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms of the ratio of the larger to the smaller probability, and of what is left of 1."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.log1p(self.gap / self.lower), np.log1p(-self.gap / (1 - self.lower))
 
 
@@ -95,7 +98,7 @@ def normal_curve(q: float, y: np.ndarray, shift: np.ndarray, below: bool) -> tup
         return ndtr(y) + (1 - q) * gap, q * gap, q * bend / (1 + (1 - q) * bend)
 
 
-def of_normal(q: float, shift: float, edges: np.ndarray) -> Corners:
+def of_normal(q: float, shift: float, edges: np.ndarray, closed: bool = False) -> Corners:
     """Corners of decisions whose quantile moves by a constant, between given distances from the middle.
 
     Parameters
@@ -106,16 +109,31 @@ def of_normal(q: float, shift: float, edges: np.ndarray) -> Corners:
         At most `LARGEST_SHIFT`.
     edges : ndarray, shape (m,)
         Distances of quantiles below the middle, from the largest one to 0.
+    closed : bool
+        Hold what is beyond the largest distance too.
 
     Returns
     -------
     Corners
     """
     y = -0.5 * shift - edges
-    found = []
-    for below in (False, True) if q < 1 else (False,):
-        curve = normal_curve(q, y, np.asarray(shift), below)
-        ends = [np.array([one[:-1], one[1:]]) for one in curve]
-        points = Corners(curve[0][[0, -1]], curve[1][[0, -1]] * (1 + _ROUNDING))
-        found.append(around(*ends) + points)
-    return found[0] if q == 1 else found[0] + found[1]
+    found = _along(*normal_curve(q, y, np.asarray(shift), False), closed)
+    return found if q == 1 else found + _along(*normal_curve(q, y, np.asarray(shift), True), closed)
+
+
+def of_logistic(shift: float, edges: np.ndarray) -> Corners:
+    """Corners of all decisions whose log-odds move by `shift`; edges as in `of_normal`, of log-odds."""
+    y = -0.5 * shift - edges
+    lower, rest = expit(y), expit(-y - shift)
+    steep = shift + 2 * (log_expit(-y - shift) - log_expit(-y))
+    return _along(lower, lower * rest * math.expm1(shift), np.expm1(steep), True)
+
+
+def _along(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray, closed: bool) -> Corners:
+    """Corners of one curve through these points."""
+    ends = (np.array([one[:-1], one[1:]]) for one in (lower, gap, bend))
+    found = around(*ends) + Corners(lower[[0, -1]], gap[[0, -1]] * (1 + _ROUNDING))
+    if not closed:
+        return found
+    # Where the first tangent meets the side of the square.
+    return found + Corners(np.zeros(1), (gap[:1] - bend[:1] * lower[:1]).clip(0) * (1 + _ROUNDING))

@@ -106,13 +106,13 @@ class Budget:
         own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
         return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=self.once)
 
-    def fits(self, mechanism: Mechanism) -> bool:
+    def fits(self, mechanism: Mechanism, coarse: bool = False) -> bool:
         """Whether its plan is within the budget."""
-        return self.cost(mechanism) <= self.call.epsilon
+        return self.cost(mechanism, coarse) <= self.call.epsilon
 
-    def cost(self, mechanism: Mechanism) -> float:
+    def cost(self, mechanism: Mechanism, coarse: bool = False) -> float:
         """Epsilon of its plan, an upper bound (`calibration.epsilon_of`)."""
-        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta)
+        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta, coarse)
 
     def solve(
         self, at: Callable[[float], Mechanism], low: float, high: float, tolerance: float = 1e-5
@@ -130,7 +130,11 @@ class Budget:
 
     def search(self, at: Callable[[float], Mechanism], start: float, **options: Any) -> PrivacyPlan:
         """`solve`, from one setting on (`calibration.bracket`)."""
-        return self.solve(at, *calibration.bracket(lambda value: self.fits(at(value)), start, **options))
+
+        def fits(value: float) -> bool:
+            return self.fits(at(value), coarse=True)
+
+        return self.solve(at, *calibration.bracket(fits, start, **options))
 
 
 def calibrate(
