@@ -2,7 +2,7 @@
 
 Between two neighbouring data sets a decision is a pair of probabilities. What it costs is a convex function
 of the pair, so that its largest value on a region is at corners of a polygon around it
-(docs/proofs/decision_accounting, Lemma 11).
+(docs/proofs/value_iteration, section 1).
 """
 
 import math

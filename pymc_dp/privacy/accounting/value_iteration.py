@@ -26,7 +26,8 @@ _LARGEST_GRID = 8_000
 _CANDIDATES, _POINTS, _WEIGHT = 24, 60, 1.6
 _LARGEST_FACTOR, _HALVINGS, _LEAST_FACTOR = 1.2, 9, 0.9
 _OFTEN = 0.03  # weight of losses that are not at the target, in the fit
-_FAILURES = 5
+# Where no block is found, more steps are taken alone before the next attempt; up to so many.
+_LATER, _MOST_ALONE = 1.15, 400
 _NEGLIGIBLE = 1e-6  # probabilities that are not followed, in remainders
 # Relative; far more than the rounding errors of positive sums.
 _ROUNDING = 1e-9
@@ -318,14 +319,15 @@ class ValueIteration:
             return None
         remainder = max(_REMAINDER * delta / self.count, _LEAST)
         grid = _Grid(self.corners, spacing, low, high, _NEGLIGIBLE * remainder)
-        values, added, done, failures = np.maximum(-np.expm1(-grid.z), 0.0), 0.0, 0, 0
+        values, added, done = np.maximum(-np.expm1(-grid.z), 0.0), 0.0, 0
+        alone = self.count if single else _FIRST  # steps that are taken one by one
         while done < self.count:
             law = None
-            if not single and done >= _FIRST:
+            if done >= alone:
                 law = _replacement(grid, values, tilt, remainder)
-                failures += law is None
-            if failures > _FAILURES:
-                return None
+                if law is None and done >= _MOST_ALONE:
+                    return None
+                alone = done if law is not None else int(_LATER * done)
             if law is None:
                 values, done = grid.rows(values).max(axis=0), done + 1
                 continue

@@ -60,6 +60,8 @@ _RESIDUAL_BATCH = 100.0
 # In draws of a record: a smaller clip bound is not tried.
 _LEAST_BOUND = 1e-3
 
+# Ends of a search are found by coarse bounds, which are off by less than this.
+_COARSE = 1.4
 # The search for the least noise multiplier starts at the Gaussian limit's answer, and goes so far from it.
 _BRACKET, _WIDENINGS = 2.0, 12
 # Events in another order may be composed to another last digit.
@@ -134,7 +136,8 @@ class Budget:
         def fits(value: float) -> bool:
             return self.fits(at(value), coarse=True)
 
-        return self.solve(at, *calibration.bracket(fits, start, **options))
+        low, high = calibration.bracket(fits, start, **options)
+        return self.solve(at, low / _COARSE, high * _COARSE)
 
 
 def calibrate(
