@@ -9,7 +9,7 @@ from scipy.special import expit, log_ndtr, ndtr
 from scipy.stats import binom, norm
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy.accounting import corners, events
+from pymc_dp.privacy.accounting import corners, events, loss_grid
 from pymc_dp.privacy.accounting import value_iteration as vi
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, value_iteration
 from pymc_dp.privacy.accounting.decisions import largest_excess
@@ -126,11 +126,11 @@ def test_blocks_cost_little_more_than_steps(monkeypatch):
 
 
 def test_a_law_that_replaces_decisions_is_worth_more_than_each():
-    """What `_replacement` promises, by a sum over its law and over the outcomes of each decision."""
+    """What `replacement` promises, by a sum over its law and over the outcomes of each decision."""
     corner = corners.of_normal(0.1, 0.2, corners.NORMAL_EDGES, closed=True)
-    grid = vi._Grid(corner, 0.004, -2.0, 2.0, 1e-20)
+    grid = loss_grid.LossGrid(corner, 0.004, -2.0, 2.0, 1e-20)
     values = gaussian_delta(0.1, -grid.z)
-    law = vi._replacement(grid, values, 10.0, 1e-12)
+    law = loss_grid.replacement(grid, values, 10.0, 1e-12)
     shift = np.arange(law.size) - law.size // 2
     inside = np.flatnonzero(np.abs(grid.z) < 0.25)[::3]
     after = np.array([law @ values[i + shift] for i in inside])
@@ -176,6 +176,16 @@ def test_corners_of_log_odds():
     exact = expit(y + 0.4) - expit(y)
     assert np.all(gap >= exact * (1 - 1e-12))
     assert np.all(gap[y > -4] <= 1.01 * exact[y > -4])
+
+
+@pytest.mark.parametrize("delta", [1e-30, 1e-15, 0.3])
+def test_deltas_of_all_sizes(delta):
+    for event, k in ((events.PenaltyDecisionDpEvent(3.0), 2), (on_batches(0.1, 2.0), 30), (CASES[1][0], 9)):
+        run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
+        found = run.epsilon(delta)
+        if found < math.inf:
+            assert of_the_best_pair(event, k, found) <= delta
+            assert delta <= run.delta(found) * (1 + 1e-6) or found == 0
 
 
 def test_what_it_does_not_hold():

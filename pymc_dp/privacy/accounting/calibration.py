@@ -85,7 +85,9 @@ def calibrate(
     # Search with a coarser bound, which is met for certain, then correct its few per cent.
     if min(quick(low), quick(high)) > epsilon:  # the budget is met by those few per cent, or not at all
         return _within(cost, epsilon, delta, low, high, _MARGIN)
-    first = _within(quick, epsilon, delta, low, high, max(tolerance, _COARSE_TOLERANCE))
+    if any(_many_sampled(end) for end in ends):
+        tolerance = max(tolerance, _COARSE_TOLERANCE)
+    first = _within(quick, epsilon, delta, low, high, tolerance)
     return _corrected(cost, quick, epsilon, first, low, high)
 
 
@@ -179,6 +181,8 @@ def _corrected(
 ) -> float:
     """A parameter near `first` that spends what the coarse bound left; `first` itself if none is found."""
     spent = cost(first)
+    if spent >= epsilon * (1 - _MARGIN):
+        return first
     away = first * 1.02 if first * 1.02 <= high else first / 1.02
     at_first, at_away = quick(first), quick(away)
     if not (0 < spent < epsilon and 0 < at_first != at_away > 0):
