@@ -117,8 +117,8 @@ def of_normal(q: float, shift: float, edges: np.ndarray, closed: bool = False) -
     Corners
     """
     y = -0.5 * shift - edges
-    found = _along(*normal_curve(q, y, np.asarray(shift), False), closed)
-    return found if q == 1 else found + _along(*normal_curve(q, y, np.asarray(shift), True), closed)
+    found = _along(normal_curve(q, y, np.asarray(shift), False), closed)
+    return found if q == 1 else found + _along(normal_curve(q, y, np.asarray(shift), True), closed)
 
 
 def of_logistic(shift: float, edges: np.ndarray) -> Corners:
@@ -126,14 +126,15 @@ def of_logistic(shift: float, edges: np.ndarray) -> Corners:
     y = -0.5 * shift - edges
     lower, rest = expit(y), expit(-y - shift)
     steep = shift + 2 * (log_expit(-y - shift) - log_expit(-y))
-    return _along(lower, lower * rest * math.expm1(shift), np.expm1(steep), True)
+    return _along((lower, lower * rest * math.expm1(shift), np.expm1(steep)), True)
 
 
-def _along(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray, closed: bool) -> Corners:
+def _along(curve: tuple[np.ndarray, ...], closed: bool) -> Corners:
     """Corners of one curve through these points."""
-    ends = (np.array([one[:-1], one[1:]]) for one in (lower, gap, bend))
+    lower, gap, bend = curve
+    ends = (np.array([one[:-1], one[1:]]) for one in curve)
     found = around(*ends) + Corners(lower[[0, -1]], gap[[0, -1]] * (1 + _ROUNDING))
     if not closed:
         return found
     # Where the first tangent meets the side of the square.
-    return found + Corners(np.zeros(1), (gap[:1] - bend[:1] * lower[:1]).clip(0) * (1 + _ROUNDING))
+    return found + Corners(np.zeros(1), (gap[:1] - bend[:1] * lower[:1]).clip(0) + _ROUNDING * gap[:1])

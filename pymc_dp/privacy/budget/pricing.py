@@ -60,7 +60,7 @@ _RESIDUAL_BATCH = 100.0
 # In draws of a record: a smaller clip bound is not tried.
 _LEAST_BOUND = 1e-3
 
-# Ends of a search are found by coarse bounds, which are off by less than this.
+# Where the end of a search that was found by coarse bounds is moved to.
 _COARSE = 1.4
 # The search for the least noise multiplier starts at the Gaussian limit's answer, and goes so far from it.
 _BRACKET, _WIDENINGS = 2.0, 12
@@ -137,7 +137,8 @@ class Budget:
             return self.fits(at(value), coarse=True)
 
         low, high = calibration.bracket(fits, start, **options)
-        return self.solve(at, low / _COARSE, high * _COARSE)
+        # The end that is over the budget, by coarse bounds, is moved on.
+        return self.solve(at, *((low, high * _COARSE) if options.get("rising") else (low / _COARSE, high)))
 
 
 def calibrate(
