@@ -23,7 +23,7 @@ _SINGLE, _FIRST, _BLOCK = 250, 60, 0.2
 _BELOW, _ABOVE = 3.0, 8.0
 _LARGEST_GRID = 8_000
 # Where no block is found, more steps are taken alone before the next attempt; up to so many.
-_LATER, _MOST_ALONE = 1.15, 400
+_LATER, _MOST_ALONE = 1.15, 800
 # Relative; far more than the rounding errors of positive sums.
 _ROUNDING = 1e-9
 _REMAINDER, _LEAST = 0.003, 1e-290
