@@ -59,7 +59,8 @@ ALLOWED = {
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
     "control_variates/finder.py": 330,
-    "privacy/accounting/accountants.py": 300,
+    "privacy/accounting/accountants.py": 320,
+    "privacy/accounting/calibration.py": 260,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,
     "records/reader.py": 275,

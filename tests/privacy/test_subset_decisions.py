@@ -187,7 +187,7 @@ def test_penalty_decision_is_above_and_close_to_its_pairs(q, noise_multiplier, o
 
 @pytest.mark.parametrize(
     ("q", "noise_multiplier", "epsilon", "before", "now"),
-    [(0.1, 5.0, 1.0, 153, 227), (0.1, 1.0, 4.0, 23, 49), (0.01, 2.0, 1.0, 1832, 3398)],
+    [(0.1, 5.0, 1.0, 153, 261), (0.1, 1.0, 4.0, 23, 59), (0.01, 2.0, 1.0, 1832, 3887)],
 )
 def test_iterations_of_the_penalty_test_on_batches(q, noise_multiplier, epsilon, before, now):
     """Against the Gaussian behind the bit, and against who takes one offset: a binomial sum."""
@@ -313,7 +313,7 @@ def log_normal(z):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("b", "n", "of_theorem_8", "allowed"),
-    [(100, 10**4, 180, 15_430), (1000, 10**4, 8, 1932), (1000, 10**5, 258, 188_182)],
+    [(100, 10**4, 180, 15_430), (1000, 10**4, 8, 1934), (1000, 10**5, 258, 188_182)],
 )
 def test_iterations_that_a_budget_allows(b, n, of_theorem_8, allowed):
     event = privacy.BarkerMinibatchDpEvent(b, n)

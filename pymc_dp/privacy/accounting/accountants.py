@@ -6,7 +6,7 @@ An accountant takes an `EventSet` and gives its trade-off curve, or says why it 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -16,12 +16,15 @@ from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
 from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, total_curve
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, LimitTradeOff, Release
+from pymc_dp.privacy.accounting.value_iteration import ValueIteration
 
 # Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
 _GROUP_RATIO = 1.01
 _UNGROUPED = 32
 _UP = 1 + 1e-12
 _MOST_KINDS = 16
+# Decisions that are followed one by one, or in blocks.
+_MOST_ON_ALL, _MOST_ON_BATCHES = 250, 100_000
 
 
 class TradeOff(Protocol):
@@ -306,11 +309,35 @@ def gaussian_limit(events: EventSet) -> LimitTradeOff:
     return LimitTradeOff(kinds, GaussianLimit(list(releases.values())), squared, renyi_excluded(events))
 
 
+def value_iteration(events: EventSet) -> ValueIteration:
+    """Value of the adaptive adversary: decisions of one kind, and Gaussians (docs/proofs/value_iteration)."""
+    squared, found = 0.0, None
+    for event, count in events.counts.items():
+        costs = costs_of(event)
+        if costs.noise_multiplier and not costs.decision:
+            noise = costs.noise_multiplier(event)
+            squared += count / noise**2 if noise > 0 else math.inf
+            continue
+        corners = costs.corners(event) if costs.corners else None
+        if corners is None or found is not None:
+            raise NotApplicableError("not decisions of one kind, and Gaussian releases")
+        # Long runs of all records are as well charged by the Gaussian limit.
+        if count > (_MOST_ON_BATCHES if costs.sampled else _MOST_ON_ALL):
+            raise NotApplicableError("too many decisions")
+        found = ValueIteration(corners, count, 0.0)
+    if found is None:
+        raise NotApplicableError("there is no accept decision among the events")
+    if not squared < math.inf:
+        raise NotApplicableError("a release has no noise")
+    return replace(found, mu_squared=squared * _UP)
+
+
 #: Name -> accountant, cheap ones first.
 ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff]] = {
     "exact Gaussian": exact_gaussian,
     "GDP": gaussian_dp,
     "Gaussian limit": gaussian_limit,
+    "value iteration": value_iteration,
     "decision": decision,
     "PLD": privacy_loss_distribution,
     "RDP": renyi,
@@ -318,6 +345,9 @@ ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff]] = {
     "advanced composition": advanced_composition,
     "basic composition": basic,
 }
+
+#: Left out where many events are compared.
+SLOW = ("value iteration",)
 
 
 def never_best(events: EventSet) -> set[str]:

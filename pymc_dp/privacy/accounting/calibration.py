@@ -9,7 +9,11 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.accountants import NotApplicableError, privacy_loss_distribution
+from pymc_dp.privacy.accounting.accountants import (
+    NotApplicableError,
+    privacy_loss_distribution,
+    value_iteration,
+)
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
@@ -75,12 +79,15 @@ def calibrate(
     def quick(parameter: float) -> float:
         return cost(parameter, coarse=True)
 
-    if not any(_many_sampled(EventSet(make_events(end), neighboring_relation)) for end in (low, high)):
+    ends = [EventSet(make_events(end), neighboring_relation) for end in (low, high)]
+    if not any(_many_sampled(end) or _iterated(end) for end in ends):
         return _within(cost, epsilon, delta, low, high, tolerance)
     # Search with a coarser bound, which is met for certain, then correct its few per cent.
     if min(quick(low), quick(high)) > epsilon:  # the budget is met by those few per cent, or not at all
         return _within(cost, epsilon, delta, low, high, _MARGIN)
-    first = _within(quick, epsilon, delta, low, high, max(tolerance, _COARSE_TOLERANCE))
+    if any(_many_sampled(end) for end in ends):
+        tolerance = max(tolerance, _COARSE_TOLERANCE)
+    first = _within(quick, epsilon, delta, low, high, tolerance)
     return _corrected(cost, quick, epsilon, first, low, high)
 
 
@@ -133,7 +140,7 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
     events : EventSet
     delta : float
     coarse : bool
-        Faster and a few per cent looser for sampled Gaussians.
+        Faster and some per cent looser, for sampled Gaussians and for decisions.
 
     Returns
     -------
@@ -149,11 +156,19 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
             value = math.inf
         if value < math.inf:
             return value
-    return compose(events).epsilon(delta)
+    return compose(events).coarse_epsilon(delta) if coarse else compose(events).epsilon(delta)
 
 
 def _many_sampled(events: EventSet) -> bool:
     return sum(costs_of(event).sampled is not None for event in events.counts) > _MANY
+
+
+def _iterated(events: EventSet) -> bool:
+    try:
+        value_iteration(events)
+    except NotApplicableError:
+        return False
+    return True
 
 
 def _corrected(
@@ -166,6 +181,8 @@ def _corrected(
 ) -> float:
     """A parameter near `first` that spends what the coarse bound left; `first` itself if none is found."""
     spent = cost(first)
+    if spent >= epsilon * (1 - _MARGIN):
+        return first
     away = first * 1.02 if first * 1.02 <= high else first / 1.02
     at_first, at_away = quick(first), quick(away)
     if not (0 < spent < epsilon and 0 < at_first != at_away > 0):
@@ -264,20 +281,27 @@ def iterations_allowed(
     one = EventSet(event, neighboring_relation)
     extra = EventSet(once, one.neighboring_relation)
 
-    def fits(iterations: int) -> bool:
-        return compose(one.repeated(iterations) + extra).epsilon(delta) <= epsilon
+    def fits(iterations: int, coarse: bool = True) -> bool:
+        run = compose(one.repeated(iterations) + extra)
+        return (run.coarse_epsilon(delta) if coarse else run.epsilon(delta)) <= epsilon
 
-    if not fits(1):
-        return 0
-    good, bad = 1, 2
-    while bad <= _MOST_ITERATIONS and fits(bad):
-        good, bad = bad, 2 * bad
-    if bad > _MOST_ITERATIONS:
-        return good
+    good, step = 0, 1
+    while good + step <= _MOST_ITERATIONS and fits(good + step):
+        good, step = good + step, 2 * step
+    good = _last(fits, good, good + step)
+    # A coarse bound never says too many, but too few: it is some per cent above.
+    bad = good + 1
+    while bad <= _MOST_ITERATIONS and fits(bad, False):
+        good, bad = bad, bad + max(1, bad // 16)
+    return _last(lambda iterations: fits(iterations, False), good, bad)
+
+
+def _last(fits: Callable[[int], bool], good: int, bad: int) -> int:
+    """Largest number below `bad` that fits."""
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good
+    return min(good, _MOST_ITERATIONS)
 
 
 def smallest_noise_multiplier(
@@ -332,7 +356,7 @@ def smallest_noise_multiplier(
         return EventSet([dp_event.SelfComposedDpEvent(one, int(iterations))], "substitute")
 
     def fits(noise_multiplier: float) -> bool:
-        return compose(events(noise_multiplier)).epsilon(delta) <= epsilon
+        return epsilon_of(events(noise_multiplier), delta, coarse=True) <= epsilon
 
     # Decisions never cost more than the Gaussians, so `exact` fits; how much less depends on the scale.
     low, high = bracket(fits, exact, fits_at_start=True, least=1e-3 * exact)

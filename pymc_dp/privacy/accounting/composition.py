@@ -2,13 +2,20 @@
 
 import html
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, NotApplicableError, TradeOff, never_best
+from pymc_dp.privacy.accounting.accountants import (
+    ACCOUNTANTS,
+    SLOW,
+    NotApplicableError,
+    TradeOff,
+    never_best,
+)
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_up
@@ -47,13 +54,15 @@ class Guarantee:
         """False once something non-private happened."""
         return all(costs_of(event).private for event in self.events.counts)
 
-    def _smallest(self, quantity: str, at: float, worst: float) -> tuple[float, str]:
+    def _smallest(
+        self, quantity: str, at: float, worst: float, without: Iterable[str] = ()
+    ) -> tuple[float, str]:
         if not self.is_private:
             return worst, "none"
         if not self.events.counts:
             return 0.0, "none"
         best, name = worst, "none"
-        for candidate in ACCOUNTANTS.keys() - never_best(self.events):
+        for candidate in ACCOUNTANTS.keys() - never_best(self.events) - set(without):
             trade_off = self._trade_off(candidate)
             if not isinstance(trade_off, str):
                 value = getattr(trade_off, quantity)(at)
@@ -76,6 +85,10 @@ class Guarantee:
         """
         check_delta(delta)
         return self._smallest("epsilon", delta, math.inf)[0]
+
+    def coarse_epsilon(self, delta: float) -> float:
+        """An upper bound of `epsilon` that takes less time."""
+        return self._smallest("epsilon", delta, math.inf, SLOW)[0]
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta that a valid accountant proves at `epsilon`; 1 if none does.

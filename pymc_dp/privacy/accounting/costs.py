@@ -9,6 +9,14 @@ from typing import Any
 from dp_accounting import dp_event as base
 
 from pymc_dp.privacy.accounting import rdp
+from pymc_dp.privacy.accounting.corners import (
+    LARGEST_SHIFT,
+    LOGISTIC_EDGES,
+    NORMAL_EDGES,
+    Corners,
+    of_logistic,
+    of_normal,
+)
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
 from pymc_dp.privacy.accounting.events import (
     BarkerMinibatchDpEvent,
@@ -60,6 +68,8 @@ class Costs:
         charged for the bit everywhere.
     excluded : callable
         Probability outside which the Renyi bounds hold.
+    corners : callable
+        Corners that hold all pairs of probabilities of a decision; None where it has none.
     noise_multiplier : callable
         Of a full-batch Gaussian that the event is, or is made from.
     eta : callable
@@ -84,6 +94,7 @@ class Costs:
     renyi: Renyi | None = None
     decision: Renyi | None = None
     excluded: Callable[[Any], float] | None = None
+    corners: Callable[[Any], Corners | None] | None = None
     noise_multiplier: Callable[[Any], float] | None = None
     eta: Callable[[Any], float] | None = None
     probit_shift: Callable[[Any, str], float] | None = None
@@ -151,6 +162,12 @@ def _poisson_barker_range(event: Any, order: float, relation: str) -> float:
     return order * largest_range(event.rate, event.clip_bound, relation == "substitute") ** 2 / 8
 
 
+def _normal_corners(q: float, noise_multiplier: float) -> Corners | None:
+    if 1 / noise_multiplier > LARGEST_SHIFT:
+        return None
+    return of_normal(q, 1 / noise_multiplier, NORMAL_EDGES, closed=True)
+
+
 def _barker_minibatch_rdp(event: Any, order: float, relation: str) -> float:
     return rdp.barker_minibatch_rdp(event.batch_size, event.dataset_size, order)
 
@@ -197,6 +214,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     PenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
         decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
+        corners=lambda e: _normal_corners(1.0, e.noise_multiplier),
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
@@ -210,6 +228,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     BoundedRangeDecisionDpEvent: Costs(
         renyi=lambda e, order, _: order * e.eta**2 / 8,
         decision=lambda e, order, _: float(bounded_range_rdp(e.eta, [order])[0]),
+        corners=lambda e: of_logistic(e.eta, LOGISTIC_EDGES) if 0 < e.eta <= LARGEST_SHIFT else None,
         eta=lambda e: e.eta,
         probit_shift=lambda e, _: probit_range(e.eta),
     ),
@@ -232,6 +251,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         relations=("substitute",),
         renyi=_batch_penalty_rdp,
         decision=_batch_penalty_decision,
+        corners=lambda e: _normal_corners(e.sampling_probability, e.noise_multiplier),
         probit_shift=lambda e, _: 1 / e.noise_multiplier,
         sampled=lambda e: (e.sampling_probability, e.noise_multiplier),
         sampling="fixed",

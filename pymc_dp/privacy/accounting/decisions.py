@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from pymc_dp.privacy.accounting.corners import Corners
 from pymc_dp.privacy.accounting.thresholds import Flipped, GaussianThreshold, PenaltyThreshold, Threshold
 
 # Relative distance between the certified bound and the largest value found.
@@ -170,6 +171,17 @@ def _excess(threshold: Threshold, u: np.ndarray, shift: float, alpha: float) -> 
 def convex_excess(log_ratio: np.ndarray, alpha: float) -> np.ndarray:
     """``r^alpha - 1 - alpha (r - 1)`` at r = exp(log_ratio)."""
     return _exp_minus_two_terms(alpha * log_ratio) - alpha * _exp_minus_two_terms(log_ratio)
+
+
+def largest_excess(corners: Corners, alpha: float) -> float:
+    """Largest ``exp((alpha - 1) D) - 1`` at corners, in both orders of the data sets."""
+    low, high = corners.lower, corners.lower + corners.gap
+    up, down = corners.losses
+    with np.errstate(over="ignore", invalid="ignore"):
+        forth = low * convex_excess(up, alpha) + (1 - low) * convex_excess(down, alpha)
+        back = high * convex_excess(-up, alpha) + (1 - low - corners.gap) * convex_excess(-down, alpha)
+    values = np.maximum(forth, back)
+    return float(np.max(np.where(np.isnan(values), np.inf, values)))
 
 
 def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:

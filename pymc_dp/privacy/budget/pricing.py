@@ -60,6 +60,8 @@ _RESIDUAL_BATCH = 100.0
 # In draws of a record: a smaller clip bound is not tried.
 _LEAST_BOUND = 1e-3
 
+# Where the end of a search that was found by coarse bounds is moved to.
+_COARSE = 1.4
 # The search for the least noise multiplier starts at the Gaussian limit's answer, and goes so far from it.
 _BRACKET, _WIDENINGS = 2.0, 12
 # Events in another order may be composed to another last digit.
@@ -106,13 +108,13 @@ class Budget:
         own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
         return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=self.once)
 
-    def fits(self, mechanism: Mechanism) -> bool:
+    def fits(self, mechanism: Mechanism, coarse: bool = False) -> bool:
         """Whether its plan is within the budget."""
-        return self.cost(mechanism) <= self.call.epsilon
+        return self.cost(mechanism, coarse) <= self.call.epsilon
 
-    def cost(self, mechanism: Mechanism) -> float:
+    def cost(self, mechanism: Mechanism, coarse: bool = False) -> float:
         """Epsilon of its plan, an upper bound (`calibration.epsilon_of`)."""
-        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta)
+        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta, coarse)
 
     def solve(
         self, at: Callable[[float], Mechanism], low: float, high: float, tolerance: float = 1e-5
@@ -130,7 +132,13 @@ class Budget:
 
     def search(self, at: Callable[[float], Mechanism], start: float, **options: Any) -> PrivacyPlan:
         """`solve`, from one setting on (`calibration.bracket`)."""
-        return self.solve(at, *calibration.bracket(lambda value: self.fits(at(value)), start, **options))
+
+        def fits(value: float) -> bool:
+            return self.fits(at(value), coarse=True)
+
+        low, high = calibration.bracket(fits, start, **options)
+        # The end that is over the budget, by coarse bounds, is moved on.
+        return self.solve(at, *((low, high * _COARSE) if options.get("rising") else (low / _COARSE, high)))
 
 
 def calibrate(
@@ -274,7 +282,9 @@ def penalty_on_batches(
         return plan_of(call, PenaltyOnBatches(batches, 0.0, release))
     budget = Budget(call, once=once)
     plain = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # a Gaussian without sampling
-    return budget.search(lambda nm: PenaltyOnBatches(batches, nm, release), plain, least=1e-3)
+    many = batches.batch_size / batches.dataset_size * plain  # where releases are many and small
+    start = max(many, min(plain, 0.3))
+    return budget.search(lambda nm: PenaltyOnBatches(batches, nm, release), start, least=1e-3)
 
 
 @lru_cache(maxsize=256)

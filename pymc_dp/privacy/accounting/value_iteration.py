@@ -1,0 +1,193 @@
+"""What decisions cost somebody who chooses each next one by the results so far: backward induction on a grid.
+
+The state is the privacy loss of all decisions so far. Values at grid points are upper bounds, chords between
+them too (docs/proofs/value_iteration).
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pymc_dp.privacy.accounting import gaussian, rdp
+from pymc_dp.privacy.accounting.corners import Corners
+from pymc_dp.privacy.accounting.decisions import largest_excess
+from pymc_dp.privacy.accounting.loss_grid import NEGLIGIBLE, LossGrid, power, replacement
+
+# Points of the grid in the loss of an even decision, where each step is taken and where steps are blocks.
+_FINE, _COARSE = 8, 4
+# So many steps are taken one by one; of longer runs the first few, and the others in growing blocks.
+_SINGLE, _FIRST, _BLOCK = 250, 60, 0.2
+# What a grid has beyond the losses that matter, in standard deviations: below, above.
+_BELOW, _ABOVE = 3.0, 8.0
+_LARGEST_GRID = 8_000
+# Where no block is found, more steps are taken alone before the next attempt; up to so many.
+_LATER, _MOST_ALONE = 1.15, 800
+# Relative; far more than the rounding errors of positive sums.
+_ROUNDING = 1e-9
+_REMAINDER, _LEAST = 0.003, 1e-290
+# Where epsilon is looked for, in those of a sum of Renyi divergences; and how.
+_FARTHER, _ROUNDS, _PARTS = (1.0, 1.5, 4.0), 4, 40
+_ORDERS = 1 + np.geomspace(0.05, 5000, 70)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Upper bounds of delta by the remaining loss z, and what is added to all of them."""
+
+    z: np.ndarray
+    values: np.ndarray
+    added: float
+
+    def epsilon(self, delta: float, mu: float, farthest: float) -> float:
+        """Smallest epsilon with a Gaussian release; inf if it is above `farthest`."""
+        if mu == 0:
+            return self._alone(delta)
+        low, high = 0.0, farthest
+        for _ in range(_ROUNDS):
+            points = np.linspace(low, high, _PARTS + 1)
+            enough = self.delta(points, mu) <= delta
+            if not enough.any():
+                return math.inf
+            index = int(np.argmax(enough))
+            low, high = float(points[max(index - 1, 0)]), float(points[index])
+            if low == high:
+                break
+        return high
+
+    def _alone(self, delta: float) -> float:
+        values = np.maximum.accumulate(self.values) * (1 + _ROUNDING) + self.added
+        count = int(np.searchsorted(values, delta, side="right"))  # so many are at most delta
+        if count == 0:
+            return math.inf
+        if count == values.size or self.z[count - 1] >= 0:
+            return 0.0
+        near, far = np.exp(-self.z[count - 1]), np.exp(-self.z[count])
+        share = (delta - values[count - 1]) / (values[count] - values[count - 1])
+        return max(math.log(near + share * (far - near)) * (1 + _ROUNDING), 0.0)
+
+    def delta(self, epsilon: np.ndarray, mu: float) -> np.ndarray:
+        """Delta with a Gaussian release before all decisions."""
+        ratios = np.exp(-self.z)
+        slopes = np.diff(self.values) / -np.diff(ratios)
+        slopes = np.concatenate([[0.0], slopes, [(1 - self.values[-1]) / ratios[-1]]])
+        weights = np.maximum(ratios * np.diff(slopes), 0.0)
+        at = np.atleast_1d(epsilon)[:, None] + self.z
+        # delta(-e) = 1 - exp(-e) + exp(-e) delta(e)
+        positive = gaussian.delta(mu, np.abs(at))
+        each = np.where(
+            at >= 0, positive, -np.expm1(np.minimum(at, 0)) + np.exp(np.minimum(at, 0)) * positive
+        )
+        return (self.values[0] + each @ weights) * (1 + _ROUNDING) + self.added
+
+
+@dataclass(frozen=True)
+class ValueIteration:
+    """Trade-off curve of decisions of one kind, and of Gaussian releases among them.
+
+    Parameters
+    ----------
+    corners : Corners
+        Of the decision; they hold all of its pairs of probabilities.
+    count : int
+    mu_squared : float
+        Of all Gaussian releases together.
+
+    Notes
+    -----
+    **Privacy.** Each decision, and when a Gaussian release comes, may be chosen by the results of all before.
+    """
+
+    corners: Corners
+    count: int
+    mu_squared: float
+    _built: dict[tuple[float, float, float], _Values | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @property
+    def spread(self) -> float:
+        """About the largest standard deviation of the loss of a decision."""
+        up, down = self.corners.losses
+        lower = self.corners.lower
+        with np.errstate(invalid="ignore"):
+            squares = lower * up**2 + (1 - lower) * down**2
+        return math.sqrt(float(np.max(squares[lower > 0])))
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound; inf where the grid does not reach."""
+        about, tilt = self._about(delta)
+        for farther in _FARTHER:
+            values = self._values(farther * about, tilt, delta)
+            if values is None:
+                return math.inf
+            found = values.epsilon(delta, math.sqrt(self.mu_squared), farther * about)
+            if found < math.inf:
+                return found
+        return math.inf
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound."""
+        divergences = self._divergences
+        logs = [
+            rdp.log_delta_at(order, one, epsilon) for order, one in zip(_ORDERS, divergences, strict=True)
+        ]
+        best = int(np.argmin(logs))
+        near = max(math.exp(max(min(logs[best] - 1, 0.0), -600.0)), _LEAST)
+        values = self._values(epsilon, float(_ORDERS[best]) - 1, near)
+        if values is None:
+            return 1.0
+        return min(float(values.delta(np.array(epsilon), math.sqrt(self.mu_squared))[0]), 1.0)
+
+    @cached_property
+    def _divergences(self) -> np.ndarray:
+        """Renyi divergences of all releases, but for the rarest outcomes: where to look."""
+        known = self.corners.lower > 0
+        some = Corners(self.corners.lower[known], self.corners.gap[known])
+        one = np.array([math.log1p(largest_excess(some, order)) / (order - 1) for order in _ORDERS.tolist()])
+        return self.count * one + 0.5 * _ORDERS * self.mu_squared
+
+    def _about(self, delta: float) -> tuple[float, float]:
+        """About epsilon, from above, and how fast values fall there."""
+        found = [
+            rdp.epsilon_at(order, one, delta) for order, one in zip(_ORDERS, self._divergences, strict=True)
+        ]
+        best = int(np.argmin(found))
+        return max(found[best], 0.0), float(_ORDERS[best]) - 1
+
+    def _values(self, farthest: float, tilt: float, delta: float) -> _Values | None:
+        key = (farthest, tilt, delta)
+        if key not in self._built:
+            self._built[key] = self._iterate(*key)
+        return self._built[key]
+
+    def _iterate(self, farthest: float, tilt: float, delta: float) -> _Values | None:
+        """Values up to an epsilon, that are good about a delta."""
+        spread = self.spread
+        deviation = spread * math.sqrt(self.count)
+        single = self.count <= _SINGLE
+        reach = _BELOW * deviation + 8 * math.sqrt(self.mu_squared)
+        low, high = -farthest - reach, _ABOVE * deviation + 8 * math.sqrt(self.mu_squared)
+        spacing = spread / (_FINE if single else _COARSE)
+        if not (high - low) / spacing <= _LARGEST_GRID:
+            return None
+        remainder = max(_REMAINDER * delta / self.count, _LEAST)
+        grid = LossGrid(self.corners, spacing, low, high, NEGLIGIBLE * remainder)
+        values, added, done = np.maximum(-np.expm1(-grid.z), 0.0), 0.0, 0
+        alone = self.count if single else _FIRST  # steps that are taken one by one
+        while done < self.count:
+            law = None
+            if done >= alone:
+                law = replacement(grid, values, tilt, remainder)
+                if law is None and done >= _MOST_ALONE:
+                    return None
+                alone = done if law is not None else int(_LATER * done)
+            if law is None:
+                values, done = grid.rows(values).max(axis=0), done + 1
+                continue
+            size = min(max(1, int(_BLOCK * done)), self.count - done)
+            kernel, lost = power(law, size, NEGLIGIBLE * remainder)
+            values = grid.moved(values, kernel)
+            added, done = added + size * remainder + lost, done + size
+        return _Values(grid.z, values, added) if values[-1] < 1 else None

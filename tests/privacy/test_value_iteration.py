@@ -1,0 +1,202 @@
+"""Value iteration against adversaries whose delta is computed outright, with no code in common."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent
+from scipy.special import expit, log_ndtr, ndtr
+from scipy.stats import binom, norm
+
+import pymc_dp.privacy as privacy
+from pymc_dp.privacy.accounting import corners, events, loss_grid
+from pymc_dp.privacy.accounting import value_iteration as vi
+from pymc_dp.privacy.accounting.accountants import NotApplicableError, value_iteration
+from pymc_dp.privacy.accounting.decisions import largest_excess
+
+OFFSETS = np.linspace(-4, 2, 41)
+
+
+def on_batches(q, nm):
+    return privacy.BatchPenaltyDecisionDpEvent(round(q * 100_000), 100_000, nm)
+
+
+def pairs(event):
+    """Probabilities of accepting on neighbouring data sets, both orders, at some offsets."""
+    if isinstance(event, events.BoundedRangeDecisionDpEvent):
+        p, q = expit(OFFSETS - event.eta / 2), expit(OFFSETS + event.eta / 2)
+    else:
+        c = 1 / event.noise_multiplier
+        share = getattr(event, "sampling_probability", 1.0)
+        p = ndtr(OFFSETS - c / 2)
+        q = (1 - share) * p + share * ndtr(OFFSETS + c / 2)
+    return [*zip(p, q, strict=True), *zip(q, p, strict=True)]
+
+
+def losses(p, q):
+    return np.array([math.log(p / q), math.log1p(-p) - math.log1p(-q)])
+
+
+def gaussian_delta(mu, epsilon):
+    if mu == 0:
+        return np.maximum(-np.expm1(epsilon), 0.0)
+    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def of_one_pair(p, q, k, epsilon, mu=0.0):
+    """Delta of k decisions with these probabilities, and of a Gaussian release."""
+    accepted = np.arange(k + 1)
+    total = losses(p, q)[0] * accepted + losses(p, q)[1] * (k - accepted)
+    return float(binom.pmf(accepted, k, p) @ gaussian_delta(mu, epsilon - total))
+
+
+def of_the_best_pair(event, k, epsilon, mu=0.0):
+    return max(of_one_pair(p, q, k, epsilon, mu) for p, q in pairs(event))
+
+
+CASES = [
+    (events.BoundedRangeDecisionDpEvent(0.02), 58, 0.3, 1e-6, 1.02),
+    (events.BoundedRangeDecisionDpEvent(0.3), 20, 3.63, 1e-8, 1.02),
+    (events.PenaltyDecisionDpEvent(30.0), 100, 1.152, 1e-6, 1.02),
+    (on_batches(0.1, 5.0), 261, 1.0, 1e-5, 1.025),
+    (on_batches(0.1, 1.0), 59, 4.0, 1e-5, 1.05),
+    (on_batches(0.01, 2.0), 3887, 1.0, 1e-5, 1.03),
+    (on_batches(0.3, 10.0), 1000, 4.65, 1e-9, 1.02),
+]
+
+
+@pytest.mark.parametrize(("event", "k", "epsilon", "delta", "factor"), CASES)
+def test_above_and_next_to_who_takes_the_best_offset(event, k, epsilon, delta, factor):
+    guarantee = privacy.compose([(event, k)], "substitute", reference_delta=delta)
+    assert guarantee.accountant == "value iteration"
+    found = guarantee.epsilon(delta)
+    assert 0.99 * epsilon < found <= epsilon
+    assert of_the_best_pair(event, k, found) < delta
+    assert of_the_best_pair(event, k, found / factor) > delta  # so near, also a control
+    assert of_the_best_pair(event, k, found) < guarantee.delta(found) < 1.03 * delta
+
+
+def test_barker_at_a_small_epsilon():
+    event = events.BoundedRangeDecisionDpEvent(0.02)
+    assert privacy.iterations_allowed(event, 0.3, 1e-6, neighboring_relation="substitute") == 58
+
+
+@pytest.mark.parametrize("event", [case[0] for case in CASES[1:5]])
+def test_above_who_chooses_at_each_step(event):
+    """All histories of three decisions, the best of 12 pairs at each: exact, no grid."""
+    everything = [(p, losses(p, q)) for p, q in pairs(event)[2::7]]
+
+    def value(loss, left):
+        if left == 0:
+            return np.maximum(-np.expm1(epsilon - loss), 0.0)
+        return np.max(
+            [
+                p * value(loss + one[0], left - 1) + (1 - p) * value(loss + one[1], left - 1)
+                for p, one in everything
+            ],
+            axis=0,
+        )
+
+    for share in (0.05, 0.5, 0.8):
+        epsilon = share * 3 * max(float(np.max(one)) for p, one in everything if 0.05 < p < 0.95)
+        exact = float(value(np.zeros(1), 3)[0])
+        bound = value_iteration(privacy.EventSet([(event, 3)], "substitute")).delta(epsilon)
+        assert exact < bound < 2 * exact
+        alone = max(of_one_pair(p, q, 3, epsilon) for p, q in pairs(event)[2::7])
+        assert alone <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("event", [CASES[0][0], CASES[3][0]])
+def test_with_gaussian_releases(event):
+    k, mu = 100, 0.15
+    run = value_iteration(privacy.EventSet([(event, k), (GaussianDpEvent(2 / mu), 4)], "substitute"))
+    found = run.epsilon(1e-6)
+    exact = of_the_best_pair(event, k, found, mu)
+    assert exact < 1e-6 < of_the_best_pair(event, k, found / 1.02, mu)
+    assert exact < run.delta(found) < 1.02e-6
+    assert value_iteration(privacy.EventSet([(event, k)], "substitute")).delta(found) < exact  # control
+
+
+def test_blocks_cost_little_more_than_steps(monkeypatch):
+    run = lambda: value_iteration(privacy.EventSet([(on_batches(0.1, 5.0), 200)], "substitute"))  # noqa: E731
+    steps = run().epsilon(1e-5)
+    monkeypatch.setattr(vi, "_SINGLE", 0)
+    blocks = run().epsilon(1e-5)
+    assert steps < blocks < 1.015 * steps
+
+
+def test_a_law_that_replaces_decisions_is_worth_more_than_each():
+    """What `replacement` promises, by a sum over its law and over the outcomes of each decision."""
+    corner = corners.of_normal(0.1, 0.2, corners.NORMAL_EDGES, closed=True)
+    grid = loss_grid.LossGrid(corner, 0.004, -2.0, 2.0, 1e-20)
+    values = gaussian_delta(0.1, -grid.z)
+    law = loss_grid.replacement(grid, values, 10.0, 1e-12)
+    shift = np.arange(law.size) - law.size // 2
+    inside = np.flatnonzero(np.abs(grid.z) < 0.25)[::3]
+    after = np.array([law @ values[i + shift] for i in inside])
+    assert law.sum() == pytest.approx(1.0, abs=1e-12) and np.all(law >= 0)
+    assert law @ np.exp(-shift * grid.spacing) == pytest.approx(1.0, abs=1e-9)
+    slack = []
+    for p, q in pairs(on_batches(0.1, 5.0)):
+        now = sum(
+            w * gaussian_delta(0.1, -grid.z[inside] - loss)
+            for w, loss in zip((p, 1 - p), losses(p, q), strict=True)
+        )
+        assert np.all(now <= after + 1e-12)
+        slack.append((after - values[inside]) / (now - values[inside]))
+    most = np.min(slack, axis=0)
+    assert np.all(most < 1.25) and most.min() < 1.03  # no more than that is given away: a control
+
+
+@pytest.mark.parametrize(("q", "shift"), [(1.0, 0.01), (1.0, 2.0), (0.1, 0.2), (0.01, 1.0), (0.3, 8.0)])
+def test_corners_hold_the_curve_of_normal_decisions(q, shift):
+    edges = np.append(np.arange(9, 0.01, -0.1), 0.0)
+    few = corners.of_normal(q, shift, edges)
+    y = np.linspace(-9, 9 - shift, 4001)
+    with np.errstate(over="ignore", under="ignore"):
+        for order in (1.1, 1 + 1 / shift, 1 + 3 / shift):
+            exact = 0.0
+            logs = np.array([log_ndtr(y), log_ndtr(-y)])
+            other = np.array([log_ndtr(y + shift), log_ndtr(-y - shift)])
+            mixed = np.logaddexp(np.log1p(-q) + logs, np.log(q) + other) if q < 1 else other
+            for one, two in ((logs, mixed), (mixed, logs)):
+                exact = max(exact, float(np.max(np.exp(order * one + (1 - order) * two).sum(0))) - 1)
+            found = largest_excess(few, order)
+            assert exact * (1 - 1e-6) < found
+            if order * shift < 4:  # else the largest is further out
+                assert math.log1p(found) < 1.01 * math.log1p(exact)
+                assert largest_excess(corners.Corners(few.lower, few.gap * 0.99), order) < exact  # control
+
+
+def test_corners_of_log_odds():
+    few = corners.of_logistic(0.4, corners.LOGISTIC_EDGES)
+    y = np.linspace(-30, -0.2, 5000)
+    order = np.argsort(few.lower)
+    gap = np.interp(expit(y), few.lower[order], few.gap[order])
+    exact = expit(y + 0.4) - expit(y)
+    assert np.all(gap >= exact * (1 - 1e-12))
+    assert np.all(gap[y > -4] <= 1.01 * exact[y > -4])
+
+
+@pytest.mark.parametrize("delta", [1e-30, 1e-15, 0.3])
+def test_deltas_of_all_sizes(delta):
+    for event, k in ((events.PenaltyDecisionDpEvent(3.0), 2), (on_batches(0.1, 2.0), 30), (CASES[1][0], 9)):
+        run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
+        found = run.epsilon(delta)
+        if found < math.inf:
+            assert of_the_best_pair(event, k, found) <= delta
+            pure = k * getattr(event, "eta", math.inf)
+            assert delta <= run.delta(found) * (1 + 1e-6) or found == 0 or found > 0.999 * pure
+
+
+def test_what_it_does_not_hold():
+    barker, penalty = events.BoundedRangeDecisionDpEvent(0.1), events.PenaltyDecisionDpEvent(10.0)
+    for wrong, match in [
+        ([barker, penalty], "one kind"),
+        ([(barker, 251)], "too many"),
+        ([GaussianDpEvent(1.0)], "no accept decision"),
+        ([barker, GaussianDpEvent(0.0)], "no noise"),
+        ([events.PenaltyDecisionDpEvent(0.05)], "one kind"),
+    ]:
+        with pytest.raises(NotApplicableError, match=match):
+            value_iteration(privacy.EventSet(wrong, "substitute"))
