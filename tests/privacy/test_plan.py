@@ -96,7 +96,7 @@ def test_running_epsilon(epsilon, delta, draws, chains, release):
         part = dp.privacy.compose(plan.iteration[0], plan.neighboring_relation)
         part = dp.privacy.compose(part.events.repeated(t * chains)).epsilon(delta)
         assert part <= running[t - 1] * (1 + 1e-9)
-        assert running[t - 1] <= max(1.2 * part, part + 3e-3, 1e-2)
+        assert running[t - 1] <= max(1.4 * part, part + 3e-3, 1e-2)
 
 
 @pytest.mark.parametrize(

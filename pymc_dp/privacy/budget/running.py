@@ -55,7 +55,7 @@ def running_epsilon(
     Returns
     -------
     ndarray, shape (iterations,)
-        Upper bounds, non-decreasing; the last is the epsilon of the run. Within a fifth of what `compose`
+        Upper bounds, non-decreasing; the last is the epsilon of the run. Within two fifths of what `compose`
         gives, or .003, or else below .01; before the end it is not found by value iteration, which for
         decisions on small batches gives less than that. Poisson-sampled Gaussians at some eighty iterations,
         the others in between at the next of these; Poisson-sampled events of other kinds at a dozen.
