@@ -81,14 +81,17 @@ def test_curvature_is_spread_over_posterior_standard_deviations():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.sampling.NotPrivateWarning")
 @pytest.mark.parametrize("spread", [True, False])
 def test_the_posterior_has_its_width(spread, monkeypatch):
-    """Fails (is refused) without secants."""
+    """Fails (is refused) without secants. The same draws each time: no false alarm."""
     model = model_of(laplace)
-    step = dp.DPPenaltyMH(epsilon=20.0, delta=1e-6, chains=1, control_variates=True, model=model)
+    step = dp.DPPenaltyMH(
+        epsilon=20.0, delta=1e-6, chains=1, control_variates=True, model=model, debug_seed=2
+    )
     if not spread:
         monkeypatch.setattr(type(step.records.curvature), "_bend", lambda *_: None)
-    run = {"draws": 1500, "tune": 0, "cores": 1, "progressbar": False, "quiet": True, "random_seed": 1}
+    run = {"draws": 400, "tune": 0, "cores": 1, "progressbar": False, "quiet": True, "random_seed": 1}
     if not spread:
         with pytest.raises(dp.PrivacyError):
             dp.sample(step, model=model, **run)
@@ -97,7 +100,7 @@ def test_the_posterior_has_its_width(spread, monkeypatch):
     scale = np.abs(Y - X @ [0.5, -1.0]).mean()
     exact = scale * np.sqrt(np.diag(np.linalg.inv(X.T @ X)))
     draws = idata.posterior["beta"].to_numpy()[0]
-    # 1,500 draws with an autocorrelation time of about three: 3% (one sd), and noise of the surrogate.
+    # 400 draws with an autocorrelation time of about three: 6% (one sd), and noise of the surrogate.
     np.testing.assert_allclose(draws.std(axis=0) / exact, 1.05, atol=0.2)
     assert np.all(np.abs(draws.mean(axis=0) - [0.5, -1.0]) < 6 * exact)
 
