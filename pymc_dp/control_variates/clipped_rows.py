@@ -188,6 +188,9 @@ def rows_at(
     hessians : bool
         Whether any is.
     """
+    p = structure.p
+    if np.shape(phi) != (p,) or np.shape(metric) != (p, p):
+        raise PrivacyError("A point or a metric of another size: rows would be read that are not a record's.")
     source = getattr(records, "curvature", None)
     if source is not None and structure.rows.size <= _MOST_ENTRIES and records.n <= _MOST_RECORDS:
         for rows in source(phi, metric):
@@ -220,7 +223,8 @@ def factors(vectors: np.ndarray, bound: float) -> np.ndarray:
 
 def shares(norms: np.ndarray, bound: float) -> np.ndarray:
     """Factors that make norms at most `bound`."""
-    return np.where(norms > bound, bound / np.maximum(norms, 1e-300), 1.0)
+    with np.errstate(all="ignore"):
+        return np.where(norms > bound, bound / np.maximum(norms, 1e-300), 1.0)
 
 
 def _finite(vectors: np.ndarray) -> np.ndarray:

@@ -161,7 +161,8 @@ class CurvatureSource:
         m, k = rows.first.shape
         for a in self.predictors.kinks:
             shifts = np.zeros((m, k))
-            shifts[:, a] = _BEND * np.linalg.norm(rows.rows(metric)[a], axis=1)
+            with np.errstate(all="ignore"):
+                shifts[:, a] = _BEND * np.linalg.norm(rows.rows(metric)[a], axis=1)
             above, below = (guarded(self._shifted, phi, sign * shifts, *data)[:, a] for sign in (1, -1))
             with np.errstate(all="ignore"):
                 secant = (above - below) / (2 * shifts[:, a])

@@ -23,7 +23,7 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRan
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.recipe import Recipe, load
-from pymc_dp.remote.releases_of_owners import joint, received, settings_from
+from pymc_dp.remote.releases_of_owners import check_surrogate, joint, received, settings_from
 from pymc_dp.remote.shard import Shard
 
 
@@ -103,6 +103,7 @@ class DataOwner:
         self._recipe, self._terms, self._ledger_path, self._log = recipe, terms, ledger, log
         self._plan: PrivacyPlan | None = None
         self._releases: Releases | None = None
+        self._surrogate = ""  # the last one that was checked
         self._left = 0
 
     def answer(self, request: str) -> str:
@@ -136,7 +137,7 @@ class DataOwner:
             facts = shard.read()
         with _refusing("agreement"):
             shard.agree(agreement)
-        self._shard = shard
+        self._shard, self._d = shard, shard.records.d
         return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
 
     def _begin(
@@ -192,16 +193,26 @@ class DataOwner:
             raise Refusal("question")
         self._releases.split(first)
 
+    def _check(self, theta: np.ndarray, new: np.ndarray, surrogate: str) -> None:
+        """Before a record is read, whether a comparison is one that records can answer, each by itself."""
+        if theta.shape != (self._d,) or new.shape != (self._d,):
+            raise ValueError("shape")
+        if bool(surrogate) != (self._releases is not None):
+            raise ValueError("surrogate")
+        if self._releases is not None and surrogate != self._surrogate:
+            check_surrogate(surrogate, self._releases.structure, self._d)
+            self._surrogate = surrogate
+
     def _compare(
         self, point: list[float], proposal: list[float], surrogate: str = "", bound: float | None = None
     ) -> float:
         """Noisy sum of clipped ratios, in units of the clip bound: the owner's, or `bound` of residuals."""
         if self._plan is None or self._left < 1:
             raise Refusal("iteration")
-        if bool(surrogate) != (self._releases is not None):
-            raise Refusal("question")
+        theta, new = (np.array(x, dtype=float) for x in (point, proposal))
+        with _refusing("question"):
+            self._check(theta, new, surrogate)
         self._left -= 1
-        theta, new = np.array(point), np.array(proposal)
         with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
             clip = bound if surrogate else self._terms.clip.bound(new - theta)
         if clip is None or (surrogate and not 0 < clip < math.inf):

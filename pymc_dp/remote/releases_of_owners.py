@@ -9,7 +9,9 @@ from pymc_dp.control_variates.record_sums import Totals
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import Structure
+from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.values import is_number
 
 #: Arguments of each sum: phi, a metric, parameters, points, or a positive number, by a letter.
 _ARGUMENTS = {
@@ -99,6 +101,69 @@ def received(kind: str, arguments: list[Any], p: int, d: int) -> list[Any]:
             raise ValueError("range")
         found.append(list(values) if letter == "p" else values if shape else float(values))
     return found
+
+
+_VECTORS, _MATRICES = (
+    ("phi", "centre", "gradient", "put_back"),
+    (
+        "metric",
+        "gradient_noise",
+        "hessian",
+        "cut_left",
+        "seen",
+    ),
+)
+_NUMBERS = (
+    "gradient_bound",
+    "hessian_bound",
+    "hessian_noise",
+    "tempering",
+    "seen_noise",
+    "missing",
+    "hessian_left",
+)
+_MAY_MISS = ("put_back", "cut_left", "seen")
+
+
+def check_surrogate(text: str, structure: Structure, d: int) -> None:
+    """Whether a text is a surrogate that records here can be compared with.
+
+    Parameters
+    ----------
+    text : str
+        Anything.
+    structure : Structure
+        Of these records' Hessians.
+    d : int
+        Number of parameters.
+
+    Raises
+    ------
+    ValueError
+        Shapes, finite numbers, or a structure that is not the one of the call. With a metric of another shape
+        what is computed of a record would depend on others.
+    """
+    surrogate, p = Surrogate.from_json(text), structure.p
+    shapes = {"point": (d,)} | dict.fromkeys(_VECTORS, (p,)) | dict.fromkeys(_MATRICES, (p, p))
+    for name, shape in shapes.items():
+        value: Any = getattr(surrogate, name)
+        if value is None and name in _MAY_MISS:
+            continue
+        if not isinstance(value, np.ndarray) or value.shape != shape or not np.all(np.isfinite(value)):
+            raise ValueError(name)
+    for name in _NUMBERS:
+        value = getattr(surrogate, name)
+        if not is_number(value) or not math.isfinite(value) or value < 0:
+            raise ValueError(name)
+    if not (surrogate.gradient_bound > 0 and surrogate.hessian_bound > 0):
+        raise ValueError("bounds")
+    if type(surrogate.noise_aware) is not bool:
+        raise ValueError("noise_aware")
+    blocks: Any = None if structure.full else structure.labels.tolist()
+    if blocks != (None if surrogate.blocks is None else np.asarray(surrogate.blocks).tolist()):
+        raise ValueError("blocks")
+    if np.any(surrogate.metric[~structure.mask]):
+        raise ValueError("metric")
 
 
 def settings_from(values: dict[str, Any]) -> ControlVariates:

@@ -28,6 +28,7 @@ from tests.control_variates.fixed import (
     METRIC,
     POINT,
     RELEASES,
+    D,
     FixedRecords,
     LogisticRecords,
     some_records,
@@ -39,6 +40,7 @@ from tests.remote.test_owners import HOMES, here, said
 __all__ = ["here"]  # a fixture
 ALPHA = 1e-6
 DATA = simple_data(n=12_000)
+CHECKED = "a text that was found to be a surrogate"
 CALL = {"chains": 1, "tune": 0, "draws": 30}
 
 
@@ -53,7 +55,8 @@ def owner_of(records, epsilon=5.0, relation="substitute", settings=None, **call)
     """A data owner that has begun a call with control variates."""
     owner = DataOwner(b"", Terms(epsilon, 1e-6, None, None, relation))
     owner._shard = Shard(b"")
-    owner._shard.records = records
+    owner._shard.records, owner._d = records, records.d
+    owner._surrogate = CHECKED
     settings = ControlVariates(recentre=relation == "substitute") if settings is None else settings
     answer = said(owner, "begin", **{**CALL, **call}, control_variates=as_json(settings))
     assert "answer" in answer, answer
@@ -144,7 +147,7 @@ def test_log_ratios_have_the_noise_that_the_test_corrects_for():
         owner._shard.compare = lambda *question: (0.0, 0.0)
         owner._random = PrivacyRandom(5, j)
     plan = owners[1]._plan
-    target = SimpleNamespace(log_prior=lambda theta: 0.5, surrogate="a")
+    target = SimpleNamespace(log_prior=lambda theta: 0.5, surrogate=CHECKED)
     ratio = OnOwnersResiduals(records, 0.7, plan, settings, target)
     found = [ratio(np.zeros(2), np.ones(2), None, np.inf, None) for _ in range(2000)]
     assert {one.log_prior for one in found} == {0.5} and ratio.at(np.zeros(2)) == (None, 0.5)
@@ -203,7 +206,7 @@ def test_each_owner_adds_the_noise_that_it_pays_for(relation, monkeypatch):
     for _ in range(CALL["draws"]):
         for owner, made in zip(owners, spent, strict=True):
             Drawn.made = []
-            answer = said(owner, "compare", point=[0, 0], proposal=[1, 0], surrogate="a", bound=0.01)
+            answer = said(owner, "compare", point=[0, 0], proposal=[1, 0], surrogate=CHECKED, bound=0.01)
             assert "answer" in answer
             made += [(Terms(1, 1e-6, None, None, relation).sensitivity / std) ** 2 for std in Drawn.made]
     for epsilon, made in zip((30.0, 12.0), spent, strict=True):
@@ -401,3 +404,64 @@ def test_which_arguments_go_together(here):
         dp.DPPenaltyMH(owners=two(), control_variates=True, proposal="gaussian", chains=1)
     # Refused before any owner's process is started, but for the third.
     assert len(HOMES) == 2
+
+
+FORGED = {
+    "phi": [[0.0], [0.0] * (D + 1), 0.0, [[0.0] * D], [float("nan")] * D, None],
+    "point": [[0.0], [float("inf")] * D],
+    "centre": [[[0.0] * D] * D, [0.0]],
+    "gradient": [[0.0] * (D - 1), "0"],
+    "metric": [
+        [[1.0] * D],
+        [[1.0] * D] * (D - 1),
+        [[1.0] * (D - 1)] * D,
+        [[[1.0] * D] * D] * D,
+        [[float("nan")] * D] * D,
+        [[1.0] * D] * D,  # not of the call's blocks
+    ],
+    "hessian": [[[1.0]], 1.0],
+    "gradient_noise": [[1.0] * D],
+    "put_back": [[1.0]],
+    "seen": [[[1.0]]],
+    "gradient_bound": [0.0, -1.0, float("nan"), float("inf"), "1", None, [1.0], True],
+    "hessian_bound": [0.0, -1.0, float("inf")],
+    "tempering": [float("nan"), "1"],
+    "noise_aware": [1.0, None],
+    "blocks": [None, [0.0] * D, list(range(40)), [0.0], [float("nan")] * D, 1.0],
+}
+
+
+def surrogate_text(**changed):
+    """A surrogate with blocks, valid but for what is changed."""
+    zero, one = np.zeros(D), np.eye(D)
+    made = Surrogate(zero, zero, one, zero, 1.0, 1.0, zero, one, -one, 0.1, 1.0, blocks=np.arange(D))
+    return json.dumps(json.loads(made.to_json()) | changed)
+
+
+class Unread:
+    """Records that must not be read."""
+
+    def __init__(self, records):
+        self.records = records
+
+    def compare(self, theta, new, bound, surrogate=""):
+        raise AssertionError("a record was read")
+
+
+def test_an_owner_takes_no_forged_surrogate():
+    """With a metric of fewer rows, loops read the rows of other records: one record moved 40 bounds."""
+    owner = owner_of(some_records(), settings=ControlVariates(structure="diagonal"))
+    owner._shard = Unread(owner._shard.records)
+    points = {"point": [0.0] * D, "proposal": [0.1] * D, "bound": 1.0}
+    left = owner._left
+    texts = [surrogate_text(**{name: value}) for name, values in FORGED.items() for value in values]
+    for text in [*texts, "", "x", "[]", "{}", "1", '{"phi": 1}']:
+        assert said(owner, "compare", **points, surrogate=text) == {"refused": "question"}, text
+    whole = {**points, "surrogate": surrogate_text()}
+    for shape in ([0.0], [0.0] * (D + 1), 0.0, [[0.0] * D], "0", None):
+        for name in ("point", "proposal"):
+            assert "refused" in said(owner, "compare", **{**whole, name: shape})
+    assert owner._left == left
+    # Control: this one is taken, and records would be read.
+    assert said(owner, "compare", **whole) == {"refused": "failed"}
+    assert owner._left == left - 1

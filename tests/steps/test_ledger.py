@@ -29,7 +29,7 @@ def test_a_call_is_one_entry_confirmed_at_its_end(logistic, quiet, ledger):
     dp.sample(make(logistic, ledger), draws=20, tune=10, cores=1, **quiet)
     (entry,) = ledger.entries()
     assert entry.status == "confirmed" and entry.label == "DPPenaltyMH"
-    assert ledger.spent().epsilon(1e-6) == pytest.approx(2.0, rel=1e-4)
+    assert ledger.spent().epsilon(1e-6) == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_over_budget_is_refused_before_a_read_with_advice(logistic, quiet, ledge
     monkeypatch.setattr(FullBatch, "at", lambda *_: pytest.fail("a row was read"))
     with pytest.raises(dp.PrivacyBudgetExceeded, match=r"would fit") as caught:
         dp.sample(step, draws=20, tune=10, cores=1, **quiet)
-    assert caught.value.spent == pytest.approx(2.0, rel=1e-4) and 0 < caught.value.remaining < 2
+    assert caught.value.spent == pytest.approx(2.0, rel=1e-3) and 0 < caught.value.remaining < 2
     assert len(ledger.entries()) == 1
 
 
