@@ -200,3 +200,11 @@ def test_what_it_does_not_hold():
     ]:
         with pytest.raises(NotApplicableError, match=match):
             value_iteration(privacy.EventSet(wrong, "substitute"))
+
+
+@pytest.mark.parametrize("epsilon", [690.0, 705.0, 720.0, 1000.0, 1e5])
+def test_where_losses_overflow_there_is_no_bound_but_one(epsilon):
+    """A NaN would not be above any budget."""
+    few = corners.of_logistic(5.0, corners.LOGISTIC_EDGES)
+    bound = vi.ValueIteration(few, 2, 0.0).delta(epsilon)
+    assert 0 <= bound <= 1

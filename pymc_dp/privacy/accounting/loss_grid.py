@@ -152,4 +152,6 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return at(high)
+    law = at(high)
+    # Further out than was looked at, values are a constant or a chord, as far as one step reaches.
+    return law if law.size // 2 <= margin else None

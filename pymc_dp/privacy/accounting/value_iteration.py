@@ -22,6 +22,8 @@ _SINGLE, _FIRST, _BLOCK = 250, 60, 0.2
 # What a grid has beyond the losses that matter, in standard deviations: below, above.
 _BELOW, _ABOVE = 3.0, 8.0
 _LARGEST_GRID = 8_000
+# Losses whose exponentials are in floating point's range.
+_FARTHEST = 690.0
 # Where no block is found, more steps are taken alone before the next attempt; up to so many.
 _LATER, _MOST_ALONE = 1.15, 800
 # Relative; far more than the rounding errors of positive sums.
@@ -138,7 +140,8 @@ class ValueIteration:
         values = self._values(epsilon, float(_ORDERS[best]) - 1, near)
         if values is None:
             return 1.0
-        return min(float(values.delta(np.array(epsilon), math.sqrt(self.mu_squared))[0]), 1.0)
+        found = float(values.delta(np.array(epsilon), math.sqrt(self.mu_squared))[0])
+        return found if found < 1 else 1.0  # NaN would be no bound
 
     @cached_property
     def _divergences(self) -> np.ndarray:
@@ -170,11 +173,12 @@ class ValueIteration:
         reach = _BELOW * deviation + 8 * math.sqrt(self.mu_squared)
         low, high = -farthest - reach, _ABOVE * deviation + 8 * math.sqrt(self.mu_squared)
         spacing = spread / (_FINE if single else _COARSE)
-        if not (high - low) / spacing <= _LARGEST_GRID:
+        if not ((high - low) / spacing <= _LARGEST_GRID and low > -_FARTHEST):
             return None
         remainder = max(_REMAINDER * delta / self.count, _LEAST)
         grid = LossGrid(self.corners, spacing, low, high, NEGLIGIBLE * remainder)
         values, added, done = np.maximum(-np.expm1(-grid.z), 0.0), 0.0, 0
+        missing = 4 * NEGLIGIBLE * self.count  # of the mass of the laws, where a decision has infinite losses
         alone = self.count if single else _FIRST  # steps that are taken one by one
         while done < self.count:
             law = None
@@ -189,5 +193,5 @@ class ValueIteration:
             size = min(max(1, int(_BLOCK * done)), self.count - done)
             kernel, lost = power(law, size, NEGLIGIBLE * remainder)
             values = grid.moved(values, kernel)
-            added, done = added + size * remainder + lost, done + size
+            added, done = added + size * remainder * (1 + missing) + lost, done + size
         return _Values(grid.z, values, added) if values[-1] < 1 else None
