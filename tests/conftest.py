@@ -24,6 +24,7 @@ def pytest_configure(config):
     for warning in (
         "WeakGuaranteeWarning",  # a large epsilon shows a sampler through its noise
         "ClippedRecordsWarning",  # about released numbers, not about a test
+        "SurrogateWarning",  # the same
     ):
         config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
     if pytensor.config.linker != "py":
