@@ -382,7 +382,9 @@ def test_a_whole_call(here, quiet, relation, tmp_path):
 @pytest.mark.slow
 def test_owners_in_processes_of_their_own(quiet):
     with made_up():
-        step = dp.DPPenaltyMH(owners=two(privacy_unit=persons_of, epsilon=20.0), control_variates=True, chains=1)
+        step = dp.DPPenaltyMH(
+            owners=two(privacy_unit=persons_of, epsilon=20.0), control_variates=True, chains=1
+        )
     idata = dp.sample(step, 5, tune=0, **quiet)
     assert isinstance(dp.surrogate_of(idata), Surrogate)
     assert dp.privacy_report(idata).to_dict()["owners"][0]["unit"] == "id"
