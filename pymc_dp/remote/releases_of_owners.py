@@ -10,6 +10,7 @@ from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import Structure
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import is_number
 
@@ -66,7 +67,7 @@ def no_sums(structure: Structure) -> Totals:
     """In the place of exact sums: nobody has those of all owners."""
 
     def total(kind: str, *arguments: Any) -> np.ndarray:
-        raise NotImplementedError("exact sums stay with their owners")
+        raise PrivacyError("Exact sums stay with their owners.")
 
     return total
 
@@ -103,16 +104,9 @@ def received(kind: str, arguments: list[Any], p: int, d: int) -> list[Any]:
     return found
 
 
-_VECTORS, _MATRICES = (
-    ("phi", "centre", "gradient", "put_back"),
-    (
-        "metric",
-        "gradient_noise",
-        "hessian",
-        "cut_left",
-        "seen",
-    ),
-)
+# Of a surrogate: by shape, and what may be missing.
+_VECTORS = ("phi", "centre", "gradient", "put_back")
+_MATRICES = ("metric", "gradient_noise", "hessian", "cut_left", "seen")
 _NUMBERS = (
     "gradient_bound",
     "hessian_bound",

@@ -6,8 +6,10 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.control_variates import ControlVariates
+from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.records import curvature_rows
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.residuals import Residuals
 
 N = 20_000
 X = np.column_stack([np.ones(N), np.random.default_rng(0).normal(size=N)])
@@ -78,6 +80,26 @@ def test_curvature_is_spread_over_posterior_standard_deviations():
         np.testing.assert_allclose(second, (np.abs(left) < reach) / (-scale * reach), atol=1e-9)
         numbers.append(np.count_nonzero(second))
     assert 3 < numbers[1] / numbers[0] < 4.1
+
+
+def test_a_record_at_its_kink_leaves_nothing():
+    """Of all records and of some; others leave the far side of their kink. Fails where all are compared."""
+    records = RecordModel(model_of(laplace))
+    theta, width = np.array([0.5, -1.0, np.log(1.5)]), 0.02
+    known = Surrogate(
+        theta, theta, width * np.eye(3), np.zeros(3), 1e9, 1e9, np.zeros(3), np.eye(3),
+        -np.eye(3) / width**2, 0.0, tempering=1.0,
+    )  # fmt: skip
+    residuals = Residuals(records)
+    residuals.expand(known.expansion(records))
+    bent = np.abs(Y - X @ theta[:2]) < curvature_rows._BEND * width * np.linalg.norm(X, axis=1)
+    for move, others in ((0.05, 0), (0.4, 100)):
+        new = theta + np.array([move, 0.0, 0.0])
+        left = residuals.full_batch.rows(new) - residuals.full_batch.rows(theta)
+        assert np.all(left[bent] == 0) and bent.sum() > 100
+        assert others <= np.count_nonzero(np.abs(left[~bent]) > 1e-9) <= 50 * others
+        some = np.arange(0, N, 3)
+        np.testing.assert_allclose(residuals.ratios(theta, new, some), left[some], atol=1e-9)
 
 
 @pytest.mark.slow
