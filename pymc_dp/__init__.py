@@ -9,6 +9,7 @@ from pymc_dp.errors import (
     ClippedRecordsWarning,
     ContradictionError,
     ModelRefusedError,
+    NoisySummaryWarning,
     NotPrivateWarning,
     PrivacyError,
     SurrogateWarning,
@@ -18,6 +19,7 @@ from pymc_dp.errors import (
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
+from pymc_dp.prepare import Boolean, Category, Numeric, Prepare
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.plan import PrivacyPlan
@@ -38,7 +40,9 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "DPHMC",
     "DPSGHMC",
+    "Boolean",
     "BudgetError",
+    "Category",
     "ClippedRecordsError",
     "ClippedRecordsWarning",
     "ContradictionError",
@@ -52,8 +56,11 @@ __all__ = [
     "LedgerError",
     "LedgerReport",
     "ModelRefusedError",
+    "NoisySummaryWarning",
     "NotPrivateWarning",
+    "Numeric",
     "Owner",
+    "Prepare",
     "PrivacyBudgetExceeded",
     "PrivacyError",
     "PrivacyPlan",
