@@ -15,9 +15,12 @@ from pymc_dp.errors import (
     TooFewRecordsError,
     WeakGuaranteeWarning,
 )
+from pymc_dp.evaluation.check import Check, check
+from pymc_dp.evaluation.compare import Comparison, compare
+from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
-from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
+from pymc_dp.plots import plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.plan import PrivacyPlan
@@ -39,8 +42,10 @@ __all__ = [
     "DPHMC",
     "DPSGHMC",
     "BudgetError",
+    "Check",
     "ClippedRecordsError",
     "ClippedRecordsWarning",
+    "Comparison",
     "ContradictionError",
     "ControlVariates",
     "DPBarker",
@@ -66,12 +71,17 @@ __all__ = [
     "WeakGuaranteeWarning",
     "audit",
     "calibrate",
+    "check",
+    "compare",
     "compare_accountants",
     "inspect",
+    "log_likelihood",
     "metrics",
     "models",
+    "plot_check",
     "plot_privacy_profile",
     "plot_privacy_spend",
+    "predict",
     "privacy",
     "privacy_report",
     "proposals",

@@ -1,6 +1,7 @@
 """check(): whether the data look like the model's predictions, within a budget."""
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,6 @@ from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.records.sums import LARGEST_N
-
-import math
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def check(
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_dp as dp
-    >>> y = np.random.default_rng(1).standard_t(3, size=20_000)
+    >>> y = np.random.default_rng(1).uniform(-1, 1, size=20_000)
     >>> with pm.Model() as model:
     ...     sd = pm.HalfNormal("sd", 2)
     ...     _ = pm.Normal("y", pm.Normal("mu", 0, 2), sd, observed=y)

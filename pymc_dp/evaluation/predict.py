@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.custom import CustomDistRV
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
-from pymc_dp.evaluation.fitted import check_same, records_of
-from pymc_dp.privacy.accounting.values import round_up
+from pymc_dp.evaluation.fitted import check_same
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import graph
 from pymc_dp.records.arrays import DECLARED, Arrays
+from pymc_dp.records.reader import read, why
+from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.records.units import units
 from pymc_dp.results import NOTICE, digest_of, facts_of
 from pymc_dp.sampling import release
@@ -97,18 +99,13 @@ def predict(
     known = facts_of(idata)
     posterior = release(idata)["posterior"].to_dataset()
     check_same(known, posterior, model)
-    records_of_model = _private_leaves(model, known)
     given = {name: np.asarray(value) for name, value in (inputs or {}).items()}
     names = [rv.name for rv in model.observed_RVs] if var_names is None else list(var_names)
     _check_names(model, given, names)
-    reads = _reading(model, names, set(given), records_of_model, known) | {
-        f"inputs={name!r} are rows of the model"
-        for name, value in given.items()
-        if any(np.may_share_memory(value, np.asarray(array)) for array in records_of_model.values())
-    }
+    reads = _reading(model, names, given, known)
     if reads and not at_private_rows:
         raise ModelRefusedError(
-            f"A prediction of {', '.join(map(repr, names))} would be at private rows: {'; '.join(sorted(reads))}.",
+            f"A prediction would be at private rows: {'; '.join(reads)}.",
             "a draw at a record's own covariates shows them, and their number.",
             "declare arrays of records as pm.Data, and give public values of each: inputs={'x': grid}. Give the "
             "observed variable a shape that follows them, shape=x.shape[0] or dims=.",
@@ -121,7 +118,7 @@ def predict(
     )
     plan = PrivacyPlan.from_dict(known["plan"])
     found.attrs[NOTICE] = (
-        f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy: predictions at public "
+        f"({plan.epsilon:g}, {plan.delta:g})-differential privacy: predictions at public "
         "inputs, from the released posterior alone"
         if known["is_private"]
         else "NOT PRIVATE: made from a run without a guarantee"
@@ -173,22 +170,6 @@ def _marked(found: DataTree, known: dict[str, Any], what: str) -> DataTree:
     return found
 
 
-def _private_leaves(model: pm.Model, known: dict[str, Any]) -> dict[Variable, Any]:
-    """Arrays of the model with an axis of records, by their leaves."""
-    records = records_of(model, known) if known["unit"] == "row" else None
-    n_rows = records.n_rows if records is not None else _rows(model)
-    declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
-    arrays = Arrays(model, n_rows, units(None, n_rows)[1], declared)
-    leaves = {leaf for leaf in arrays.leaves.values() if arrays.is_private(leaf)}
-    return {leaf: graph.leaf_value(leaf) for leaf in leaves}
-
-
-def _rows(model: pm.Model) -> int:
-    from pymc_dp.records.reader import number_of_rows
-
-    return number_of_rows(model)
-
-
 def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]) -> None:
     data = {variable.name for variable in model.data_vars}
     if unknown := sorted(set(given) - data):
@@ -201,30 +182,43 @@ def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]
         raise ValueError(f"var_names has {unknown}; the model's outputs are {sorted(known)}.")
 
 
-def _reading(
-    model: pm.Model,
-    names: Sequence[str],
-    given: set[str],
-    private: Mapping[Variable, Any],
-    known: dict[str, Any],
-) -> set[str]:
-    """What the outputs read of private rows, with `given` in their places; in words."""
-    free = set(model.free_RVs)
+def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]) -> list[str]:
+    """What the outputs read of private rows, with `given` in their places, in words; empty if nothing."""
+    declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
+    reading = read(
+        model,
+        exclude_deterministics=[
+            d.name for d in model.deterministics if d.name in known["excluded_deterministics"]
+        ],
+        public=[*declared, *(rv.name for rv in model.free_RVs)],
+        trusted_ops=known["trusted_ops"],
+        neighboring_relation=known["plan"]["neighboring_relation"],
+    )
+    # The number of rows is private where it differs between neighbours.
+    fixed = known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
+    opaque, n_rows = reading.opaque, reading.n_rows
+    arrays = Arrays(model, n_rows, n_rows, declared)
     replaced = {variable for variable in model.data_vars if variable.name in given}
-    observed = {model.rvs_to_values[rv] for rv in model.observed_RVs}
-    outputs = [model[name] for name in names]
-    reached: set[Variable] = set(ancestors(outputs, blockers=free | replaced))
-    values = graph.read_as_values(outputs) if outputs else set()
-    public_n = known["plan"]["neighboring_relation"] == "substitute"
-    found = set()
-    for leaf in reached - replaced - free:
-        if leaf not in private and not (leaf in observed):
-            continue
-        label = leaf.name or "an array of records"
-        if leaf in values:
-            found.add(f"{label} is read")
-        elif not public_n:
-            found.add(f"the number of rows of {label}, which is private, is read")
+    outputs = [
+        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name] for name in names
+    ]
+    sources: dict[Variable, RowType] = {leaf: Rows(axis) for leaf, axis in reading.roots.items()}
+    sources |= arrays.others(outputs)
+    sources |= dict.fromkeys([*replaced, *opaque.free.values()], PUBLIC)
+    types = Typing(n_rows, "substitute" if fixed else "add_remove", known["trusted_ops"])(outputs, sources)
+    found = []
+    for name, output in zip(names, outputs, strict=True):
+        made = {v.owner.op for v in ancestors([output], blockers=opaque.free.values()) if v.owner is not None}
+        if types[output] is not PUBLIC:
+            found.append(f"{name!r} reads private rows: {why(types[output])}")
+        elif any(isinstance(op, CustomDistRV) for op in made):
+            found.append(f"{name!r} is drawn by Python code (random=), which may hold rows")
+        elif not fixed and n_rows in output.type.shape:
+            found.append(f"{name!r} has as many entries as there are rows, whose number is private")
+    leaves = [graph.leaf_value(leaf) for leaf in arrays.leaves.values() if arrays.is_private(leaf)]
+    for name, value in given.items():
+        if any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
+            found.append(f"inputs[{name!r}] are rows of the model")
     return found
 
 
