@@ -1,10 +1,11 @@
-"""What decisions tell somebody who takes the same pair of probabilities each time: where bounds are looked for.
+"""What decisions tell somebody who takes one pair of probabilities throughout: where bounds are looked for.
 
 These are lower bounds of a cost, to a few per cent. They steer grids (`value_iteration`), and are never a
 guarantee.
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -36,7 +37,7 @@ class OnePair:
         self.mu = math.sqrt(mu_squared)
         best, found = -1.0, (np.ones(1), np.zeros(1))
         for pair in _pairs(corners):
-            law = _law(*pair, count, -math.log(delta))
+            law = _law(pair, count, -math.log(delta))
             epsilon = _epsilon(*law, delta)
             if epsilon > best:
                 best, found = epsilon, law
@@ -67,7 +68,7 @@ def slope(corners: Corners, count: int, mu_squared: float, delta: float) -> floa
     return 2 * _NEAR / max(epsilons[1] - epsilons[0], 1e-9)
 
 
-def _pairs(corners: Corners):
+def _pairs(corners: Corners) -> Iterator[tuple[float, float, float]]:
     """Probability of an outcome, its loss, and the loss of the other one."""
     known = corners.lower > 0
     some = Corners(corners.lower[known], corners.gap[known])
@@ -77,8 +78,9 @@ def _pairs(corners: Corners):
         yield p + gap, one, other
 
 
-def _law(p: float, one: float, other: float, count: int, logarithm: float) -> tuple[np.ndarray, np.ndarray]:
+def _law(pair: tuple[float, float, float], count: int, logarithm: float) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of total losses, and these, the largest first."""
+    p, one, other = pair
     reach = math.sqrt(count * p * (1 - p) * logarithm) * _DEVIATIONS + logarithm + _MORE
     number = np.arange(max(0, int(count * p - reach)), min(count, math.ceil(count * p + reach)) + 1)
     logs = gammaln(count + 1) - gammaln(number + 1) - gammaln(count - number + 1)

@@ -12,12 +12,14 @@ NEGLIGIBLE, RARE = 1e-6, 0.1
 #: Shares of values that are not looked at: far more than their rounding errors.
 RELATIVE = 1e-12
 # A block's decision: the points where it is fitted, and most of its total weight.
-_POINTS, _WEIGHT = 60, 12.0
+_POINTS, _WEIGHT = 30, 24.0
+_EVERY = 9  # of corners that are nowhere the best one, so many-th is used
+_LEFT_OUT = 0.01  # of a step's law, in remainders
 # What counts in the fit next to losses at the target: other losses, and the total weight.
 _OFTEN, _EACH = 0.3, 1e-3
 _ROUNDS, _SHORT = 6, 2e-3  # points are added so often, where so much is missing
 _SPARE = 0.5  # of the remainder is used by the fit
-_ATTEMPTS, _LOCALLY, _STEP = 8, 3, 2e-4  # what is missing is asked for more of, in the end everywhere
+_ATTEMPTS, _LOCALLY, _STEP = 8, 3, 2e-3  # what is missing is asked for more of, in the end everywhere
 _FARTHER = 100  # points that are looked at beyond a grid
 
 
@@ -116,14 +118,15 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
     It is the same whatever happened, and so may be exchanged with decisions that are not. It is made to be
     good where values grow like exp(tilt z). None if none is found.
     """
-    margin = 2 * grid.pad + _FARTHER
+    margin = int(1.5 * grid.pad) + _FARTHER
     rows, here = grid.rows(values, margin), grid.extended(values, margin)
     best = rows.max(axis=0)
     allowed = _SPARE * remainder + RELATIVE * here
     seen = np.flatnonzero(best - here > allowed)
     if seen.size == 0:
         return None
-    gain, usable = (best - here)[seen], grid.sure <= remainder
+    gain, known = (best - here)[seen], np.flatnonzero(grid.sure <= remainder)
+    usable = np.union1d(known[np.argmax(rows[np.ix_(known, seen)], axis=0)], known[::_EVERY])
     gains = (rows[np.ix_(usable, seen)] - here[seen]) / gain
     needed = 1 - allowed[seen] / gain
     target = int(np.argmin(np.abs(np.gradient(np.log(here[seen]), grid.spacing) - tilt)))
@@ -134,7 +137,7 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
         if found is None:
             return None
         weights[usable] = found
-        law = _law(grid, weights, NEGLIGIBLE * remainder)
+        law = _law(grid, weights, _LEFT_OUT * remainder)
         if law.size // 2 > margin:
             # Further out than is looked at, values are a constant or a chord, as far as the law reaches.
             return None

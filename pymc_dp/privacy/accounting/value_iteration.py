@@ -17,7 +17,7 @@ from pymc_dp.privacy.accounting.loss_grid import NEGLIGIBLE, RARE, LossGrid, pow
 # Points of the grid in the loss of an even decision, where each step is taken and where steps are blocks.
 _FINE, _COARSE = 8, 4
 # So many steps are taken one by one; of longer runs the first few, and the others in growing blocks.
-_SINGLE, _FIRST, _BLOCK = 250, 60, 0.4
+_SINGLE, _FIRST, _BLOCK = 250, 60, 0.6
 # What a grid has beyond the losses that matter, in standard deviations: below, above.
 _BELOW, _ABOVE = 3.0, 8.0
 _LARGEST_GRID = 8_000
