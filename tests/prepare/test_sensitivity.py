@@ -19,10 +19,11 @@ from pymc_dp.prepare.releases import (
 )
 
 ANYTHING = [
-    0, 1, -1, 0.5, -0.0, True, 3.7, 1e-320, 2**63, 10**400, -(10**400), 1e308, -1e308, math.nan, math.inf, -math.inf,
-    None, "", "a", "b", "3.7", "nan", "inf", "x" * 100_000, "\0", "\ud800", b"bytes", [1, 2], {"a": 1}, object(), 1j,
-    np.float32(2.5), np.int8(-7), np.datetime64("2020-01-01"), np.ma.masked, Exception("secret"),
-]  # fmt: skip
+    *(0, 1, -1, 0.5, -0.0, True, 3.7, 1e-320, 2**63, 10**400, -(10**400), 1e308, -1e308),
+    *(math.nan, math.inf, -math.inf, np.float32(2.5), np.int8(-7), np.datetime64("2020-01-01"), np.ma.masked),
+    *("", "a", "b", "3.7", "nan", "inf", "x" * 100_000, "\0", "\ud800", b"bytes"),
+    *(None, [1, 2], {"a": 1}, object(), 1j, Exception("secret")),
+]
 
 
 def column(*cells_):
