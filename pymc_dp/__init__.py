@@ -16,9 +16,12 @@ from pymc_dp.errors import (
     TooFewRecordsError,
     WeakGuaranteeWarning,
 )
+from pymc_dp.evaluation.check import Check, check
+from pymc_dp.evaluation.compare import Comparison, compare
+from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
-from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
+from pymc_dp.plots import plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.prepare import Boolean, Category, Numeric, Prepare
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
@@ -43,8 +46,10 @@ __all__ = [
     "Boolean",
     "BudgetError",
     "Category",
+    "Check",
     "ClippedRecordsError",
     "ClippedRecordsWarning",
+    "Comparison",
     "ContradictionError",
     "ControlVariates",
     "DPBarker",
@@ -73,12 +78,17 @@ __all__ = [
     "WeakGuaranteeWarning",
     "audit",
     "calibrate",
+    "check",
+    "compare",
     "compare_accountants",
     "inspect",
+    "log_likelihood",
     "metrics",
     "models",
+    "plot_check",
     "plot_privacy_profile",
     "plot_privacy_spend",
+    "predict",
     "privacy",
     "privacy_report",
     "proposals",

@@ -10,15 +10,17 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-FOLDER = Path(__file__).parents[1] / "notebooks"
-ELSEWHERE = {"quickstart.ipynb"}
-NAMES = sorted(path.name for path in FOLDER.glob("*.ipynb") if path.name not in ELSEWHERE)
+DOCS = Path(__file__).parents[1] / "docs"
+ELSEWHERE = {"tutorials/quickstart.ipynb"}
+NAMES = sorted(
+    {str(path.relative_to(DOCS)) for part in ("gallery", "papers") for path in (DOCS / part).glob("*.ipynb")}
+)
 
 
 def executed(notebook):
     """Run all cells; PYMC_DP_SMALL asks for few draws."""
     NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(DOCS)}}
     ).execute()
     return notebook
 
@@ -39,7 +41,7 @@ def conclusions(notebook):
 def test_a_notebook_runs_and_its_conclusions_hold(name, monkeypatch):
     monkeypatch.setenv("PYMC_DP_SMALL", "1")
     monkeypatch.delenv("PYTENSOR_FLAGS", raising=False)  # compiled code, as for a reader
-    notebook = nbformat.read(FOLDER / name, as_version=4)
+    notebook = nbformat.read(DOCS / name, as_version=4)
     stored = conclusions(notebook)
     assert stored and set(stored) == {"True"}, "with the settings of the page"
     assert conclusions(executed(notebook)) == stored
@@ -56,7 +58,7 @@ def test_a_notebook_that_fails_is_noticed():
 @pytest.mark.parametrize("name", [*NAMES, *sorted(ELSEWHERE)])
 def test_results_are_stored(name):
     """A reader on a web page sees them."""
-    notebook = nbformat.read(FOLDER / name, as_version=4)
+    notebook = nbformat.read(DOCS / name, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
     assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)

@@ -58,7 +58,7 @@ def test_quickstart_script_is_private_and_close_to_nuts():
 
 @pytest.mark.slow
 def test_quickstart_notebook_runs_from_top_to_bottom():
-    notebook = nbformat.read(ROOT / "notebooks" / "quickstart.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "docs" / "tutorials" / "quickstart.ipynb", as_version=4)
     # What a reader would look at, read from the notebook's own variables.
     probe = nbformat.v4.new_code_cell(
         "import json; print(json.dumps({'report': report.to_dict(), 'table': table.to_dict()}))"
@@ -68,7 +68,7 @@ def test_quickstart_notebook_runs_from_top_to_bottom():
         notebook,
         timeout=900,
         kernel_name="python3",
-        resources={"metadata": {"path": str(ROOT / "notebooks")}},
+        resources={"metadata": {"path": str(ROOT / "docs" / "tutorials")}},
     ).execute()
     result = json.loads("".join(output.text for output in notebook.cells[-1].outputs))
     assert result["report"]["is_private"]

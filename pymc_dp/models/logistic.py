@@ -52,8 +52,8 @@ def logistic(
     1.5·N(0, 1) for the rest. Prior N(0, 2²) for each.
 
     The log-likelihood of a record is :math:`y z - \ln(1 + e^z)`, z = xᵀβ, with gradient (y − σ(z)) x. As y is
-    0 or 1, |y − σ(z)| < 1, so the gradient is shorter than ‖x‖ ≤ 1 whatever the record and β: ``lipschitz``
-    is 1.
+    0 or 1, :math:`|y - \sigma(z)| < 1`, so the gradient is shorter than ‖x‖ ≤ 1 whatever the record and β:
+    ``lipschitz`` is 1.
 
     Parameters
     ----------

@@ -227,7 +227,8 @@ def test_scikit_learns_convention():
 def test_a_scaled_model_has_the_posterior_of_the_unscaled_one(fitted):
     """Normal regression, in closed form: beta = scale-back of gamma, priors transformed with it."""
     frame = table(500).dropna()
-    c = fitted.constants_["year"], fitted.constants_["share"]
+    names = ("year", "share")
+    c = [fitted.constants_[name] for name in names]
     rows = fitted.transform(frame)
     raw = np.column_stack(
         [

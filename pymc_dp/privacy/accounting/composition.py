@@ -168,7 +168,7 @@ def compose(
         As in `EventSet`: events, pairs (event, count), or a mapping of event to count. In any order: the
         composition may be adaptive.
     neighboring_relation : {"substitute", "add_remove"}, optional
-        Needed unless `events` are `EventSet`s, which carry it.
+        Needed unless `events` are `EventSet` objects, which carry it.
     reference_delta : float
         Where `Guarantee.accountant` and `Guarantee.valid` are evaluated.
 
