@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -186,7 +187,9 @@ def _check(
         raise ValueError(f"n are integers above {_LOOKED_AT}, repeats is at least 1, epsilons are not empty.")
     for name in ("ledger", "data", "model", "privacy_unit", "vars", "debug_seed", "label"):
         if name in settings:
-            raise TypeError(f"expected_accuracy has no {name}=: it is about simulated rows, and pays nothing.")
+            raise TypeError(
+                f"expected_accuracy has no {name}=: it is about simulated rows, and pays nothing."
+            )
 
 
 def _look(model: Any, rows: int, settings: Mapping[str, Any]) -> None:
@@ -226,22 +229,44 @@ def _of_rows(
     names, out = names_of(step), {}
     for epsilon in epsilons:
         try:
-            out[epsilon] = _Result(names, *_one(step, epsilon, delta, seed))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                wider, moved, _ = of_records(step, epsilon, delta, seed)
+            out[epsilon] = _Result(names, wider, moved)
         except PrivacyError as error:
             out[epsilon] = _Result(names, why=str(error).split(". ")[0])
     return out
 
 
-def _one(step: Any, epsilon: float, delta: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def of_records(
+    step: Any, epsilon: float, delta: float, seed: int
+) -> tuple[np.ndarray, np.ndarray, Surrogate]:
+    """Release a surrogate from a step's records, which hold nothing private; its effects, and itself.
+
+    Parameters
+    ----------
+    step : DPPenaltyMH
+        With control variates, on simulated rows.
+    epsilon, delta : float
+    seed : int
+        Of the noise, which is not secret here.
+
+    Raises
+    ------
+    PrivacyError
+        The call would be refused.
+    """
     records, on = step.records, step.residuals
     step.epsilon = epsilon
     step.cost(draws=1, tune=0, chains=1)  # refuses what cannot succeed
     settings = on.budget.suited(epsilon, delta)
     squared, random = on.budget.mu_squared(epsilon, delta), PrivacyRandom(seed)
-    finder = Finder(records, settings, squared, random, step.tempering, epsilon, on.lipschitz, None, on.relation)
+    finder = Finder(
+        records, settings, squared, random, step.tempering, epsilon, on.lipschitz, None, on.relation
+    )
     surrogate = finder(records.ravel(records.reading.start))
     judge(surrogate, records, what_was_cut(surrogate, records, names_of(step)), on.settings)
-    return effects(surrogate, records)
+    return *effects(surrogate, records), surrogate
 
 
 def effects(surrogate: Surrogate, records: Any) -> tuple[np.ndarray, np.ndarray]:

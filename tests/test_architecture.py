@@ -46,6 +46,8 @@ ALLOWED = {
     },
     "tester": set(),
     "prepare": {"records", *PRIVACY},
+    "bambi": {"records"},
+    "planning": {"inspection", "sampling", "steps", "control_variates", *PRIVACY},
     "audit": {"tester", "steps", *PRIVACY},
     "inspection": {"records"},
     "results": PRIVACY,
