@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python -m benchmarks.planning           # the table of docs/planning.md
     OMP_NUM_THREADS=1 python -m benchmarks.planning poisson   # these models
 
-Expected: `repeats` simulated data sets. Outcome: mode and standard deviations of prior times released surrogate
-(Newton and Laplace) beside the exact posterior's, over `OUTCOMES` other data sets; root of the mean square over
-parameters and data sets for means, mean for widths.
+Expected: `REPEATS` simulated data sets. Outcome: mode and standard deviations of prior times released
+surrogate (Newton and Laplace) beside the exact posterior's, over `OUTCOMES` other data sets; root of the mean
+square over parameters and data sets for means, mean for widths.
 """
 
 import sys
@@ -19,9 +19,7 @@ import pymc_dp as dp
 from benchmarks import surrogates
 from benchmarks.control_variates.models import MODELS as WITH_DATA
 from benchmarks.control_variates.models import shared
-from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.planning import of_records
-from pymc_dp.records.model import RecordModel
 
 DELTA, N, REPEATS, OUTCOMES = 1e-6, 20_000, 3, 12
 
@@ -87,6 +85,8 @@ class Exact:
         self.shapes = {name: np.shape(theta[name]) for name in self.names}
 
     def __call__(self, theta):
+        """By Newton's method from a point."""
+
         def point(t):
             values, k = {}, 0
             for name, shape in self.shapes.items():
@@ -114,7 +114,8 @@ def compare(name, epsilons):
         steps = {e: dp.DPPenaltyMH(epsilon=e, delta=DELTA, control_variates=True, chains=1) for e in epsilons}
     one = next(iter(steps.values()))
     exact = Exact(model, one.records)
-    assert [v.name for v in one.records.value_vars] == exact.names
+    if [v.name for v in one.records.value_vars] != exact.names:
+        raise RuntimeError("parameters are in another order")
     expected = {e: [] for e in epsilons}
     found = {e: [] for e in epsilons}
     for seed in range(REPEATS + OUTCOMES):
@@ -125,7 +126,7 @@ def compare(name, epsilons):
         for e in epsilons:
             try:
                 wider, moved, surrogate = of_records(one, e, DELTA, seed)
-            except dp.PrivacyError as error:
+            except dp.PrivacyError:
                 (expected if seed < REPEATS else found)[e].append(None)
                 continue
             if seed < REPEATS:

@@ -23,7 +23,7 @@ from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.planning import FromPrior, expected_accuracy
-from pymc_dp.plots import plot_check, plot_privacy_profile, plot_privacy_spend
+from pymc_dp.plots import plot_accuracy, plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.prepare import Boolean, Category, Numeric, Prepare
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
@@ -90,6 +90,7 @@ __all__ = [
     "log_likelihood",
     "metrics",
     "models",
+    "plot_accuracy",
     "plot_check",
     "plot_privacy_profile",
     "plot_privacy_spend",

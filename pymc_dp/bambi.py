@@ -128,7 +128,7 @@ def _priors(model: Any) -> Iterator[str]:
                 scaled.append(f"{term.name} ~ {prior.name} (of {name!r})")
     for name, component in model.marginal_parameters.items():
         if getattr(component.prior, "auto_scale", False):
-            scaled.append(f"{name} ~ {component.prior.name}")
+            scaled.append(f"{name} ~ {getattr(component.prior, 'name', '?')}")
     for prior in scaled:
         yield f"the prior {prior}: Bambi's own, with its scale from the data"
 
@@ -142,8 +142,8 @@ def _components(components: Sequence[Any], categorical: dict[str, None]) -> Iter
             plain = all(argument.strip().isidentifier() for argument in arguments)
             if callee not in _BY_ROW or not plain:
                 yield (
-                    f"{component.name}: what a call in a formula reads cannot be told (scale, center, bs, poly "
-                    "read whole columns); make it a column, row by row"
+                    f"{component.name}: what a call in a formula reads cannot be told (scale, center, bs, "
+                    "poly read whole columns); make it a column, row by row"
                 )
         elif component.kind == "categoric":
             categorical[component.name] = None

@@ -17,7 +17,7 @@ from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import judge, what_was_cut
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.inspection import inspect
-from pymc_dp.privacy.accounting.values import check_target, is_number
+from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.sampling import sample
 from pymc_dp.steps.on_residuals import names_of
@@ -288,9 +288,9 @@ def effects(surrogate: Surrogate, records: Any) -> tuple[np.ndarray, np.ndarray]
     -----
     **Privacy.** Functions of released numbers and the prior.
 
-    The target's mean is ``P^-1 J' W g`` plus what does not depend on the noisy gradient g, for the precision P
-    of the widened target and ``W`` as in `Surrogate.public`: its noise has the covariance
-    ``P^-1 J' W G W' J P^-1``. Besides, a widened likelihood gives way to the prior.
+    The target's mean is ``P^-1 J' W g`` plus what does not depend on the noisy gradient g, for the
+    precision P of the widened target and ``W`` as in `Surrogate.public`: its noise has the covariance
+    ``P^-1 J' W G W' J P^-1``. What clips may have cut is left out of G: it is a bound.
     """
     point = surrogate.point
     curvature = prior_curvature(records, point)
@@ -301,7 +301,9 @@ def effects(surrogate: Surrogate, records: Any) -> tuple[np.ndarray, np.ndarray]
     slopes = np.column_stack([replace(surrogate, gradient=column).public()[0] for column in unit])
     mean = covariance @ jacobian.T @ slopes
     scale = np.sqrt(np.maximum(np.diag(exact), 1e-300))
-    noise = np.diag(mean @ surrogate.gradient_noise @ mean.T)
+    # What clips may have cut widens the target, and is not what happens: docs/planning.
+    noisy = surrogate.gradient_noise - (0.0 if surrogate.cut_left is None else surrogate.cut_left)
+    noise = np.diag(mean @ noisy @ mean.T)
     return np.sqrt(np.diag(covariance)) / scale, np.sqrt(np.maximum(noise, 0.0)) / scale
 
 
