@@ -26,6 +26,7 @@ def pytest_configure(config):
         "WeakGuaranteeWarning",  # a large epsilon shows a sampler through its noise
         "ClippedRecordsWarning",  # about released numbers, not about a test
         "SurrogateWarning",  # the same
+        "NoisySummaryWarning",  # the same
     ):
         config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
     if pytensor.config.linker != "py":

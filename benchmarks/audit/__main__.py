@@ -19,6 +19,7 @@ from functools import cache
 import numpy as np
 
 import pymc_dp as dp
+from benchmarks.audit import summaries
 from benchmarks.audit.attack import DELTA
 from benchmarks.audit.barker import (
     barker_on_all,
@@ -111,6 +112,11 @@ def main(words):
             print(
                 f"| {case.name} | {fault.name} | {draws} | {claimed:.3g} | {values} | {verdict} |", flush=True
             )
+    for name, fault, claimed, found in summaries.rows(words):
+        verdict = "**caught**" if found.violated else "not refuted"
+        numbers = [found.epsilon_lower, found.probability, found.other_probability, found.allowed]
+        values = " | ".join(f"{value:.3g}" for value in numbers)
+        print(f"| {name} | {fault} | | {claimed:.3g} | {values} | {verdict} |", flush=True)
     print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
 
 
