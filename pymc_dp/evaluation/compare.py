@@ -12,7 +12,6 @@ import pymc as pm
 from scipy.special import ndtr
 from xarray import DataTree
 
-from pymc_dp.errors import PrivacyError
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import Fitted, fitted
@@ -23,8 +22,6 @@ from pymc_dp.records.sums import guarded
 
 # Share of the budget of the reference's own density: differences are what is asked for.
 REFERENCE = 0.1
-# Void records from which on nothing is compared, in the noise's standard deviations and as a share.
-_VOID_NOISE, _VOID_SHARE = 5.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -235,8 +232,6 @@ def compare(
         void = differing(fit.records, observed, observed_values(models[name][1]))
         totals[name] = total_of(difference, void, spending, n)
     spending.confirm(entry)
-    for name, total in totals.items():
-        _refuse_void(name, total)
     return Comparison(first, totals, n, _facts(spending, fits, privacy_unit))
 
 
@@ -271,17 +266,6 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
                 f"The observed values of {a!r} have different shapes, {shapes[0][a]} and {shapes[1][b]}: log "
                 "densities of different things are not compared."
             )
-
-
-def _refuse_void(name: str, total: Total) -> None:
-    """Refuse a difference in which records were void; said from a released number."""
-    everyone = sum(total.counts)
-    if total.void > max(_VOID_NOISE * total.counts_noise, _VOID_SHARE * everyone):
-        raise PrivacyError(
-            f"About {total.void:.0f} records of {name!r} have no score, or observed values that differ from the "
-            "reference's: the models are not of the same records in the same order, or a draw rules records "
-            "out. (The number is noisy and was released; the budget is spent.)"
-        )
 
 
 def _facts(spending: Spending, fits: Mapping[str, Fitted], privacy_unit: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_dp.errors import TooFewRecordsError
+from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.evaluation.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.records.sums import GRID, LARGEST_N
@@ -20,6 +20,8 @@ CELLS = 2 * _SIDE + 2
 _CENTRE = _SIDE
 # Noise's standard deviations from which on a cell is not taken for empty, and that a whole result needs.
 _SEEN, _LEAST = 2.0, 4.0
+# Void records from which on nothing is summed, in the noise's standard deviations and as a share.
+_VOID_NOISE, _VOID_SHARE = 5.0, 0.01
 # Cells in which most records of a usual model are.
 _FEW_CELLS = 4
 
@@ -126,6 +128,8 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
     ------
     TooFewRecordsError
         The noisy histogram shows no record.
+    PrivacyError
+        It shows many void ones.
 
     Notes
     -----
@@ -135,6 +139,7 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
         raise ValueError("more than 2**33 records: their sum would not be exact.")
     relation = spending.neighboring_relation
     counts, std = spending.release(ExactSum(cells_of(values, void).astype(float)), histogram_sensitivity(relation))
+    _refuse_void(counts, std)
     of_sum = spending.noise(ExactSum.sensitivity(relation))
     bound = choose_bound(counts, std, of_sum)
     first, second = clipped_sums(values, void, bound)
@@ -155,6 +160,17 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
         counts=[float(count) for count in counts],
         counts_noise=std,
     )
+
+
+def _refuse_void(counts: np.ndarray, std: float) -> None:
+    """Refuse to sum where many records are void; said from released numbers."""
+    void = float(counts[-1])
+    if void > max(_VOID_NOISE * std, _VOID_SHARE * float(counts.sum())):
+        raise PrivacyError(
+            f"About {void:.0f} records have no score, or observed values that differ from the reference's: the "
+            "models are not of the same records in the same order, or a draw rules records out. (The number is "
+            "noisy and was released; the budget is spent.)"
+        )
 
 
 def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> float:

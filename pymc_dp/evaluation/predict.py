@@ -22,13 +22,8 @@ from pymc_dp.records.arrays import DECLARED, Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.records.units import units
-from pymc_dp.results import NOTICE, digest_of, facts_of
+from pymc_dp.results import DO_NOT_PUBLISH, NOTICE, digest_of, facts_of
 from pymc_dp.sampling import release
-
-DO_NOT_PUBLISH = (
-    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object; "
-    "dp.release does not take it."
-)
 
 
 def predict(
@@ -217,7 +212,11 @@ def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], kn
             found.append(f"{name!r} has as many entries as there are rows, whose number is private")
     leaves = [graph.leaf_value(leaf) for leaf in arrays.leaves.values() if arrays.is_private(leaf)]
     for name, value in given.items():
-        if any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
+        if n_rows in np.shape(value):
+            found.append(
+                f"inputs[{name!r}] has {n_rows} entries, as many as there are rows: take another number of points"
+            )
+        elif any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
             found.append(f"inputs[{name!r}] are rows of the model")
     return found
 

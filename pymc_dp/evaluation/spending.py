@@ -67,8 +67,8 @@ class Spending:
         self.epsilon, self.neighboring_relation = float(epsilon), neighboring_relation
         self.ledger, self.label = ledger, label
         self.is_private = math.isfinite(self.epsilon) and debug_seed is None
-        # Shares may add up to a little over 1 in floating point.
-        scale = max(1.0, math.fsum(shares))
+        # So much for rounding errors of shares and of their composition.
+        scale = max(1.0, math.fsum(shares)) * (1 + 1e-9)
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2
         self.multipliers = [math.sqrt(scale / (share * squared)) for share in shares]
         self._left, self._paid = list(self.multipliers), False
