@@ -18,8 +18,9 @@ _SIDE = EDGES.size
 #: Cells: below -1024, ..., -1/256 to 1/256, ..., above 1024; and void.
 CELLS = 2 * _SIDE + 2
 _CENTRE = _SIDE
-# Noise's standard deviations from which on a cell is not taken for empty, and that a whole result needs.
-_SEEN, _LEAST = 2.0, 4.0
+# Noise's standard deviations from which on a cell is not taken for empty: beside one that is not, alone, the
+# fullest; and that a whole result needs. A cell far out that is taken for full by mistake costs most.
+_BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
 # Void records from which on nothing is summed, in the noise's standard deviations and as a share.
 _VOID_NOISE, _VOID_SHARE = 5.0, 0.01
 # Cells in which most records of a usual model are.
@@ -190,13 +191,13 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> flo
     TooFewRecordsError
         No cell stands out of its noise.
     """
-    magnitudes = counts[_CENTRE + 1 : -1] + counts[:_CENTRE][::-1]
-    seen = np.where(magnitudes > _SEEN * std * math.sqrt(2.0), magnitudes, 0.0)
-    if not np.any(counts[:-1] > _SEEN * std) and not np.any(seen):
+    seen = _seen(counts, std)
+    if not np.any(seen):
         raise TooFewRecordsError(
             "A noisy histogram of the records' differences shows nothing but noise: a result would say nothing. "
             "Take a larger epsilon, or compare fewer models."
         )
+    seen = seen[1:]
     # Magnitudes k lie between edges k and k + 1; the last ones are open, and said to be of twice their edge.
     sizes = EDGES * math.sqrt(2.0)
     costs: list[Any] = []
@@ -204,3 +205,14 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> flo
         cut = float(seen[k:] @ (sizes[k:] - edge))
         costs.append((noise_multiplier * edge) ** 2 + cut**2)
     return float(EDGES[int(np.argmin(costs))])
+
+
+def _seen(counts: np.ndarray, std: float) -> np.ndarray:
+    """Numbers of records by magnitude, from the centre outwards; 0 where noise may be all there is."""
+    found = np.r_[counts[_CENTRE], counts[_CENTRE + 1 : -1] + counts[:_CENTRE][::-1]]
+    scale = std * np.r_[1.0, np.full(_SIDE, math.sqrt(2.0))]
+    levels = found / np.maximum(scale, 1e-9)
+    full = (levels > _ALONE) | ((levels > _FULLEST) & (levels == levels.max()))
+    for cell in range(1, full.size):
+        full[cell] |= full[cell - 1] and levels[cell] > _BESIDE
+    return np.where(full, found, 0.0)

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.custom import CustomDistRV
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
 from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
@@ -203,11 +201,8 @@ def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], kn
     types = Typing(n_rows, "substitute" if fixed else "add_remove", known["trusted_ops"])(outputs, sources)
     found = []
     for name, output in zip(names, outputs, strict=True):
-        made = {v.owner.op for v in ancestors([output], blockers=opaque.free.values()) if v.owner is not None}
         if types[output] is not PUBLIC:
             found.append(f"{name!r} reads private rows: {why(types[output])}")
-        elif any(isinstance(op, CustomDistRV) for op in made):
-            found.append(f"{name!r} is drawn by Python code (random=), which may hold rows")
         elif not fixed and n_rows in output.type.shape:
             found.append(f"{name!r} has as many entries as there are rows, whose number is private")
     leaves = [graph.leaf_value(leaf) for leaf in arrays.leaves.values() if arrays.is_private(leaf)]
