@@ -176,9 +176,12 @@ def run(pairs):
                                 continue
                             found.setdefault(f"{epsilon} {label}", []).append(total.sum)
                             found.setdefault(f"{epsilon} noise", []).append(total.noise)
+                            found.setdefault(f"{epsilon} cut", []).append(total.cut)
                             if label == "right":
                                 error = total.sum - waic.sum()
                                 found.setdefault(f"{epsilon} error", []).append(error)
+                                spread = np.hypot(total.noise, total.cut)
+                                found.setdefault(f"{epsilon} covered", []).append(abs(error) < 2 * spread)
                 for method in ("loo", "waic", *map(str, EPSILONS)):
                     right, wrong = found.get(f"{method} right", []), found.get(f"{method} wrong", [])
                     row = {
@@ -190,6 +193,8 @@ def run(pairs):
                         "right": round(float(np.mean(np.array(right) > 0)), 3) if right else "",
                         "mean_gain": round(float(np.mean(right)), 1) if right else "",
                         "noise": round(float(np.mean(found.get(f"{method} noise", [0.0]))), 1),
+                        "cut": round(float(np.mean(found.get(f"{method} cut", [0.0]))), 1),
+                        "within_two": round(float(np.mean(found.get(f"{method} covered", [1.0]))), 3),
                         "bias": round(float(np.mean(found.get(f"{method} error", [0.0]))), 1),
                         "refused": len(found.get(f"{method} refused", [])),
                         "waic_minus_loo": round(

@@ -55,8 +55,8 @@ class Comparison:
 
         Columns: `elpd` (of all records together, nats); `elpd_diff` (to the reference, positive if better);
         `dse` (standard error of the difference over data sets); `noise` (standard deviation of the noise that
-        was added to it); `p_better` (probability of being better than the reference, from both);
-        `clip_bound` (nats a record), `clipped_above`, `clipped_below` (noisy numbers of records beyond it).
+        was added to it); `cut` (nats that clipping may have taken from it, either way); `p_better` (probability of
+        being better than the reference, from all three); `clip_bound` (nats a record), `clipped_above`, `clipped_below` (noisy numbers of records beyond it).
         """
         base = self.totals[self.reference]
         rows = {}
@@ -67,6 +67,7 @@ class Comparison:
                 "elpd_diff": 0.0 if own else total.sum,
                 "dse": 0.0 if own else total.sampling,
                 "noise": 0.0 if own else total.noise,
+                "cut": 0.0 if own else total.cut,
                 "p_better": math.nan if own else self.probability_better(name),
                 "clip_bound": total.bound,
                 "clipped_above": total.above,
@@ -77,7 +78,7 @@ class Comparison:
     def probability_better(self, name: str) -> float:
         """Probability that a model's density is above the reference's, given what was released."""
         total = self.totals[name]
-        return float(ndtr(total.sum / math.hypot(total.sampling, total.noise)))
+        return float(ndtr(total.sum / math.hypot(total.sampling, total.noise, total.cut)))
 
     @property
     def warnings(self) -> list[str]:
