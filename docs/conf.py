@@ -27,6 +27,7 @@ extensions = [
     "families",
 ]
 exclude_patterns = ["_build", "_ext", "jupyter_execute", "**/.ipynb_checkpoints"]
+default_role = "autolink"  # of docstrings: a name becomes a link where there is a page
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(arviz_plots|dp_accounting)\..*")]  # other projects' pages
 
