@@ -25,6 +25,7 @@ extensions = [
     "sphinx_copybutton",
     "mathml",
     "families",
+    "gallery",
 ]
 exclude_patterns = ["_build", "_ext", "jupyter_execute", "**/.ipynb_checkpoints"]
 default_role = "autolink"  # of docstrings: a name becomes a link where there is a page
