@@ -1,38 +1,31 @@
 """How much of a budget plans spend: random calls of all samplers, none above its target.
 
-    python -m benchmarks.plans [number of plans]
+    python -m benchmarks.plans [number of plans] [--first NUMBER] [--kind NAME]
 
-A row a kind of plan: the largest and the smallest share of epsilon that is spent, how many spend less than
-.97 for a known reason and without one, and the seconds of processor that a plan takes. The reasons: a given
-batch allows no longer moves (B stops at x = 10), or the friction that was asked for has noise enough. Nothing
-is sampled, no data are read.
+A row a plan in benchmarks/results/plans.csv, and a table of a row a kind: the largest and the smallest share
+of epsilon that is spent, how many spend less than .97 for a known reason and without one, and the seconds of
+processor of a whole `cost()` and its epsilon. The reasons are those of `reason`. Nothing is sampled, no data
+are read. A plan has its own random numbers, so that parts may run at the same time: with `--first`, other
+rows of the file are kept.
 """
 
-import collections
-import sys
 import time
-import warnings
 
 import numpy as np
+import pandas as pd
+from dp_accounting import GaussianDpEvent
 
+from benchmarks import results
+from benchmarks.running import parser, silence
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.accounting.calibration import epsilon_of
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import pricing
-from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.iterations import Friction, OnTunaBatches
+from pymc_dp.privacy.mechanisms.iterations import BarkerOnBatches, Friction, OnTunaBatches
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches
 
 SEED, FEW = 20_261_122, 0.97
-
-
-def call(rng, relation=None, most=20_000):
-    """A call with a random budget."""
-    relation = relation or str(rng.choice(["substitute", "add_remove"]))
-    length = int(10 ** rng.uniform(1, np.log10(most)))
-    tune = int(rng.integers(0, length))
-    epsilon, delta = float(10 ** rng.uniform(-1, 1)), float(10 ** rng.uniform(-12, -2))
-    return Call(epsilon, delta, relation, int(rng.integers(1, 5)), tune, max(length - tune, 1))
 
 
 def number(rng, low, high):
@@ -40,9 +33,25 @@ def number(rng, low, high):
     return float(10 ** rng.uniform(low, high))
 
 
+def call(rng, relation=None, most=20_000):
+    """A call with a random budget."""
+    relation = relation or str(rng.choice(["substitute", "add_remove"]))
+    length = int(number(rng, 1, np.log10(most)))
+    tune = int(rng.integers(0, length))
+    epsilon, delta = number(rng, -1, 1), number(rng, -12, -2)
+    return Call(epsilon, delta, relation, int(rng.integers(1, 5)), tune, max(length - tune, 1))
+
+
+def surrogate(rng, found):
+    """What a surrogate releases before the chains: up to half of a Gaussian's budget."""
+    squared = pricing.Budget(found).mu_squared * float(rng.uniform(0.05, 0.5))
+    releases = int(rng.integers(1, 6))
+    return EventSet([(GaussianDpEvent((releases / squared) ** 0.5), releases)], found.neighboring_relation)
+
+
 def fast_mh(rng, noise_std):
     """DPFastMH: the default batch, or a given one."""
-    n = int(10 ** rng.uniform(3.5, 6))
+    n = int(number(rng, 3.5, 6))
     inclusion = None if rng.random() < 0.5 else number(rng, -2.5, -0.4)
     one_scale = noise_std is not None and bool(rng.random() < 0.5)
     return pricing.fast_mh(
@@ -57,25 +66,59 @@ def fast_mh(rng, noise_std):
 
 def friction(rng):
     """DPSGHMC: steps of one size, or falling."""
-    q = number(rng, -3, -0.5)
-    decay = float(rng.choice([0.0, 0.33]))
     found = call(rng, most=1000)
     dynamics = Dynamics(
-        batches=PoissonBatches(q),
+        batches=PoissonBatches(number(rng, -3, -0.5)),
         clip_bound=1.0,
         step_size=number(rng, -3, -1),
-        decay=decay,
+        decay=float(rng.choice([0.0, 0.33])),
         friction=number(rng, -1, 1),
     )
     return pricing.friction(found, dynamics, int(rng.integers(1, 5)))
 
 
+def fixed_size(rng):
+    """A batch without replacement."""
+    n = int(number(rng, 3, 6))
+    return FixedSizeBatches(n, max(int(n * number(rng, -3, -0.3)), 11))
+
+
 def on_batches(rng):
     """DPPenaltyMH(batch_size=...)."""
-    n = int(10 ** rng.uniform(3, 6))
-    batches = FixedSizeBatches(n, max(int(n * number(rng, -3, -0.3)), 11))
     release = "decisions" if rng.random() < 0.8 else "noisy_ratio"
-    return pricing.penalty_on_batches(call(rng, "substitute", 3000), batches, release=release)
+    return pricing.penalty_on_batches(call(rng, "substitute", 3000), fixed_size(rng), release=release)
+
+
+def barker_on_batches(rng):
+    """DPBarkerMH(batch_size=...), whose price follows from the sizes: the largest batch that is taken."""
+    found, n = call(rng, "substitute", 300), int(number(rng, 3, 6))
+    budget = pricing.Budget(found)
+
+    def fits(size):
+        return budget.fits(BarkerOnBatches(FixedSizeBatches(n, size), 1.0))
+
+    tried = [max(int(n / 1.5**i), 11) for i in range(40)]
+    taken = [fits(size) for size in tried]
+    if not any(taken):
+        raise BudgetError("no size of a batch")
+    first = taken.index(True)
+    good, bad = tried[first], tried[max(first - 1, 0)]
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return pricing.barker_on_batches(found, FixedSizeBatches(n, good), 1.0)
+
+
+def after_a_surrogate(rng):
+    """Chains on what a surrogate leaves, with each test."""
+    found = call(rng)
+    once, test = surrogate(rng, found), rng.integers(3)
+    if test == 0:
+        noise = number(rng, -1, 0.5)
+        return pricing.penalty_on_residuals(found, noise, 1.0, bool(rng.random() < 0.5), once)
+    if test == 1:
+        return pricing.barker(found, 1.0, most=pricing.UNCLIPPED, once=once)
+    return pricing.penalty(found, once=once)
 
 
 KINDS = {
@@ -85,74 +128,98 @@ KINDS = {
     "penalty, ratios released": lambda rng: pricing.penalty(call(rng), release="noisy_ratio"),
     "penalty, batches": on_batches,
     "Barker": lambda rng: pricing.barker(call(rng), number(rng, -1, 0)),
+    "Barker, batches": barker_on_batches,
     "HMC": lambda rng: pricing.hamiltonian(call(rng), int(rng.integers(1, 20)), float(rng.uniform(0.2, 0.9))),
     "fast MH, Barker": lambda rng: fast_mh(rng, None),
     "fast MH, penalty": lambda rng: fast_mh(rng, number(rng, -0.5, 0.8)),
     "SGHMC": friction,
+    "after a surrogate": after_a_surrogate,
 }
 
 
-def reason(plan):
+def reason(plan: PrivacyPlan) -> str:
     """Why a budget is not spent, where that is known."""
-    mechanism = plan.mechanism
+    mechanism, why, holds = plan.mechanism, "", False
     if isinstance(mechanism, OnTunaBatches):
+        why = "the given batch allows no longer moves"
         most = mechanism.batches.inclusion * pricing.LARGEST_X / (1 + pricing.LARGEST_X)
-        return "x = 10" if mechanism.batches.clip_bound >= 0.9999 * most else ""
-    if isinstance(mechanism, Friction):
+        holds = mechanism.batches.clip_bound >= 0.9999 * most
+    elif isinstance(mechanism, Friction):
+        why = "the friction that was asked for has noise enough"
         own = mechanism.dynamics.noise_multipliers(plan.length, plan.neighboring_relation)
-        return "own friction" if mechanism.noise_multiplier == own.min() else ""
-    return ""
+        holds = mechanism.noise_multiplier == own.min()
+    elif isinstance(mechanism, BarkerOnBatches):
+        why = "one record more in the batch would cost too much"
+        n, size = mechanism.batches.dataset_size, mechanism.batches.batch_size
+        larger = FixedSizeBatches(n, min(size + 1, n))
+        if size == n:
+            return "all records are in the batch"
+        holds = not pricing.Budget(plan).fits(BarkerOnBatches(larger, mechanism.clip_bound))
+    return why if holds else ""
 
 
-def main(plans: int) -> None:
-    """Print the table."""
-    rng = np.random.default_rng(SEED)
-    rows = collections.defaultdict(list)
-    names = list(KINDS)
-    for number_of_plan in range(plans):
-        name = names[number_of_plan % len(names)]
-        start = time.process_time()
-        try:
-            plan = KINDS[name](rng)
-        except BudgetError as error:
-            rows[name].append((np.nan, time.process_time() - start, str(error)[:60]))
-            continue
-        seconds = time.process_time() - start
-        spent = epsilon_of(plan.events, plan.delta) / plan.epsilon
-        rows[name].append((spent, seconds, plan))
-        if spent > 1 or (spent < FEW and not reason(plan)):
-            print(
-                f"{name}: {spent:.3f} of {plan.epsilon:.3g} at {plan.delta:.1e}: {plan.mechanism}", flush=True
-            )
-    columns = [
-        "plan",
-        "number",
-        "most spent",
-        "least",
-        f"< {FEW}, reason",
-        "none",
-        "refused",
-        "seconds",
-        "most",
-    ]
-    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
-    for name, found in rows.items():
-        spent, seconds = np.array([row[0] for row in found]), np.array([row[1] for row in found])
-        shares = spent[np.isfinite(spent)]
-        low = [bool(reason(plan)) for share, _, plan in found if share < FEW]
+def row(index: int, name: str) -> dict:
+    """One plan."""
+    rng = np.random.default_rng([SEED, index])
+    found = {"number": index, "plan": name, "spent": np.nan}
+    start = time.process_time()
+    try:
+        plan = KINDS[name](rng)
+        spent = plan.epsilon_at(plan.delta) / plan.epsilon
+    except BudgetError as error:
+        return found | {"seconds": time.process_time() - start, "reason": f"refused: {error}"[:60]}
+    seconds = time.process_time() - start
+    why = reason(plan) if spent < FEW else ""
+    own = {key: getattr(plan, key) for key in ("neighboring_relation", "epsilon", "delta", "iterations")}
+    result = found | own | {"accountant": plan.guarantee.accountant, "spent": spent}
+    if spent > 1 or (spent < FEW and not why):
+        print(
+            f"{index}, {name}: {spent:.3f} of {plan.epsilon:.3g} at {plan.delta:.1e}: {plan.mechanism}",
+            flush=True,
+        )
+    return result | {"settings": plan.settings(), "seconds": seconds, "reason": why}
+
+
+def table(rows: pd.DataFrame) -> str:
+    """A line a kind of plan."""
+    lines = []
+    for name, group in rows.groupby("plan", sort=False):
+        few = group[group.spent < FEW]
+        known = (few.reason != "").sum()
         cells = [
             name,
-            len(found),
-            f"{shares.max():.6f}",
-            f"{shares.min():.3f}",
-            sum(low),
-            len(low) - sum(low),
+            len(group),
+            f"{group.spent.max():.6f}",
+            f"{group.spent.min():.3f}",
+            known,
+            len(few) - known,
         ]
-        cells += [int(np.sum(np.isnan(spent))), f"{seconds.mean():.2f}", f"{seconds.max():.2f}"]
-        print("| " + " | ".join(map(str, cells)) + " |")
+        cells += [group.spent.isna().sum(), f"{group.seconds.mean():.2f}", f"{group.seconds.max():.2f}"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    columns = "plan,number,most spent,least,below .97: reason,none,refused,seconds,most".split(",")
+    return "\n".join(["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|", *lines])
+
+
+def main() -> None:
+    """Solve, store, print."""
+    arguments = parser(__doc__)
+    arguments.add_argument("plans", type=int, nargs="?", default=1000)
+    arguments.add_argument("--first", type=int, default=0)
+    arguments.add_argument("--kind", choices=list(KINDS))
+    chosen = arguments.parse_args()
+    names = list(KINDS)
+    numbers = range(chosen.first, chosen.first + chosen.plans)
+    if chosen.kind:  # a look at one, which is not kept
+        print(table(pd.DataFrame([row(one, chosen.kind) for one in numbers])))
+        return
+    rows = pd.DataFrame([row(one, names[one % len(names)]) for one in numbers])
+    if chosen.first:
+        rows = pd.concat([results.stored("plans").fillna({"reason": ""}), rows])
+        rows = rows.drop_duplicates("number", keep="last").sort_values("number")
+    results.store("plans", rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    silence()
+    main()

@@ -9,15 +9,20 @@ from pymc_dp.errors import (
     ClippedRecordsWarning,
     ContradictionError,
     ModelRefusedError,
+    NoisySummaryWarning,
     NotPrivateWarning,
     PrivacyError,
     SurrogateWarning,
     TooFewRecordsError,
     WeakGuaranteeWarning,
 )
+from pymc_dp.evaluation.check import Check, check
+from pymc_dp.evaluation.compare import Comparison, compare
+from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
-from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
+from pymc_dp.plots import plot_check, plot_privacy_profile, plot_privacy_spend
+from pymc_dp.prepare import Boolean, Category, Numeric, Prepare
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.plan import PrivacyPlan
@@ -38,9 +43,13 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "DPHMC",
     "DPSGHMC",
+    "Boolean",
     "BudgetError",
+    "Category",
+    "Check",
     "ClippedRecordsError",
     "ClippedRecordsWarning",
+    "Comparison",
     "ContradictionError",
     "ControlVariates",
     "DPBarker",
@@ -52,8 +61,11 @@ __all__ = [
     "LedgerError",
     "LedgerReport",
     "ModelRefusedError",
+    "NoisySummaryWarning",
     "NotPrivateWarning",
+    "Numeric",
     "Owner",
+    "Prepare",
     "PrivacyBudgetExceeded",
     "PrivacyError",
     "PrivacyPlan",
@@ -66,12 +78,17 @@ __all__ = [
     "WeakGuaranteeWarning",
     "audit",
     "calibrate",
+    "check",
+    "compare",
     "compare_accountants",
     "inspect",
+    "log_likelihood",
     "metrics",
     "models",
+    "plot_check",
     "plot_privacy_profile",
     "plot_privacy_spend",
+    "predict",
     "privacy",
     "privacy_report",
     "proposals",

@@ -76,3 +76,7 @@ class ClippedRecordsWarning(UserWarning):
 
 class SurrogateWarning(UserWarning):
     """The surrogate may not be what the posterior needs; said from released quantities alone."""
+
+
+class NoisySummaryWarning(UserWarning):
+    """What `Prepare` released of a column is mostly noise; said from released quantities alone."""

@@ -14,7 +14,7 @@ from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
-from pymc_dp.results import GROUPS, facts_of, is_release
+from pymc_dp.results import GROUPS, NOTICE, covered, facts_of, is_release
 from pymc_dp.sampling import released_stats
 
 # What a step with control variates releases besides.
@@ -142,6 +142,7 @@ class PrivacyReport:
                 f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
+            *_predictions(facts),
             *_public(facts),
             ("Assumed", " ".join(ASSUMPTIONS)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
@@ -265,6 +266,21 @@ def _of_owner(owner: dict[str, Any]) -> str:
     )
 
 
+def _predictions(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What this object predicts, if it is of predictions."""
+    made = facts.get("predictions")
+    if not made:
+        return []
+    at = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in made["inputs"].items())
+    return [
+        (
+            "Predictions",
+            f"of {', '.join(made['variables'])} at inputs that are public by the user's word: "
+            f"{at or 'none are needed'}; computed from the release alone, at no cost",
+        )
+    ]
+
+
 def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Arrays that were read as public, by how they came to be, and Ops that the user vouched for."""
     arrays: dict[str, list[str]] = {}
@@ -340,9 +356,12 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     if isinstance(idata, Ledger):
         return LedgerReport(idata)
     known = facts_of(idata)
-    allowed = set(GROUPS) | set(GROUPS.values())
-    extra = [str(name) for name in idata.children if name not in allowed]
-    changed = STAT in idata.attrs and not is_release(idata)
+    known_groups = set(covered(idata))
+    extra = [str(name) for name in idata.children if name not in known_groups]
+    marked = str(idata.attrs.get(NOTICE, "")).startswith("DO NOT PUBLISH")
+    if marked:  # made of private rows on purpose; attributes that say so were never a release's
+        extra = [str(name) for name in idata.children if name not in (*GROUPS, *GROUPS.values())]
+    changed = STAT in idata.attrs and not is_release(idata) and not marked
     if "posterior" in idata.children:
         variables = idata["posterior"].data_vars
         extra += [str(name) for name in variables if name not in known["released_variables"]]

@@ -15,6 +15,10 @@ GROUPS = {
     "posterior": "sample_stats",
     "warmup_posterior": "warmup_sample_stats",
 }
+# What `predict` makes, each draw from a released one.
+PREDICTIONS = ("predictions", "predictions_constant_data")
+# Attribute that says, in words, what of an object is covered.
+NOTICE = "privacy"
 # Values that a chain's trace and its step computed by functions that were compiled apart.
 _RTOL, _ATOL = 1e-5, 1e-8
 
@@ -57,9 +61,13 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
 
 
 def digest_of(idata: DataTree) -> str:
-    """SHA-256 of the facts, names, dimensions, coordinates and values of a release."""
+    """SHA-256 of the facts, names, dimensions, coordinates and values of a release, or of predictions.
+
+    Groups that neither has, such as a log-likelihood that was added later, are left out: no guarantee is
+    theirs.
+    """
     found = hashlib.sha256(str(idata.attrs.get(facts.STAT)).encode())
-    for group in sorted(idata.children):
+    for group in covered(idata):
         dataset = idata[group].to_dataset()
         for name in sorted(dataset.variables, key=str):
             variable = dataset.variables[name]
@@ -70,8 +78,20 @@ def digest_of(idata: DataTree) -> str:
     return found.hexdigest()
 
 
+def covered(idata: DataTree) -> list[str]:
+    """Groups of a release that its guarantee is about: draws and their stats; or predictions."""
+    try:
+        predicted = "predictions" in json.loads(idata.attrs.get(facts.STAT, "{}"))
+    except (ValueError, TypeError):
+        predicted = False
+    names = PREDICTIONS if predicted else (*GROUPS, *GROUPS.values())
+    return sorted(str(group) for group in idata.children if group in names)
+
+
 def is_release(idata: DataTree) -> bool:
-    """Whether this is what `release` made, unchanged; a file of it may be."""
+    """Whether this holds what `release` or `predict` made, unchanged; a file of it may. Other groups may be
+    there as well: see `covered`.
+    """
     return facts.STAT in idata.attrs and idata.attrs.get(facts.DIGEST) == digest_of(idata)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.results import GROUPS, digest_of, draws_of, facts_of, is_release
+from pymc_dp.results import GROUPS, NOTICE, covered, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.default import default_step
 from pymc_dp.steps.on_residuals import CUT
@@ -157,13 +158,25 @@ def release(idata: DataTree) -> DataTree:
         if stats in idata.children and not released:
             groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
     if released:
-        groups = {str(group): _values_of(idata[group].to_dataset()) for group in idata.children}
+        groups = {group: _values_of(idata[group].to_dataset()) for group in covered(idata)}
     for group, dataset in groups.items():
         dataset.attrs = _attrs(known, idata[group].attrs.get("created_at"))
     out = DataTree.from_dict(groups)
     out.attrs[facts.STAT] = json.dumps(known)
     out.attrs[facts.DIGEST] = digest_of(out)
+    out.attrs[NOTICE] = notice(known, list(groups))
     return out
+
+
+def notice(known: dict[str, Any], groups: Sequence[str]) -> str:
+    """What of an object is covered, in words, for whoever prints it."""
+    if not known["is_private"]:
+        return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
+    plan = PrivacyPlan.from_dict(known["plan"])
+    return (
+        f"({plan.epsilon:g}, {plan.delta:g})-differential privacy for the groups "
+        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it."
+    )
 
 
 def released_stats(known: dict[str, Any]) -> frozenset[str]:

@@ -1,5 +1,6 @@
-"""Pictures of a guarantee, in ArviZ's conventions."""
+"""Pictures of a guarantee and of a check, in ArviZ's conventions."""
 
+from pymc_dp.plots.check import plot_check
 from pymc_dp.plots.privacy import plot_privacy_profile, plot_privacy_spend
 
-__all__ = ["plot_privacy_profile", "plot_privacy_spend"]
+__all__ = ["plot_check", "plot_privacy_profile", "plot_privacy_spend"]

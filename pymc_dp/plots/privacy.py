@@ -94,12 +94,12 @@ def plot_privacy_profile(
         coords={"plot_axis": ["x", "y"], "guarantee": list(objects)},
     )
     if plot_collection is None:
-        plot_collection = _new_collection(
+        plot_collection = new_collection(
             profile, backend, {"aes": {"color": ["guarantee"]}, "cols": [], **pc_kwargs}
         )
-    _map(plot_collection, draw.line_xy, "profile", chosen, data=profile)
-    _map(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="ε", subset_info=True)
-    _map(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="log₁₀ δ", subset_info=True)
+    map_visual(plot_collection, draw.line_xy, "profile", chosen, data=profile)
+    map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="ε", subset_info=True)
+    map_visual(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="log₁₀ δ", subset_info=True)
     legend = get_visual_kwargs(chosen, "legend")
     if legend is not False and len(objects) > 1:
         plot_collection.add_legend("guarantee", **{"title": "", **legend})
@@ -164,19 +164,19 @@ def plot_privacy_spend(
         {"spent": (("plot_axis", "iteration"), [iterations, spent])}, coords={"plot_axis": ["x", "y"]}
     )
     if plot_collection is None:
-        plot_collection = _new_collection(line, backend, {"cols": [], **pc_kwargs})
-    _map(plot_collection, draw.line_xy, "spent", chosen, data=line)
+        plot_collection = new_collection(line, backend, {"cols": [], **pc_kwargs})
+    map_visual(plot_collection, draw.line_xy, "spent", chosen, data=line)
     target = xr.Dataset({"spent": plan.epsilon})
-    _map(plot_collection, draw.hline, "target", chosen, data=target, color="C1", linestyle="C1")
+    map_visual(plot_collection, draw.hline, "target", chosen, data=target, color="C1", linestyle="C1")
     title = f"target ε = {plan.epsilon:g} (dashed)"
     if plan.tune > 0 and iterations[0] <= plan.tune:
         border = xr.Dataset({"spent": plan.tune + 0.5})
-        _map(plot_collection, draw.vline, "tuning", chosen, data=border, color="gray", linestyle="C2")
+        map_visual(plot_collection, draw.vline, "tuning", chosen, data=border, color="gray", linestyle="C2")
         title += ", end of tuning (dotted)"
-    _map(plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True)
-    _map(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="iteration", subset_info=True)
+    map_visual(plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True)
+    map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="iteration", subset_info=True)
     label = f"ε spent at δ = {plan.delta:g}"
-    _map(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text=label, subset_info=True)
+    map_visual(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text=label, subset_info=True)
     return plot_collection
 
 
@@ -207,7 +207,7 @@ def _spent(idata: xr.DataTree, tune: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(iterations).astype(float), np.concatenate(spent)
 
 
-def _new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, Any]) -> PlotCollection:
+def new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, Any]) -> PlotCollection:
     from arviz_base import rcParams
     from arviz_plots import PlotCollection
 
@@ -217,7 +217,7 @@ def _new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, 
     return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
 
 
-def _map(
+def map_visual(
     collection: PlotCollection,
     function: Callable[..., Any],
     name: str,

@@ -10,6 +10,7 @@ from pymc_dp.privacy.accounting.composition import (
 )
 from pymc_dp.privacy.accounting.event_sets import EventSet, subsampled_penalty
 from pymc_dp.privacy.accounting.events import (
+    ApproximateZCDpEvent,
     BarkerMinibatchDpEvent,
     BatchPenaltyDecisionDpEvent,
     BoundedRangeDecisionDpEvent,
@@ -23,6 +24,7 @@ from pymc_dp.privacy.budget.running import running_epsilon
 
 __all__ = [
     "AccountantComparison",
+    "ApproximateZCDpEvent",
     "BarkerMinibatchDpEvent",
     "BatchPenaltyDecisionDpEvent",
     "BoundedRangeDecisionDpEvent",

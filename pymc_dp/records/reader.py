@@ -173,9 +173,9 @@ class _Reader:
             t = next((t for t in ways if not isinstance(t, Mixed)), ways[0])
             observed = rv in self.model.observed_RVs
             if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
-                self._add(rv.name, "refused", _why(t))
+                self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior
-                self.refuse(error(rv.name, _why(t)))
+                self.refuse(error(rv.name, why(t)))
                 fit = False
         return fit
 
@@ -193,8 +193,8 @@ class _Reader:
         if t == Rows(0):
             self._add(name, "likelihood", "one term a record, clipped")
         else:
-            self._add(name, "refused", _why(t))
-            self.refuse(refusals.refuse_coupled(name, _why(t)))
+            self._add(name, "refused", why(t))
+            self.refuse(refusals.refuse_coupled(name, why(t)))
 
     def _prior(self, name: str, term: Variable, kind: str, conditions: list[Variable]) -> None:
         own: list[Variable] = []
@@ -207,8 +207,8 @@ class _Reader:
             conditions.extend(own)
             self._add(name, role, "reads no record")
         else:
-            self._add(name, "refused", _why(t))
-            self.refuse(refusals.refuse_prior(name, _why(t), kind))
+            self._add(name, "refused", why(t))
+            self.refuse(refusals.refuse_prior(name, why(t), kind))
 
     def _start(self, sources: Mapping[Variable, RowType]) -> None:
         """Initial values and support points are shown, and decide where a chain begins."""
@@ -227,8 +227,8 @@ class _Reader:
             if (t := typing.of(value)) is not PUBLIC
         }
         for name, t in private.items():
-            self._add(name, "refused", f"initial value: {_why(t)}")
-            self.refuse(refusals.refuse_start(repr(name), _why(t)))
+            self._add(name, "refused", f"initial value: {why(t)}")
+            self.refuse(refusals.refuse_start(repr(name), why(t)))
         if private:
             return
         self.found.start = self.model.initial_point(0)
@@ -276,8 +276,8 @@ class _Reader:
                 found.released.append(name)
                 self._add(name, "released", "reads no record")
             else:
-                self._add(name, "refused", _why(t))
-                self.refuse(refusals.refuse_deterministic(name, _why(t)))
+                self._add(name, "refused", why(t))
+                self.refuse(refusals.refuse_deterministic(name, why(t)))
         self.typing.trusted_used |= typing.trusted_used
 
     def _dims(self, sources: Mapping[Variable, RowType]) -> None:
@@ -287,7 +287,7 @@ class _Reader:
         typing(list(lengths.values()), sources)
         for name, length in lengths.items():
             if isinstance(t := typing.of(length), Mixed | Rows):
-                self.refuse(refusals.refuse_dim(name, _why(t)))
+                self.refuse(refusals.refuse_dim(name, why(t)))
         withheld = set()
         of_rows = {
             self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)
@@ -306,7 +306,8 @@ class _Reader:
         self.found.variables.append(VariableReading(name, role, why))
 
 
-def _why(t: RowType) -> str:
+def why(t: RowType) -> str:
+    """In words: why a type is not public."""
     if isinstance(t, Mixed):
         return t.why
     if isinstance(t, Rows):

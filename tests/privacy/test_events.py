@@ -22,6 +22,8 @@ ALL = [
     dp_event.NonPrivateDpEvent(),
     dp_event.PoissonSampledDpEvent(0.01, GAUSSIAN),
     dp_event.SampledWithoutReplacementDpEvent(1000, 10, GAUSSIAN),
+    dp_event.ZCDpEvent(0.01),
+    ev.ApproximateZCDpEvent(0.01, 1e-12),
     ev.BoundedRangeDecisionDpEvent(0.01),
     ev.PenaltyDecisionDpEvent(30.0),
     ev.FixedScalePenaltyDecisionDpEvent(1.0, 0.02),

@@ -19,6 +19,7 @@ from pymc_dp.privacy.accounting.corners import (
 )
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
 from pymc_dp.privacy.accounting.events import (
+    ApproximateZCDpEvent,
     BarkerMinibatchDpEvent,
     BatchPenaltyDecisionDpEvent,
     BoundedRangeDecisionDpEvent,
@@ -120,6 +121,13 @@ def _check_gaussian(event: Any) -> None:
         )
 
 
+def _check_concentrated(event: Any) -> None:
+    for name, value in (("rho", event.rho), ("xi", event.xi)):
+        check_number(f"ZCDpEvent.{name}", value)
+        if not value >= 0:
+            raise ValueError(f"ZCDpEvent.{name} must be at least 0, got {value!r}.")
+
+
 def _check_sampled_gaussian(event: Any) -> None:
     if type(event.event) is not base.GaussianDpEvent:
         name = type(event.event).__name__
@@ -210,6 +218,9 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         sampling="fixed",
         noise=lambda e: ((e.source_dataset_size, e.sample_size), e.event.noise_multiplier),
     ),
+    # docs/proofs/prepare, sections 2 and 3.
+    base.ZCDpEvent: Costs(check=_check_concentrated, renyi=lambda e, order, _: e.xi + e.rho * order),
+    ApproximateZCDpEvent: Costs(renyi=lambda e, order, _: e.rho * order, excluded=lambda e: e.excluded),
     # docs/proofs/decision_accounting, Theorem 2.
     PenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,

@@ -2,8 +2,8 @@
 
 `dp_accounting` events are used where one is exact: `GaussianDpEvent` (sums of clipped ratios or gradients),
 `PoissonSampledDpEvent` and `SampledWithoutReplacementDpEvent` of a Gaussian (DPSGHMC; the subsampled
-penalty), `ComposedDpEvent`, `SelfComposedDpEvent`, `NoOpDpEvent`, `NonPrivateDpEvent`. The classes here are
-for the rest.
+penalty), `ZCDpEvent` (discrete Gaussian noise), `ComposedDpEvent`, `SelfComposedDpEvent`, `NoOpDpEvent`,
+`NonPrivateDpEvent`. The classes here are for the rest.
 
 Policy: the meaning of a class and of its fields never changes; a different mechanism is a new class, and a
 new line of `costs.COSTS`.
@@ -229,3 +229,34 @@ class BarkerMinibatchDpEvent(base.DpEvent):
                 "BarkerMinibatchDpEvent.batch_size must be above 10: "
                 "Theorem 8 needs an order 2 <= alpha < batch_size / 5."
             )
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ApproximateZCDpEvent(base.DpEvent):
+    """A release that is rho-zCDP outside of events of probability delta: counts that are above a threshold.
+
+    Parameters
+    ----------
+    rho : float
+        Of zCDP, >= 0.
+    delta : float
+        In (0, 1/2).
+
+    Notes
+    -----
+    **Privacy.** delta-approximate rho-zCDP (Bun & Steinke 2016, Definition 8.1): on each of two neighbouring
+    data sets an event of probability at least 1 - delta, such that the results given these have Renyi
+    divergences of at most ``rho * order``. docs/proofs/prepare, section 3.
+    """
+
+    rho: float = attr.ib(validator=_non_negative)
+    delta: float = attr.ib(validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.delta < 0.5:
+            raise ValueError(f"ApproximateZCDpEvent.delta must be below 1/2, got {self.delta!r}.")
+
+    @property
+    def excluded(self) -> float:
+        """Probability p with ``P(A) <= exp(epsilon) P'(A) + (1 + exp(epsilon)) p + delta'`` for all A."""
+        return self.delta / (1 - self.delta) * (1 + 1e-12)

@@ -1,0 +1,1 @@
+"""What is done with a result: predictions, checks and comparisons of released posteriors."""

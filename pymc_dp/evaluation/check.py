@@ -1,0 +1,222 @@
+"""check(): whether the data look like the model's predictions, within a budget."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from scipy.stats import chi2
+from xarray import DataTree
+
+from pymc_dp.errors import TooFewRecordsError
+from pymc_dp.evaluation.differences import histogram_sensitivity
+from pymc_dp.evaluation.fitted import fitted
+from pymc_dp.evaluation.pit import UNIT, counts_of, distribution_functions, masses, pit_of
+from pymc_dp.evaluation.spending import Spending, cost_in_words
+from pymc_dp.privacy.accounting.values import check_counts
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.mechanisms.randomness import ExactSum
+from pymc_dp.records.sums import LARGEST_N
+
+
+@dataclass(frozen=True)
+class Check:
+    """Noisy histogram of where observed values lie in their predictive distributions; print it.
+
+    Attributes
+    ----------
+    variable : str
+        The observed variable.
+    counts : ndarray, shape (m,)
+        Noisy numbers of records in m equal cells of [0, 1]; all about alike if the model is right.
+    noise : float
+        Standard deviation of the noise of each.
+    n : int or None
+        Number of records (persons); None where it is private.
+    whole : bool
+        Whether values are whole numbers, each spread over the probability of its own.
+    facts : dict
+        What it cost, and of whom.
+
+    Notes
+    -----
+    **Privacy.** All of it is released: it may be published (docs/proofs/check).
+    """
+
+    variable: str
+    counts: np.ndarray
+    noise: float
+    n: int | None
+    whole: bool
+    facts: dict[str, Any]
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Of the cells, shape (m + 1,)."""
+        return np.linspace(0.0, 1.0, self.counts.size + 1)
+
+    @property
+    def expected(self) -> float:
+        """Records in each cell if the model is right; from the noisy counts where n is private."""
+        total = float(self.n) if self.n is not None else max(float(self.counts.sum()), 1.0)
+        return total / self.counts.size
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of a count if the model is right: of records drawn anew, and of noise."""
+        return math.sqrt(self.expected * (1 - 1 / self.counts.size) + self.noise**2)
+
+    @property
+    def p_value(self) -> float:
+        """Probability of counts that differ as much if the model is right."""
+        residuals = self.counts - self.counts.mean()
+        return float(chi2.sf(residuals @ residuals / (self.expected + self.noise**2), self.counts.size - 1))
+
+    @property
+    def largest(self) -> tuple[float, float]:
+        """Cells with the largest departure, as a share of the expected count, and its standard error."""
+        residuals = (self.counts - self.expected) / self.expected
+        return float(residuals[np.argmax(np.abs(residuals))]), self.std / self.expected
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and strings (JSON-able)."""
+        return {
+            "variable": self.variable,
+            "edges": self.edges.tolist(),
+            "counts": self.counts.tolist(),
+            "expected": self.expected,
+            "noise": self.noise,
+            "std": self.std,
+            "p_value": self.p_value,
+            "n": self.n,
+            "whole": self.whole,
+            **self.facts,
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
+
+    def __str__(self) -> str:
+        far, error = self.largest
+        counts = ", ".join(f"{count:.0f}" for count in self.counts)
+        return (
+            f"Check of {self.variable}: where observed values lie in their predictive distributions\n"
+            f"Records in {self.counts.size} equal cells of [0, 1]: {counts}\n"
+            f"Expected {self.expected:.1f} in each if the model is right, +- {self.std:.1f} (noise {self.noise:.1f})\n"
+            f"p-value {self.p_value:.3g}; largest departure {far:+.0%} +- {error:.0%}\n"
+            f"Guarantee: {cost_in_words(self.facts, self.facts['unit'])}"
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def check(
+    idata: DataTree,
+    model: pm.Model,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    ledger: Ledger | None = None,
+    var_name: str | None = None,
+    privacy_unit: Any = None,
+    cells: int = 10,
+    draws: int = 200,
+    label: str = "check",
+    debug_seed: int | None = None,
+) -> Check:
+    """Check a model against its data: where each value lies in its predictive distribution.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of a private step.
+    model : pymc.Model
+        The model it was made with.
+    epsilon, delta : float
+        Budget of this check. `delta` may be left out with a ledger.
+    ledger : Ledger, optional
+        Charged before a row is read. Without one, add the cost to what the fit cost.
+    var_name : str, optional
+        Observed variable; needed if there are several.
+    privacy_unit : array_like, shape (n_rows,), optional
+        Ids of persons, as the step had them: a person counts as one record, spread over the cells of her rows.
+    cells : int
+        Of the histogram, 2 to 100. Noise is the same in each, however many there are.
+    draws : int
+        Most draws that are used, evenly spaced. Costs time only.
+    label : str
+        For the ledger's reader.
+    debug_seed : int, optional
+        Makes the noise reproducible, and the result not private.
+
+    Returns
+    -------
+    Check
+        Draw it with `plot_check`.
+
+    Raises
+    ------
+    PrivacyError
+        The result is not private, or is of another model.
+    ModelRefusedError
+        The variable has no distribution function of one record each (mixtures, censored or multivariate ones).
+    PrivacyBudgetExceeded
+        The ledger has no room.
+    TooFewRecordsError
+        Cells would be hidden by noise.
+
+    Notes
+    -----
+    Probability integral transform (Dawid 1984), for whole numbers without randomisation (Czado, Gneiting & Held
+    2009), averaged over the draws. A histogram like a cup: predictions too narrow; like a cap: too wide;
+    a slope: shifted. A model may be wrong and its histogram flat: it averages over covariates, and of zeros and
+    ones it sees little.
+
+    **Privacy.** Released: counts with Gaussian noise, which one record moves by at most sqrt(2) in Euclidean
+    norm (1 if added or removed): docs/proofs/check, Theorem 2. It adds to what the posterior cost.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> y = np.random.default_rng(1).uniform(-1, 1, size=20_000)
+    >>> with pm.Model() as model:
+    ...     sd = pm.HalfNormal("sd", 2)
+    ...     _ = pm.Normal("y", pm.Normal("mu", 0, 2), sd, observed=y)
+    ...     idata = dp.sample(draws=100, epsilon=2, delta=1e-6, chains=1, quiet=True)
+    >>> dp.check(idata, model, epsilon=1, delta=1e-6).p_value < 1e-6
+    True
+    """
+    check_counts(cells, 0, 1)
+    if not 2 <= cells <= 100:
+        raise ValueError(f"cells must be 2 to 100, got {cells!r}.")
+    names = [rv.name for rv in model.observed_RVs]
+    name = names[0] if var_name is None and len(names) == 1 else var_name
+    if name not in names:
+        raise ValueError(f"var_name must be one of the observed variables {names}, got {var_name!r}.")
+    free = math.isinf(epsilon) or debug_seed is not None
+    records, points, _ = fitted(idata, model, draws, privacy_unit=privacy_unit, may_be_public=free)
+    if records.n > LARGEST_N:
+        raise ValueError("more than 2**33 records: their sum would not be exact.")
+    relation = records.neighboring_relation
+    n = records.n if relation == "substitute" else None
+    spending = Spending(epsilon, delta, [1.0], relation, ledger, label, debug_seed)
+    sensitivity = histogram_sensitivity(relation)
+    noise = spending.noise(sensitivity)
+    if n is not None and n / cells < 2 * noise:
+        raise TooFewRecordsError(
+            f"{n} records in {cells} cells would be hidden by noise of {noise:.3g} in each. Nothing was spent. "
+            "Take fewer cells, or a larger epsilon."
+        )
+    function = distribution_functions(records, model, name)
+    entry = spending.pay()
+    mass = masses(pit_of(function, points, records.n_rows), cells)
+    total = counts_of(mass, records.unit_of_row, records.n)
+    counts, noise = spending.release(ExactSum(total / UNIT), sensitivity)
+    spending.confirm(entry)
+    unit = "row" if privacy_unit is None else "person (all rows with one id)"
+    whole = records.reading.opaque.observed[name].dtype.startswith(("int", "uint", "bool"))
+    return Check(name, counts, noise, n, whole, {**spending.facts(), "unit": unit, "draws": len(points)})

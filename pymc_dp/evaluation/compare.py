@@ -1,0 +1,293 @@
+"""compare(): expected log predictive densities of released posteriors, within a budget."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+from scipy.special import ndtr
+from xarray import DataTree
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.evaluation import differences
+from pymc_dp.evaluation.differences import Total, total_of
+from pymc_dp.evaluation.fitted import Fitted, fitted
+from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
+from pymc_dp.evaluation.spending import Spending, cost_in_words
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.records.sums import guarded
+
+# Share of the budget of the reference's own density: differences are what is asked for.
+REFERENCE = 0.1
+# Void records from which on nothing is compared, in the noise's standard deviations and as a share.
+_VOID_NOISE, _VOID_SHARE = 5.0, 0.01
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Expected log predictive densities, in nats, with the noise of their release; print it.
+
+    Attributes
+    ----------
+    reference : str
+        The model with which the others are compared.
+    totals : dict of str to Total
+        Of the reference its own density; of the others the difference to it.
+    n : int or None
+        Number of records (persons); None where it is private.
+    facts : dict
+        What it cost, and of whom.
+
+    Notes
+    -----
+    **Privacy.** All of it is released: it may be published (docs/proofs/check).
+    """
+
+    reference: str
+    totals: dict[str, Total]
+    n: int | None
+    facts: dict[str, Any]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a model, best first.
+
+        Columns: `elpd` (of all records together, nats); `elpd_diff` (to the reference, positive if better);
+        `dse` (standard error of the difference over data sets); `noise` (standard deviation of the noise that
+        was added to it); `p_better` (probability of being better than the reference, from both);
+        `clip_bound` (nats a record), `clipped_above`, `clipped_below` (noisy numbers of records beyond it).
+        """
+        base = self.totals[self.reference]
+        rows = {}
+        for name, total in self.totals.items():
+            own = name == self.reference
+            rows[name] = {
+                "elpd": base.sum + (0.0 if own else total.sum),
+                "elpd_diff": 0.0 if own else total.sum,
+                "dse": 0.0 if own else total.sampling,
+                "noise": 0.0 if own else total.noise,
+                "p_better": math.nan if own else self.probability_better(name),
+                "clip_bound": total.bound,
+                "clipped_above": total.above,
+                "clipped_below": total.below,
+            }
+        return pd.DataFrame.from_dict(rows, orient="index").sort_values("elpd_diff", ascending=False)
+
+    def probability_better(self, name: str) -> float:
+        """Probability that a model's density is above the reference's, given what was released."""
+        total = self.totals[name]
+        return float(ndtr(total.sum / math.hypot(total.sampling, total.noise)))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes a number less than it seems, in sentences."""
+        said = []
+        for name, total in self.totals.items():
+            what = "elpd" if name == self.reference else "difference"
+            for side, more, count in (("above", "larger", total.above), ("below", "smaller", total.below)):
+                if count > total.hidden:
+                    bound = total.bound if side == "above" else -total.bound
+                    said.append(
+                        f"{name}: about {count:.0f} records lie {side} {bound:g} nats and are counted with that: "
+                        f"as far as they go, the {what} is {more} than shown."
+                    )
+        return said
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and strings (JSON-able)."""
+        return {
+            "reference": self.reference,
+            "n": self.n,
+            "totals": {name: total._asdict() for name, total in self.totals.items()},
+            "warnings": self.warnings,
+            **self.facts,
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
+
+    def __str__(self) -> str:
+        shown = self.table.drop(columns=["clipped_above", "clipped_below"])
+        lines = [
+            "Comparison by expected log predictive density (nats; higher is better)",
+            shown.to_string(float_format=lambda value: f"{value:.4g}"),
+            f"Guarantee: {cost_in_words(self.facts, self.facts['unit'])}",
+            *(f"Note: {sentence}" for sentence in self.warnings),
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>Note: {sentence}</p>" for sentence in self.warnings)
+        cost = cost_in_words(self.facts, self.facts["unit"])
+        return f"{self.table.to_html(float_format='{:.4g}'.format)}<p>Guarantee: {cost}</p>{notes}"
+
+
+def compare(
+    models: Mapping[str, tuple[DataTree, pm.Model]],
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    ledger: Ledger | None = None,
+    reference: str | None = None,
+    privacy_unit: Any = None,
+    draws: int = 400,
+    label: str = "compare",
+    debug_seed: int | None = None,
+) -> Comparison:
+    """Compare released posteriors by how well they predict a record, within a budget.
+
+    Parameters
+    ----------
+    models : mapping of str to (DataTree, pymc.Model)
+        Results of private steps, each with the model it was made with. All of the same records: row i of
+        every array of every model is about record i.
+    epsilon, delta : float
+        Budget of this comparison. `delta` may be left out with a ledger.
+    ledger : Ledger, optional
+        Charged before a row is read. Without one, add the cost to what the fits cost.
+    reference : str, optional
+        The model with which the others are compared. Default: the first.
+    privacy_unit : array_like, shape (n_rows,), optional
+        Ids of persons, as the steps had them; a person's rows are then one record.
+    draws : int
+        Most draws of each posterior that are used, evenly spaced. Costs time only.
+    label : str
+        For the ledger's reader.
+    debug_seed : int, optional
+        Makes the noise reproducible, and the result not private.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    PrivacyError
+        A result is not private, or is of another model; the models' observed values differ.
+    PrivacyBudgetExceeded
+        The ledger has no room.
+    TooFewRecordsError
+        The differences are hidden by noise.
+    ValueError
+        The models have different numbers of records or observed variables, or relations.
+
+    Notes
+    -----
+    Score of a record: ``log mean_s p(y_i | theta_s) - var_s log p(y_i | theta_s)`` over the draws (WAIC,
+    Watanabe 2010): expected log predictive density, corrected for using the data twice. Differences are
+    clipped as differences, at a bound from a noisy histogram of them.
+
+    **Privacy.** Released: for the reference's score and for each difference to it a histogram, a clipped sum
+    and a sum of squares, with Gaussian noise; (epsilon, delta)-DP together (docs/proofs/check, Theorem 1).
+    It adds to what the posteriors cost.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> y = np.random.default_rng(1).normal(0.5, 1, size=5_000)
+    >>> fits = {}
+    >>> for name, mean in [("free", None), ("zero", 0.0)]:
+    ...     with pm.Model() as model:
+    ...         mu = pm.Normal("mu", 0, 2) if mean is None else mean
+    ...         sd = pm.HalfNormal("sd", 2)
+    ...         _ = pm.Normal("y", mu, sd, observed=y)
+    ...         idata = dp.sample(draws=100, epsilon=2, delta=1e-6, chains=1, quiet=True)
+    ...     fits[name] = idata, model
+    >>> dp.compare(fits, epsilon=1, delta=1e-6).table.index[0]
+    'free'
+    """
+    if not models:
+        raise ValueError("there is nothing to compare: models is a mapping of a name to (idata, model).")
+    first = next(iter(models)) if reference is None else reference
+    if first not in models:
+        raise ValueError(f"reference={first!r} is none of {list(models)}.")
+    free = math.isinf(epsilon) or debug_seed is not None
+    fits = {
+        name: fitted(*models[name], draws, privacy_unit=privacy_unit, may_be_public=free)
+        for name in [first, *(name for name in models if name != first)]
+    }
+    relation = _same({name: fit.records.neighboring_relation for name, fit in fits.items()}, "neighbouring relation")
+    units = _same({name: fit.records.n for name, fit in fits.items()}, "number of records")
+    _same({name: fit.records.n_rows for name, fit in fits.items()}, "number of rows")
+    n = units if relation == "substitute" else None
+    spending = Spending(epsilon, delta, shares(len(fits)), relation, ledger, label, debug_seed)
+    for number in range(len(fits)):
+        differences.check_enough(spending, n, number * len(differences.SHARES))
+    for name in fits:
+        _comparable(models[first][1], models[name][1])
+    entry = spending.pay()
+    observed = observed_values(models[first][1])
+    base = log_scores(fits[first].records, fits[first].points)
+    totals = {first: total_of(base, np.zeros(units, dtype=bool), spending, n)}
+    for name, fit in fits.items():
+        if name == first:
+            continue
+        scores = log_scores(fit.records, fit.points)
+        difference = guarded(np.subtract, scores, base)
+        void = differing(fit.records, observed, observed_values(models[name][1]))
+        totals[name] = total_of(difference, void, spending, n)
+    spending.confirm(entry)
+    for name, total in totals.items():
+        _refuse_void(name, total)
+    return Comparison(first, totals, n, _facts(spending, fits, privacy_unit))
+
+
+def shares(models: int) -> list[float]:
+    """Shares of the budget of all releases, in their order."""
+    own = 1.0 if models == 1 else REFERENCE
+    each = [own, *[(1.0 - own) / (models - 1) for _ in range(models - 1)]]
+    return [share * part for share in each for part in differences.SHARES]
+
+
+def _same(values: Mapping[str, Any], what: str) -> Any:
+    if len(set(values.values())) > 1:
+        listed = ", ".join(f"{name}: {value}" for name, value in values.items())
+        raise ValueError(f"The models have a different {what} ({listed}): they are compared on the same records.")
+    return next(iter(values.values()))
+
+
+def _comparable(first: pm.Model, second: pm.Model) -> None:
+    """Refuse other observed variables or shapes; both are public."""
+    shapes = [observed_shapes(model) for model in (first, second)]
+    names, others = (list(found) for found in shapes)
+    if len(names) != len(others) or (len(names) > 1 and set(names) != set(others)):
+        raise ValueError(
+            f"The models have other observed variables ({', '.join(names)}; {', '.join(others)}): log densities "
+            "of different things are not compared."
+        )
+    pairs = zip(names, others, strict=True) if len(names) == 1 else zip(names, names, strict=True)
+    for a, b in pairs:
+        known = [(x, y) for x, y in zip(shapes[0][a], shapes[1][b], strict=False) if None not in (x, y)]
+        if len(shapes[0][a]) != len(shapes[1][b]) or any(x != y for x, y in known):
+            raise ValueError(
+                f"The observed values of {a!r} have different shapes, {shapes[0][a]} and {shapes[1][b]}: log "
+                "densities of different things are not compared."
+            )
+
+
+def _refuse_void(name: str, total: Total) -> None:
+    """Refuse a difference in which records were void; said from a released number."""
+    everyone = sum(total.counts)
+    if total.void > max(_VOID_NOISE * total.counts_noise, _VOID_SHARE * everyone):
+        raise PrivacyError(
+            f"About {total.void:.0f} records of {name!r} have no score, or observed values that differ from the "
+            "reference's: the models are not of the same records in the same order, or a draw rules records "
+            "out. (The number is noisy and was released; the budget is spent.)"
+        )
+
+
+def _facts(spending: Spending, fits: Mapping[str, Fitted], privacy_unit: Any) -> dict[str, Any]:
+    return {
+        **spending.facts(),
+        "unit": "row" if privacy_unit is None else "person (all rows with one id)",
+        "draws": {name: len(fit.points) for name, fit in fits.items()},
+        "score": "WAIC",
+    }

@@ -1,0 +1,140 @@
+"""A released posterior with its model: records, and draws as points at which they can be evaluated."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+from xarray import DataTree
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.records.arrays import DECLARED
+from pymc_dp.records.model import RecordModel
+from pymc_dp.results import facts_of
+from pymc_dp.sampling import release
+
+
+class Fitted(NamedTuple):
+    """What a comparison or a check needs.
+
+    Attributes
+    ----------
+    records : RecordModel
+        Private.
+    points : ndarray, shape (S, d)
+        Released draws as flat unconstrained vectors.
+    facts : dict
+        Of the run.
+    """
+
+    records: RecordModel
+    points: np.ndarray
+    facts: dict[str, Any]
+
+
+def fitted(
+    idata: DataTree,
+    model: pm.Model,
+    draws: int,
+    *,
+    privacy_unit: Any = None,
+    may_be_public: bool = False,
+) -> Fitted:
+    """Read a result and its model as the step read them.
+
+    Parameters
+    ----------
+    idata : DataTree
+        From `dp.sample`, or `pm.sample` with a private step.
+    model : pymc.Model
+    draws : int
+        Most draws that are used, evenly spaced.
+    privacy_unit : array_like, optional
+        As the step's.
+    may_be_public : bool
+        Whether a run that is not private is taken.
+
+    Raises
+    ------
+    PrivacyError
+        The result is not private, not whole, or of another model.
+    ModelRefusedError
+        The model cannot be read as records.
+
+    Notes
+    -----
+    **Privacy.** Draws are taken from what `release` makes of the result: they are public.
+    """
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 2:
+        raise ValueError(f"draws must be an integer of at least 2, got {draws!r}.")
+    known = facts_of(idata)
+    if not known["is_private"] and not may_be_public:
+        raise PrivacyError(
+            "The draws of this result are not private (epsilon = inf, or a debug seed).\n"
+            "  Why this is refused: they depend on all records without noise, so that one record would move "
+            "the scores of all others.\n"
+            "  How to fix it: fit with a private step and no debug seed. To try it out on simulated data, "
+            "give epsilon=inf here as well."
+        )
+    if (known["unit"] == "row") != (privacy_unit is None):
+        raise PrivacyError(
+            "The result is for persons: give the ids of the rows, privacy_unit=."
+            if privacy_unit is None
+            else "The result is for rows, and privacy_unit= is given: their guarantees cannot be added up."
+        )
+    posterior = release(idata)["posterior"]
+    check_same(known, posterior, model)
+    records = records_of(model, known, privacy_unit)
+    return Fitted(records, _points(records, posterior, model, draws), known)
+
+
+def records_of(model: pm.Model, known: dict[str, Any], privacy_unit: Any = None) -> RecordModel:
+    """The model as the step of a result read it.
+
+    Raises
+    ------
+    ModelRefusedError
+    """
+    declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
+    return RecordModel(
+        model,
+        privacy_unit=privacy_unit,
+        exclude_deterministics=[
+            d.name for d in model.deterministics if d.name in known["excluded_deterministics"]
+        ],
+        public=[*declared, *(rv.name for rv in model.free_RVs)],
+        trusted_ops=known["trusted_ops"],
+        neighboring_relation=known["plan"]["neighboring_relation"],
+    )
+
+
+def check_same(known: dict[str, Any], posterior: Any, model: pm.Model) -> None:
+    """Refuse a model that has other free variables than the result.
+
+    Raises
+    ------
+    PrivacyError
+    """
+    names = {rv.name for rv in model.free_RVs}
+    free = {one["name"] for one in known["variables"] if one["free"]}
+    if missing := sorted(names & free - set(posterior.data_vars)):
+        raise PrivacyError(f"The result has no draws of {', '.join(missing)}: they were left out.")
+    shapes = {rv.name: tuple(rv.shape.eval()) for rv in model.free_RVs}
+    if names != free or any(posterior[name].shape[2:] != shapes[name] for name in names):
+        raise PrivacyError("The result is of another model: their free variables differ.")
+
+
+def _points(records: RecordModel, posterior: Any, model: pm.Model, draws: int) -> np.ndarray:
+    """Draws in value space, shape (S, d)."""
+    free, values = list(model.free_RVs), []
+    for rv in free:
+        transform: Any = model.rvs_to_transforms[rv]
+        values.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
+    to_values = pm.compile(free, values, on_unused_input="ignore")
+    arrays = [posterior[rv.name].transpose("chain", "draw", ...).values for rv in free]
+    arrays = [a.reshape(-1, *a.shape[2:]) for a in arrays]
+    size = len(arrays[0])
+    chosen = np.unique(np.linspace(0, size - 1, min(draws, size)).round().astype(int))
+    names = [model.rvs_to_values[rv].name for rv in free]
+    with np.errstate(all="ignore"):
+        found = [to_values(*(a[s].astype(rv.dtype) for a, rv in zip(arrays, free, strict=True))) for s in chosen]
+    return np.array([records.ravel(dict(zip(names, one, strict=True))) for one in found])

@@ -1,0 +1,260 @@
+"""predict(): draws of new records at public inputs; and what must not be published, marked as such."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.custom import CustomDistRV
+from pymc.model.fgraph import clone_model
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from xarray import DataTree
+
+from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
+from pymc_dp.evaluation.fitted import check_same
+from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.records import graph
+from pymc_dp.records.arrays import DECLARED, Arrays
+from pymc_dp.records.reader import read, why
+from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
+from pymc_dp.records.units import units
+from pymc_dp.results import NOTICE, digest_of, facts_of
+from pymc_dp.sampling import release
+
+DO_NOT_PUBLISH = (
+    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object; "
+    "dp.release does not take it."
+)
+
+
+def predict(
+    idata: DataTree,
+    model: pm.Model,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Sequence[Any]] | None = None,
+    var_names: Sequence[str] | None = None,
+    random_seed: Any = None,
+    at_private_rows: bool = False,
+) -> DataTree:
+    """Draw new records, and Deterministics, at public inputs.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of a private step.
+    model : pymc.Model
+        The model it was made with; it is not changed.
+    inputs : mapping of str to array_like, optional
+        New values of ``pm.Data`` variables: public numbers, as a grid that you choose. Needed for each that
+        holds records and that an output reads.
+    coords : mapping of str to sequence, optional
+        New coordinates of the dimensions of `inputs`. Default: counted from 0.
+    var_names : sequence of str, optional
+        Observed variables and Deterministics. Default: all observed variables.
+    random_seed : int, optional
+        Of the draws. May be public: they are of released numbers.
+    at_private_rows : bool
+        Predict at the rows of the data, for the data holder's eyes: the result says at once that it must not
+        be published.
+
+    Returns
+    -------
+    DataTree
+        Group `predictions`, one draw for each released draw, with dims and coordinates; group
+        `predictions_constant_data` with the inputs. Its attributes carry the guarantee of the posterior.
+
+    Raises
+    ------
+    ModelRefusedError
+        An output would read a private row; before anything is computed.
+    PrivacyError
+        The result is not whole, or is of another model.
+    ValueError
+        `inputs` or `var_names` has a name that the model does not have.
+
+    Notes
+    -----
+    **Privacy.** Which outputs read a row is decided from the graph, with `inputs` in their places. What is
+    left is a function of released draws and public inputs: post-processing, at no cost. That the inputs are
+    public is your word; the model's own arrays of records are refused.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> rng = np.random.default_rng(1)
+    >>> age = rng.uniform(-1, 1, size=20_000)
+    >>> with pm.Model() as model:
+    ...     x = pm.Data("x", age)
+    ...     slope = pm.Normal("slope", 0, 2)
+    ...     _ = pm.Normal("y", slope * x, 1, observed=2 * age + rng.normal(size=20_000), shape=x.shape)
+    ...     idata = dp.sample(draws=100, epsilon=1, delta=1e-6, chains=1, quiet=True)
+    >>> dp.predict(idata, model, inputs={"x": [-1.0, 0.0, 1.0]}).predictions["y"].shape
+    (1, 100, 3)
+    """
+    known = facts_of(idata)
+    posterior = release(idata)["posterior"].to_dataset()
+    check_same(known, posterior, model)
+    given = {name: np.asarray(value) for name, value in (inputs or {}).items()}
+    names = [rv.name for rv in model.observed_RVs] if var_names is None else list(var_names)
+    _check_names(model, given, names)
+    reads = _reading(model, names, given, known)
+    if reads and not at_private_rows:
+        raise ModelRefusedError(
+            f"A prediction would be at private rows: {'; '.join(reads)}.",
+            "a draw at a record's own covariates shows them, and their number.",
+            "declare arrays of records as pm.Data, and give public values of each: inputs={'x': grid}. Give the "
+            "observed variable a shape that follows them, shape=x.shape[0] or dims=.",
+        )
+    found = _draws(posterior, model, given, coords, names, random_seed)
+    if reads:
+        return _marked(found, known, "predictions at private rows")
+    found.attrs[facts.STAT] = json.dumps(
+        {**known, "predictions": {"variables": names, "inputs": {k: list(v.shape) for k, v in given.items()}}}
+    )
+    plan = PrivacyPlan.from_dict(known["plan"])
+    found.attrs[NOTICE] = (
+        f"({plan.epsilon:g}, {plan.delta:g})-differential privacy: predictions at public "
+        "inputs, from the released posterior alone"
+        if known["is_private"]
+        else "NOT PRIVATE: made from a run without a guarantee"
+    )
+    found.attrs[facts.DIGEST] = digest_of(found)
+    return found
+
+
+def log_likelihood(idata: DataTree, model: pm.Model, **kwargs: Any) -> DataTree:
+    """Log-likelihood of each row at each draw, for the data holder alone: ``pymc.compute_log_likelihood``.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Result of a private step.
+    model : pymc.Model
+        The model it was made with.
+    **kwargs
+        Passed to `pymc.compute_log_likelihood`.
+
+    Returns
+    -------
+    DataTree
+        `posterior`, `sample_stats` and `log_likelihood`, for `arviz.loo` and its like. It says that it must
+        not be published; what is computed from it must not either. For a comparison that may be published see
+        `compare`.
+
+    Notes
+    -----
+    **Privacy.** None: exact functions of private rows.
+    """
+    known = facts_of(idata)
+    released = release(idata)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = pm.compute_log_likelihood(
+            released.copy(), model=model, extend_inferencedata=True, **{"progressbar": False, **kwargs}
+        )
+    return _marked(found, known, "log-likelihoods of private rows")
+
+
+def _marked(found: DataTree, known: dict[str, Any], what: str) -> DataTree:
+    """Say of an object that it must not be published: in its attributes and those of its groups."""
+    found.attrs[facts.STAT] = json.dumps(known)
+    found.attrs.pop(facts.DIGEST, None)
+    for node in found.subtree:
+        node.attrs[NOTICE] = DO_NOT_PUBLISH
+    warnings.warn(f"{what[0].upper()}{what[1:]}. {DO_NOT_PUBLISH}", NotPrivateWarning, stacklevel=3)
+    return found
+
+
+def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]) -> None:
+    data = {variable.name for variable in model.data_vars}
+    if unknown := sorted(set(given) - data):
+        raise ValueError(
+            f"inputs names {unknown}, and the model's pm.Data are {sorted(data)}: declare arrays that you want to "
+            "replace with pm.Data."
+        )
+    known = {v.name for v in (*model.observed_RVs, *model.deterministics)}
+    if unknown := sorted(set(names) - known):
+        raise ValueError(f"var_names has {unknown}; the model's outputs are {sorted(known)}.")
+
+
+def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]) -> list[str]:
+    """What the outputs read of private rows, with `given` in their places, in words; empty if nothing."""
+    declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
+    reading = read(
+        model,
+        exclude_deterministics=[
+            d.name for d in model.deterministics if d.name in known["excluded_deterministics"]
+        ],
+        public=[*declared, *(rv.name for rv in model.free_RVs)],
+        trusted_ops=known["trusted_ops"],
+        neighboring_relation=known["plan"]["neighboring_relation"],
+    )
+    # The number of rows is private where it differs between neighbours.
+    fixed = known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
+    opaque, n_rows = reading.opaque, reading.n_rows
+    arrays = Arrays(model, n_rows, n_rows, declared)
+    replaced = {variable for variable in model.data_vars if variable.name in given}
+    outputs = [
+        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name] for name in names
+    ]
+    sources: dict[Variable, RowType] = {leaf: Rows(axis) for leaf, axis in reading.roots.items()}
+    sources |= arrays.others(outputs)
+    sources |= dict.fromkeys([*replaced, *opaque.free.values()], PUBLIC)
+    types = Typing(n_rows, "substitute" if fixed else "add_remove", known["trusted_ops"])(outputs, sources)
+    found = []
+    for name, output in zip(names, outputs, strict=True):
+        made = {v.owner.op for v in ancestors([output], blockers=opaque.free.values()) if v.owner is not None}
+        if types[output] is not PUBLIC:
+            found.append(f"{name!r} reads private rows: {why(types[output])}")
+        elif any(isinstance(op, CustomDistRV) for op in made):
+            found.append(f"{name!r} is drawn by Python code (random=), which may hold rows")
+        elif not fixed and n_rows in output.type.shape:
+            found.append(f"{name!r} has as many entries as there are rows, whose number is private")
+    leaves = [graph.leaf_value(leaf) for leaf in arrays.leaves.values() if arrays.is_private(leaf)]
+    for name, value in given.items():
+        if any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
+            found.append(f"inputs[{name!r}] are rows of the model")
+    return found
+
+
+def _draws(
+    posterior: Any,
+    model: pm.Model,
+    given: Mapping[str, np.ndarray],
+    coords: Mapping[str, Sequence[Any]] | None,
+    names: Sequence[str],
+    random_seed: Any,
+) -> DataTree:
+    """Draws of PyMC's, from a copy of the model with the inputs in their places."""
+    copy = clone_model(model)
+    with copy:
+        if given:
+            lengths = {
+                dim: np.shape(given[name])[axis]
+                for name in given
+                for axis, dim in enumerate(copy.named_vars_to_dims.get(name) or ())
+                if dim is not None
+            }
+            new = {dim: np.arange(size) for dim, size in lengths.items()}
+            pm.set_data(given, coords={**new, **(coords or {})})
+        made = pm.sample_posterior_predictive(
+            DataTree.from_dict({"posterior": posterior}),
+            var_names=list(names),
+            predictions=True,
+            random_seed=random_seed,
+            progressbar=False,
+        )
+    groups = {"predictions": made["predictions"].to_dataset()}
+    if given:
+        stored = made["predictions_constant_data"].to_dataset()
+        groups["predictions_constant_data"] = stored[[name for name in stored.data_vars if name in given]]
+    for dataset in groups.values():
+        dataset.attrs = {}
+    return DataTree.from_dict(groups)
+
+

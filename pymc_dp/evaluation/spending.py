@@ -1,0 +1,169 @@
+"""The budget of one release that no chain makes: its events, its noise, its entry in a ledger."""
+
+import math
+import uuid
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from dp_accounting import dp_event
+
+from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.composition import Guarantee, compose
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.values import check_relation, check_target, round_up
+from pymc_dp.privacy.budget.call import CallBudget
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
+
+
+class Spending:
+    """Gaussian releases, each once, in the order of their shares.
+
+    Parameters
+    ----------
+    epsilon : float
+        > 0; inf for no privacy.
+    delta : float or None
+        None: the ledger's.
+    shares : sequence of float
+        Of the budget, in the order in which they are released; they add up to at most 1.
+    neighboring_relation : {"substitute", "add_remove"}
+    ledger : Ledger, optional
+    label : str
+        For the ledger's reader.
+    debug_seed : int, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        A number is out of range, or the ledger is for another relation.
+
+    Notes
+    -----
+    **Privacy.** Event of each release: a Gaussian of noise multiplier ``1 / sqrt(share mu^2)``. `pay` comes
+    before any row is read; nothing is released that was not paid for.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float | None,
+        shares: Sequence[float],
+        neighboring_relation: str,
+        ledger: Ledger | None = None,
+        label: str = "",
+        debug_seed: int | None = None,
+    ):
+        CallBudget(1, neighboring_relation, ledger)  # checks the ledger
+        if delta is None and ledger is None:
+            raise TypeError("delta is missing: give it, or a ledger, whose delta is then taken.")
+        self.delta = float(ledger.delta if delta is None and ledger is not None else delta)  # type: ignore[arg-type]
+        check_target(epsilon, self.delta)
+        check_relation(neighboring_relation)
+        if not (all(share > 0 for share in shares) and math.fsum(shares) <= 1 + 1e-12):
+            raise ValueError("shares of the budget are positive, and add up to at most 1.")
+        self.epsilon, self.neighboring_relation = float(epsilon), neighboring_relation
+        self.ledger, self.label = ledger, label
+        self.is_private = math.isfinite(self.epsilon) and debug_seed is None
+        # Shares may add up to a little over 1 in floating point.
+        scale = max(1.0, math.fsum(shares))
+        squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2
+        self.multipliers = [math.sqrt(scale / (share * squared)) for share in shares]
+        self._left, self._paid = list(self.multipliers), False
+        self._random = PrivacyRandom(debug_seed)
+
+    @property
+    def events(self) -> EventSet:
+        """What is released."""
+        if math.isinf(self.epsilon):
+            return EventSet([dp_event.NonPrivateDpEvent()], self.neighboring_relation)
+        return EventSet([dp_event.GaussianDpEvent(nm) for nm in self.multipliers], self.neighboring_relation)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Trade-off curve of this release by itself."""
+        return compose(self.events, reference_delta=self.delta)
+
+    def pay(self) -> int | None:
+        """Charge the ledger; before a row is read.
+
+        Returns
+        -------
+        int or None
+            The ledger's entry, for `confirm`.
+
+        Raises
+        ------
+        PrivacyBudgetExceeded
+            The ledger has no room.
+        """
+        self._paid = True
+        if not self.is_private:
+            warnings.warn(
+                "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
+                NotPrivateWarning,
+                stacklevel=4,
+            )
+        if self.ledger is None:
+            return None
+        charged = (
+            self.events
+            if self.is_private
+            else EventSet([dp_event.NonPrivateDpEvent()], self.neighboring_relation)
+        )
+        return self.ledger.reserve(charged, label=self.label, key=uuid.uuid4().hex)
+
+    def confirm(self, entry: int | None) -> None:
+        """Note in the ledger that the work ended."""
+        if entry is not None and self.ledger is not None:
+            self.ledger.confirm(entry)
+
+    def noise(self, sensitivity: float) -> float:
+        """Standard deviation of the next release's noise, for a sum of that sensitivity."""
+        return sensitivity * self._left[0]
+
+    def release(self, total: ExactSum, sensitivity: float) -> tuple[Any, float]:
+        """Noisy sum, and the noise's standard deviation, both in units of ``total.unit``'s unit.
+
+        Parameters
+        ----------
+        total : ExactSum
+        sensitivity : float
+            Most that one record moves ``total.value`` by, in Euclidean norm.
+
+        Raises
+        ------
+        RuntimeError
+            It was not paid for: a bug.
+        """
+        if not self._paid or not self._left:
+            raise RuntimeError("nothing is released that was not paid for.")
+        std = self.noise(sensitivity)
+        self._left.pop(0)
+        return Gaussian(std).release(total, self._random), std * total.unit
+
+    def facts(self) -> dict[str, Any]:
+        """What a report needs to know, as JSON-able values."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighboring_relation": self.neighboring_relation,
+            "epsilon_at_delta": self.guarantee.epsilon(self.delta),
+            "events": self.events.to_json(),
+            "is_private": self.is_private,
+            "ledger": self.ledger is not None,
+        }
+
+
+def cost_in_words(facts: dict[str, Any], unit: str) -> str:
+    """One sentence on what a release costs and protects."""
+    if not facts["is_private"]:
+        return "NONE. THIS RESULT IS NOT PRIVATE: epsilon = inf, or a debug seed."
+    changed = "differs in the values of" if facts["neighboring_relation"] == "substitute" else "has or lacks"
+    charged = "charged to the ledger" if facts["ledger"] else "in no ledger: add it to what was spent before"
+    return (
+        f"({round_up(facts['epsilon_at_delta'])}, {facts['delta']:g})-differential privacy by itself, for data "
+        f"that {changed} one {unit}; {charged}"
+    )

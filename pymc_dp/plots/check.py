@@ -1,0 +1,90 @@
+"""A check of a model, drawn: a noisy histogram against what it would be if the model were right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import ndtri
+
+from pymc_dp.evaluation.check import Check
+from pymc_dp.plots.privacy import map_visual, new_collection
+
+if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
+
+_VISUALS = ("counts", "expected", "band", "title", "xlabel", "ylabel")
+
+
+def plot_check(
+    check: Check,
+    *,
+    band_prob: float = 0.95,
+    plot_collection: PlotCollection | None = None,
+    backend: str | None = None,
+    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
+    **pc_kwargs: Any,
+) -> PlotCollection:
+    """Plot the counts of a check, with a band in which all of them lie if the model is right.
+
+    Parameters
+    ----------
+    check : Check
+        From `pymc_dp.check`.
+    band_prob : float
+        Probability of the band, for all cells together (Bonferroni), in (0, 1).
+    plot_collection : PlotCollection, optional
+        Add to this one.
+    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
+        Default: ``rcParams["plot.backend"]``.
+    visuals : mapping of {str : mapping or bool}, optional
+        Arguments of each visual, or False to leave it out:
+
+        * counts -> passed to :func:`arviz_plots.visuals.line_xy`: a line of steps
+        * expected -> passed to :func:`arviz_plots.visuals.hline`
+        * band -> passed to :func:`arviz_plots.visuals.hspan`
+        * title -> passed to :func:`arviz_plots.visuals.labelled_title`
+        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
+
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        `band_prob` is not in (0, 1).
+
+    Notes
+    -----
+    **Privacy.** Drawn from what the check released.
+    """
+    from arviz_base.validate import validate_dict_argument
+    from arviz_plots import visuals as draw
+
+    if not 0 < band_prob < 1:
+        raise ValueError(f"band_prob must lie strictly between 0 and 1, got {band_prob!r}.")
+    chosen = validate_dict_argument(visuals, valid_keys=_VISUALS)
+    name, cells = check.variable, check.counts.size
+    x, y = np.repeat(check.edges, 2)[1:-1], np.repeat(check.counts, 2)
+    line = xr.Dataset({name: (("plot_axis", "point"), [x, y])}, coords={"plot_axis": ["x", "y"]})
+    if plot_collection is None:
+        plot_collection = new_collection(line, backend, {"cols": [], **pc_kwargs})
+    half = float(-ndtri((1 - band_prob) / (2 * cells))) * check.std
+    ends = [check.expected - half, check.expected + half]
+    band = xr.Dataset({name: (("ref_dim",), ends)}, coords={"ref_dim": [0, 1]})
+    map_visual(plot_collection, draw.hspan, "band", chosen, data=band, color="gray", alpha=0.2)
+    middle = xr.Dataset({name: check.expected})
+    map_visual(plot_collection, draw.hline, "expected", chosen, data=middle, color="gray", linestyle="C1")
+    map_visual(plot_collection, draw.line_xy, "counts", chosen, data=line)
+    title = f"{name}: p = {check.p_value:.2g}; noise of a count {check.noise:.3g}"
+    map_visual(plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True)
+    where = "place in the predictive distribution"
+    map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text=where, subset_info=True)
+    map_visual(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="records", subset_info=True)
+    return plot_collection

@@ -1,0 +1,91 @@
+"""What a cell of a table says, whatever is in it: functions of one cell, that raise nothing.
+
+**Privacy.** A cell is read by itself: what another row holds changes nothing, and the storage type of its
+column (which one odd cell can change) neither, as far as a number, text or a bool can be told.
+"""
+
+import datetime
+import decimal
+import fractions
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: Longer texts are no levels.
+LONGEST_LEVEL = 200
+_TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
+_NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
+_TIMES = (datetime.date, datetime.time)
+
+
+def number(cell: Any) -> float:
+    """A finite number, or NaN for what is missing or is none: numbers, and text that reads as one."""
+    try:
+        if isinstance(cell, bool | np.bool_):
+            return float(cell)
+        if not isinstance(cell, (*_NUMBERS, str)):
+            return math.nan
+        value = float(cell)
+    except Exception:  # an odd cell is a missing one: an error would say that it is there
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def level_text(cell: Any) -> str | None:
+    """Name of a level, or None for what is missing: 3, 3.0 and "3" are one level."""
+    try:
+        if isinstance(cell, str):
+            text = str(cell)
+        elif isinstance(cell, bool | np.bool_):
+            text = str(bool(cell))
+        elif isinstance(cell, _NUMBERS):
+            value = float(cell)
+            if not math.isfinite(value):
+                return None
+            # By way of a float: whole numbers become floats in a column where one is missing.
+            text = str(int(value)) if value == math.floor(value) else repr(value)
+        elif isinstance(cell, _TIMES):
+            text = cell.isoformat()
+        else:
+            return None
+    except Exception:
+        return None
+    return text if 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None
+
+
+def truth(cell: Any) -> float:
+    """1 or 0, or NaN for what is missing or is neither."""
+    if isinstance(cell, str):
+        word = cell.strip().lower() if len(cell) <= LONGEST_LEVEL else ""
+        return 1.0 if word in _TRUE else 0.0 if word in _FALSE else math.nan
+    value = number(cell)
+    return value if value in (0.0, 1.0) else math.nan
+
+
+def numbers_of(column: np.ndarray) -> np.ndarray:
+    """`number` of each cell, shape (n,)."""
+    if column.dtype.kind in "fiub":
+        with np.errstate(all="ignore"):
+            values = column.astype(float)
+            return np.where(np.isfinite(values), values, np.nan)
+    return _each(number, column)
+
+
+def truths_of(column: np.ndarray) -> np.ndarray:
+    """`truth` of each cell, shape (n,)."""
+    if column.dtype.kind in "fiub":
+        values = numbers_of(column)
+        return np.where((values == 0) | (values == 1), values, np.nan)
+    return _each(truth, column)
+
+
+def levels_of(column: np.ndarray) -> list[str | None]:
+    """`level_text` of each cell."""
+    return [level_text(cell) for cell in column.tolist()]
+
+
+def _each(read: Callable[[Any], float], column: np.ndarray) -> np.ndarray:
+    return np.fromiter((read(cell) for cell in column.tolist()), float, len(column))

@@ -1,0 +1,221 @@
+"""What is released of a column, and what follows from it: public constants with the noise that is in them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.prepare.grid import Cells
+
+
+# Share of a normal distribution below mean plus standard deviation.
+_ABOVE = 0.8413447
+
+
+@dataclass(frozen=True)
+class NumericConstants:
+    """Public constants of a column of numbers.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Values are clipped to them.
+    mean, std : float
+        Of the clipped values, in units of the column.
+    mean_noise, std_noise : float
+        Standard deviation of what noise adds to them.
+    count, missing : float
+        Numbers, and cells that are none.
+    count_noise : float
+        Standard deviation of the noise of both.
+    cells : Cells
+        For quantiles.
+    reliable : bool
+        Whether mean and standard deviation stand out of their noise; if not, `centre` and `scale` are from
+        quantiles.
+    """
+
+    lower: float
+    upper: float
+    mean: float
+    std: float
+    mean_noise: float
+    std_noise: float
+    count: float
+    missing: float
+    count_noise: float
+    cells: Cells
+    reliable: bool
+
+    @property
+    def centre(self) -> float:
+        """What is subtracted, and stands for what is missing."""
+        return self.mean if self.reliable else self._clipped(0.5)
+
+    @property
+    def scale(self) -> float:
+        """What is divided by, above 0."""
+        if self.reliable:
+            return self.std
+        between = (self._clipped(_ABOVE) - self._clipped(1 - _ABOVE)) / 2
+        return between if between > 1e-3 * (self.upper - self.lower) else (self.upper - self.lower) / 4
+
+    def _clipped(self, share: float) -> float:
+        return min(max(self.cells.quantile(share)[0], self.lower), self.upper)
+
+
+@dataclass(frozen=True)
+class LevelConstants:
+    """Public constants of a column of levels.
+
+    Attributes
+    ----------
+    levels : tuple of str
+        Numbered from 1 on; 0 is for all others and what is missing.
+    counts : tuple of float
+        Noisy, of each.
+    other, missing : float
+        Noisy; NaN where nothing is known but that it is below `threshold`.
+    count_noise : float
+        Standard deviation of the noise of a count.
+    threshold : float
+        Noisy counts below it made no level; 0 where levels are given.
+    """
+
+    levels: tuple[str, ...]
+    counts: tuple[float, ...]
+    other: float
+    missing: float
+    count_noise: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class BooleanConstants:
+    """Public constants of a column of yes and no.
+
+    Attributes
+    ----------
+    true, false, missing : float
+        Noisy counts.
+    count_noise : float
+        Standard deviation of the noise of each.
+    """
+
+    true: float
+    false: float
+    missing: float
+    count_noise: float
+
+    @property
+    def fill(self) -> float:
+        """What stands for what is missing: the more frequent of 0 and 1."""
+        return float(self.true > self.false)
+
+
+Constants = NumericConstants | LevelConstants | BooleanConstants
+
+
+# Deviations of its noise above which a variance is one: its root is known to one part in eight.
+_RELIABLE = 4.0
+
+
+def numeric_constants(
+    bounds: tuple[float, float],
+    sums: np.ndarray,
+    sums_std: float,
+    cells: Cells,
+    missing: list[tuple[float, float]],
+    n: int | None,
+) -> NumericConstants:
+    """Mean and standard deviation from noisy sums.
+
+    Parameters
+    ----------
+    bounds : (float, float)
+    sums : ndarray, shape (3,)
+        Noisy: number, sum, sqrt(2) times sum of squares, of values clipped to [-1, 1].
+    sums_std : float
+        Standard deviation of the noise of each.
+    cells : Cells
+    missing : list of (float, float)
+        Noisy numbers of what is missing, and the standard deviations of their noise.
+    n : int or None
+        Where it is public, it says more of how many numbers there are than their noisy sum does.
+    """
+    lower, upper = bounds
+    middle, half = (lower + upper) / 2, (upper - lower) / 2
+    gone, gone_std = _combined(missing)
+    if n is None:
+        many = sum(cells.counts), cells.std * math.sqrt(len(cells.counts))
+        count, count_std = _combined([(float(sums[0]), sums_std), many])
+        count_noise = max(count_std, gone_std)
+    else:
+        gone, count_noise = _combined([*missing, (n - float(sums[0]), sums_std)])
+        gone = min(max(gone, 0.0), float(n))
+        count, count_std = n - gone, count_noise
+    size = max(count, 1.0)
+    m, q = float(sums[1]) / size, float(sums[2]) / math.sqrt(2) / size
+    m = min(max(m, -1.0), 1.0)
+    variance = q - m**2
+    # To first order in the noise of the two sums and of the number.
+    m_noise = math.hypot(sums_std, m * count_std) / size
+    v_noise = math.sqrt(sums_std**2 / 2 + 4 * m**2 * sums_std**2 + ((2 * m**2 - q) * count_std) ** 2) / size
+    reliable = variance > _RELIABLE * v_noise and count > _RELIABLE * count_std
+    std = math.sqrt(variance) if variance > 0 else 0.0
+    return NumericConstants(
+        lower=lower,
+        upper=upper,
+        mean=middle + half * m,
+        std=half * std,
+        mean_noise=half * m_noise,
+        std_noise=half * (v_noise / (2 * std) if std else math.sqrt(v_noise)),
+        count=count,
+        missing=gone,
+        count_noise=count_noise,
+        cells=cells,
+        reliable=bool(reliable),
+    )
+
+
+def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
+    """Mean of independent estimates, weighted by their precision, and its standard deviation."""
+    weights = np.array([1 / std**2 for _, std in estimates])
+    values = np.array([value for value, _ in estimates])
+    return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
+
+
+_CLASSES = {cls.__name__: cls for cls in (NumericConstants, LevelConstants, BooleanConstants)}
+
+
+def to_plain(constants: Constants) -> dict[str, Any]:
+    """Numbers, text and lists, for JSON: NaN as None."""
+    plain = {"class": type(constants).__name__, **asdict(constants)}
+    return {name: None if value != value else value for name, value in plain.items()}
+
+
+def from_plain(plain: Mapping[str, Any]) -> Constants:
+    """What `to_plain` wrote.
+
+    Raises
+    ------
+    ValueError
+        A class or field is not known, or is missing.
+    """
+    values = dict(plain)
+    cls = _CLASSES.get(values.pop("class", None))
+    if cls is None or set(values) != {field.name for field in fields(cls)}:
+        raise ValueError("not the constants of a column: a class or field is not known.")
+    values = {name: math.nan if value is None else value for name, value in values.items()}
+    if cls is NumericConstants:
+        given = values["cells"]
+        if not isinstance(given, dict) or set(given) != {"edges", "counts", "std"}:
+            raise ValueError("not the constants of a column: its cells are not.")
+        values["cells"] = Cells(tuple(given["edges"]), tuple(given["counts"]), given["std"])
+        if not values["lower"] < values["upper"]:
+            raise ValueError("not the constants of a column: its bounds are not in order.")
+    if cls is LevelConstants:
+        values["levels"], values["counts"] = tuple(values["levels"]), tuple(values["counts"])
+    return cls(**values)

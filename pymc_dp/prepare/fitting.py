@@ -1,0 +1,99 @@
+"""The releases of one column, one after the other, and the constants that follow."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.prepare import cells as read
+from pymc_dp.prepare.constants import BooleanConstants, Constants, LevelConstants, numeric_constants
+from pymc_dp.prepare.grid import (
+    OCTAVE_EDGES,
+    Cells,
+    edges_by_octaves,
+    even_edges,
+    number_of_cells,
+    span_of_octaves,
+)
+from pymc_dp.prepare.kinds import Boolean, Category, Kind, Numeric
+from pymc_dp.prepare.releases import GRID, MISSING, histogram, level_counts, moments, named_counts
+from pymc_dp.records.sums import guarded
+
+# Cells of a second grid where neither n is public nor a first grid was paid for.
+_CELLS = 64
+_READ = "A column could not be read"
+
+
+def constants_of(kind: Kind, column: np.ndarray, made: Mapping[str, Any], n: int | None) -> Constants:
+    """Release what the schedule of a column says, each thing once.
+
+    Parameters
+    ----------
+    kind : Kind
+    column : ndarray, shape (n,)
+        Private.
+    made : mapping of str to IntegerSums or ThresholdedCounts
+        By name of the release: it adds the noise.
+    n : int or None
+        Number of records, where it is public.
+
+    Notes
+    -----
+    **Privacy.** Noise scales were fixed before. What a release counts in, and to what it clips, are functions
+    of releases before it: adaptive composition.
+    """
+    if isinstance(kind, Category):
+        levels = guarded(read.levels_of, column, what=_READ)
+        if kind.levels is None:
+            return _found(made["levels"].release(guarded(level_counts, levels)), kind, made["levels"])
+        counts = made["counts"].release(guarded(named_counts, levels, kind.levels))
+        return _named(counts, kind, made["counts"].std)
+    if isinstance(kind, Boolean):
+        truths = guarded(read.truths_of, column, what=_READ)
+        counts = made["counts"].release(guarded(histogram, truths, np.array([-0.5, 0.5, 1.5])))
+        _, false, true, _, missing = (float(count) for count in counts)
+        return BooleanConstants(true, false, missing, made["counts"].std)
+    return _numeric(kind, guarded(read.numbers_of, column, what=_READ), made, n)
+
+
+def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int | None) -> Constants:
+    std, missing = made["cells"].std, []
+    if kind.bounds is None:
+        noisy = made["octaves"].release(guarded(histogram, values, OCTAVE_EDGES))
+        missing.append((float(noisy[-1]), std))
+        inside = noisy[:-1]
+        span = span_of_octaves(inside, std) or (float(OCTAVE_EDGES[0]), float(OCTAVE_EDGES[-1]))
+        records = float(inside[inside > 2 * std].sum())
+        edges = edges_by_octaves(inside, std, span, number_of_cells(records, std))
+    else:
+        edges = even_edges(kind.bounds, _CELLS if n is None else number_of_cells(n, std))
+    noisy = made["cells"].release(guarded(histogram, values, edges))
+    missing.append((float(noisy[-1]), std))
+    cells = Cells(tuple(map(float, edges)), tuple(map(float, noisy[:-1])), std)
+    bounds = cells.bounds() if kind.bounds is None else kind.bounds
+    sums = made["moments"].release(guarded(moments, values, *bounds)) / GRID
+    return numeric_constants(bounds, sums, made["moments"].std / GRID, cells, missing, n)
+
+
+def _found(noisy: dict[str, float], kind: Category, made: Any) -> LevelConstants:
+    missing = noisy.pop(MISSING, math.nan)
+    kept = {name: count for name, count in noisy.items() if count >= kind.at_least}
+    return LevelConstants(
+        levels=tuple(kept),
+        counts=tuple(kept.values()),
+        other=math.nan,
+        missing=missing,
+        count_noise=made.std,
+        threshold=max(made.threshold, kind.at_least),
+    )
+
+
+def _named(noisy: np.ndarray, kind: Category, std: float) -> LevelConstants:
+    *counts, other, missing = (float(count) for count in noisy)
+    kept = {
+        name: count for name, count in zip(kind.levels or (), counts, strict=True) if count >= kind.at_least
+    }
+    if not kind.at_least:  # a level that was named stays, whatever its count
+        kept = dict(zip(kind.levels or (), counts, strict=True))
+    return LevelConstants(tuple(kept), tuple(kept.values()), other, missing, std, kind.at_least)

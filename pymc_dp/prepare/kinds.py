@@ -1,0 +1,139 @@
+"""What a column is declared to be: public, before anything of it is read."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pymc_dp.prepare.cells import level_text
+from pymc_dp.privacy.accounting.values import is_number
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A column of numbers, to be clipped, centred and scaled.
+
+    Parameters
+    ----------
+    bounds : (float, float), optional
+        Known without the data: values outside are clipped to them. Default: they are found, at a third of
+        the column's budget.
+    indicator : bool
+        Add a column ``<name>_missing`` of 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        Bounds are not two ordinary numbers in order.
+    """
+
+    bounds: tuple[float, float] | None = None
+    indicator: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bounds is None:
+            return
+        given: Any = self.bounds
+        two = isinstance(given, list | tuple) and len(given) == 2 and all(map(is_number, given))
+        if not (two and -1e100 <= given[0] < given[1] <= 1e100):
+            raise ValueError(f"bounds must be two numbers, the smaller first, got {self.bounds!r}.")
+        lower, upper = map(float, given)
+        if not upper - lower > 1e-9 * max(abs(lower), abs(upper)):
+            raise ValueError("bounds are too close together for the numbers between them to be told apart.")
+        object.__setattr__(self, "bounds", (lower, upper))
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of levels, to be numbered.
+
+    Parameters
+    ----------
+    levels : sequence, optional
+        Known without the data. Default: those with enough records are found.
+    at_least : float
+        Noisy counts below it make no level of their own; where levels are not given, a threshold that follows
+        from the budget holds as well.
+    one_hot : bool
+        A column of 0 and 1 for each level, in place of one column of numbers.
+
+    Raises
+    ------
+    ValueError
+        `levels` are not different from each other as text, or there are none.
+    """
+
+    levels: tuple[str, ...] | None = None
+    at_least: float = 0.0
+    one_hot: bool = False
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.at_least) and 0 <= self.at_least < math.inf):
+            raise ValueError(f"at_least must be a number of at least 0, got {self.at_least!r}.")
+        if self.levels is None:
+            return
+        if isinstance(self.levels, str | bytes):
+            raise ValueError("levels is a list of levels, not a text.")
+        texts = [level_text(level) for level in self.levels]
+        if not texts or None in texts or len(set(texts)) < len(texts):
+            raise ValueError("levels must be different from each other as text, none missing, at least one.")
+        object.__setattr__(self, "levels", tuple(texts))
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """A column of yes and no: bools, 1 and 0, or the words true, false, yes, no, t, f, y, n."""
+
+
+Kind = Numeric | Category | Boolean
+NAMES: dict[str, type] = {"numeric": Numeric, "category": Category, "boolean": Boolean}
+
+
+def kind_of(name: str, declared: Any) -> Kind:
+    """Read one declaration.
+
+    Raises
+    ------
+    TypeError
+        It is neither one of the three classes nor the name of one.
+    """
+    if isinstance(declared, Kind):
+        return declared
+    if isinstance(declared, str) and declared in NAMES:
+        return NAMES[declared]()
+    raise TypeError(
+        f"Column {name!r} is declared as {declared!r}: give 'numeric', 'category' or 'boolean', or "
+        "dp.Numeric(...), dp.Category(...), dp.Boolean()."
+    )
+
+
+def kinds_of(columns: Any) -> dict[str, Kind]:
+    """Read all declarations, in their order."""
+    if not isinstance(columns, Mapping) or not columns:
+        raise TypeError("columns= takes a mapping of column names to kinds, as {'age': 'numeric'}.")
+    for name in columns:
+        if not isinstance(name, str):
+            raise TypeError(f"Column names are text, got {name!r}.")
+    return {name: kind_of(name, declared) for name, declared in columns.items()}
+
+
+def kind_to_plain(kind: Kind) -> dict[str, Any]:
+    """Numbers, text and lists, for JSON."""
+    return {"class": type(kind).__name__, **asdict(kind)}
+
+
+def kind_from_plain(plain: Mapping[str, Any]) -> Kind:
+    """What `kind_to_plain` wrote.
+
+    Raises
+    ------
+    ValueError
+        A class is not known.
+    TypeError
+        An argument is not known.
+    """
+    values = dict(plain)
+    cls = {cls.__name__: cls for cls in NAMES.values()}.get(values.pop("class", ""))
+    if cls is None:
+        raise ValueError("not a declared column: its class is not known.")
+    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

@@ -1,0 +1,80 @@
+"""What is released of a column, each with its sensitivity: a schedule that is fixed before a cell is read.
+
+**Privacy.** Neighbouring tables: one row (or one person's row) replaced, or there or not. docs/proofs/prepare
+derives every sensitivity here; `tests/prepare/test_sensitivity.py` tries to exceed them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from pymc_dp.prepare.kinds import Category, Kind, Numeric
+from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
+
+#: Parts into which a clip bound is divided: sums of rounded numbers are exact.
+GRID = 2**20
+#: The cell of those that are missing, among levels: no text is a level that is empty.
+MISSING = ""
+
+
+def histogram_sensitivity(neighboring_relation: str) -> float:
+    """A record is in one cell: replacing it takes 1 from one cell to another."""
+    return math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0
+
+
+def moments_sensitivity() -> float:
+    """Of `moments`, in whole numbers, under both relations: section 2 of the proof."""
+    return 2.0 * GRID + 2.0
+
+
+def schedule(kind: Kind) -> tuple[str, ...]:
+    """Releases of a column, in their order; each has the same share of the budget."""
+    if isinstance(kind, Numeric):
+        return ("octaves", "cells", "moments") if kind.bounds is None else ("cells", "moments")
+    if isinstance(kind, Category) and kind.levels is None:
+        return ("levels",)
+    return ("counts",)
+
+
+def measurement(release: str, rho: float, delta: float, relation: str) -> IntegerSums | ThresholdedCounts:
+    """What adds the noise of a release, and says what it costs."""
+    if release == "levels":
+        return ThresholdedCounts(rho, delta, relation)
+    if release == "moments":
+        return IntegerSums(rho, moments_sensitivity())
+    return IntegerSums(rho, histogram_sensitivity(relation))
+
+
+# Exact sums; private. A cell of a table adds to each by itself.
+
+
+def histogram(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Numbers in each cell, and last of those that are missing."""
+    known = values[~np.isnan(values)]
+    cells = np.searchsorted(edges, known, side="right")
+    counts = np.bincount(cells, minlength=len(edges) + 1)
+    return np.r_[counts, len(values) - len(known)].astype(np.int64)
+
+
+def moments(values: np.ndarray, lower: float, upper: float) -> np.ndarray:
+    """Number, sum and sqrt(2) times sum of squares of numbers clipped to [-1, 1], in units of 1 / `GRID`."""
+    known = values[~np.isnan(values)]
+    middle, half = (lower + upper) / 2, (upper - lower) / 2
+    z = np.rint(np.clip((known - middle) / half, -1, 1) * GRID)
+    squares = np.rint(math.sqrt(2.0) * z**2 / GRID)
+    return np.array([GRID * len(z), z.astype(np.int64).sum(), squares.astype(np.int64).sum()], dtype=np.int64)
+
+
+def level_counts(levels: list[str | None]) -> dict[str, int]:
+    """Number of each level, of those that are missing as `MISSING`."""
+    return Counter(MISSING if level is None else level for level in levels)
+
+
+def named_counts(levels: list[str | None], names: tuple[str, ...]) -> np.ndarray:
+    """Number of each of these, then of others, then of those that are missing."""
+    number: Mapping[str | None, int] = {name: k for k, name in enumerate(names)} | {None: len(names) + 1}
+    return np.bincount([number.get(level, len(names)) for level in levels], minlength=len(names) + 2).astype(
+        np.int64
+    )

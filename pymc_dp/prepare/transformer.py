@@ -1,0 +1,379 @@
+"""`Prepare`: what a model needs to know of a table's columns, released once; then applied row by row."""
+
+import inspect
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
+from pymc_dp.prepare.applying import OTHER, names_out, restored, summarised, transformed
+from pymc_dp.prepare.constants import Constants, LevelConstants, NumericConstants, from_plain, to_plain
+from pymc_dp.prepare.fitting import constants_of
+from pymc_dp.prepare.kinds import kind_from_plain, kind_to_plain, kinds_of
+from pymc_dp.prepare.price import Target, rho_of
+from pymc_dp.prepare.releases import GRID, measurement, schedule
+from pymc_dp.prepare.tables import columns_of, table_of
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.records.sums import guarded
+from pymc_dp.records.units import units
+
+_FORMAT = 1
+_LABEL = "Prepare"
+_READ = "A column could not be read"
+
+
+class Prepare:
+    """Scale, clip, number and fill the columns of a private table, with public constants that are paid for.
+
+    A transformer by scikit-learn's convention: `fit` is charged, once; `transform` reads one row at a time.
+
+    Parameters
+    ----------
+    columns : mapping of str to kind
+        Of each column that is wanted: "numeric", "category" or "boolean", or `dp.Numeric`, `dp.Category`,
+        `dp.Boolean` with what is known of it. Public: chosen without looking at the table.
+    epsilon, delta : float
+        Price of `fit`, for all columns together. With a ledger, `delta` is the ledger's by default.
+    ledger : Ledger, optional
+        Charged before a cell is read.
+    neighboring_relation : {"substitute", "add_remove"}, optional
+        The ledger's by default; else "substitute": the number of rows is public.
+    label : str
+        For the ledger's reader.
+
+    Attributes
+    ----------
+    constants_ : dict of str to constants
+        After `fit`: `NumericConstants`, `LevelConstants` or `BooleanConstants` of each column. Public.
+    events : EventSet
+        What `fit` releases, as accountants see it; known before.
+
+    Raises
+    ------
+    ImportError
+        OpenDP is not installed.
+    TypeError, ValueError
+        An argument is not what it should be.
+
+    Notes
+    -----
+    **Privacy.** Event: zCDP releases of OpenDP (docs/proofs/prepare). Released: noisy counts in cells, noisy
+    sums of clipped numbers and of their squares, names of levels that enough records have. Everything in
+    `constants_` is a function of these, of the declarations and, under "substitute", of the number of rows.
+    What `transform` returns is private: rows go to a model, not to a reader.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc_dp as dp
+    >>> rng = np.random.default_rng(1)
+    >>> table = {"income": np.exp(rng.normal(11, 0.5, 20_000)), "region": rng.choice(["n", "s"], 20_000)}
+    >>> prepare = dp.Prepare({"income": "numeric", "region": "category"}, epsilon=0.5, delta=1e-6)
+    >>> rows = prepare.fit_transform(table)
+    >>> prepare.constants_["region"].levels
+    ('n', 's')
+    >>> bool(abs(rows["income"].std() - 1) < 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        columns: Any,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        ledger: Ledger | None = None,
+        neighboring_relation: str | None = None,
+        label: str = _LABEL,
+    ):
+        self.columns, self.epsilon, self.delta, self.ledger = columns, epsilon, delta, ledger
+        self.neighboring_relation, self.label = neighboring_relation, label
+        self._reset()
+
+    def _reset(self) -> None:
+        """Check the arguments and price the releases; no table is at hand."""
+        self._kinds = kinds_of(self.columns)
+        self._target = Target.of(self.epsilon, self.delta, self.ledger, self.neighboring_relation)
+        self._rho = rho_of([release for _, release in self._releases], self._target)
+        self._paid = False
+
+    # scikit-learn's convention, without its package
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Arguments by name."""
+        return {name: getattr(self, name) for name in _ARGUMENTS}
+
+    def set_params(self, **params: Any) -> "Prepare":
+        """Change arguments, before `fit`."""
+        if self._paid:
+            raise BudgetError("This Prepare is paid for as it is: make a new one.")
+        for name, value in params.items():
+            if name not in _ARGUMENTS:
+                raise ValueError(f"Prepare has no argument {name!r}.")
+            setattr(self, name, value)
+        self._reset()
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "constants_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(two_d_array=True, categorical=True, string=True, allow_nan=True),
+        )
+
+    def __repr__(self) -> str:
+        state = "fitted" if self.__sklearn_is_fitted__() else "not fitted"
+        return f"Prepare({len(self._kinds)} columns, {self._target}, {state})"
+
+    # paying
+
+    @property
+    def _releases(self) -> list[tuple[str, str]]:
+        return [(name, release) for name, kind in self._kinds.items() for release in schedule(kind)]
+
+    @property
+    def events(self) -> EventSet:
+        """What `fit` releases, as accountants see it."""
+        made = [self._measurement(release).event for _, release in self._releases]
+        return EventSet(made, self._target.relation)
+
+    def _measurement(self, release: str) -> Any:
+        return measurement(release, self._rho, self._target.level_delta, self._target.relation)
+
+    def cost(self) -> pd.DataFrame:
+        """What each release costs and how much noise it has, before anything is paid.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row a release: column, release, rho (zCDP), the standard deviation of its noise in records
+            (for "moments": of a sum of numbers in [-1, 1]), and the count below which no level comes out.
+        """
+        rows = []
+        for name, release in self._releases:
+            made = self._measurement(release)
+            std = made.std / (GRID if release == "moments" else 1)
+            rows.append((name, release, made.event.rho, std, getattr(made, "threshold", math.nan)))
+        return pd.DataFrame(rows, columns=["column", "release", "rho", "noise", "threshold"])
+
+    def fit(self, X: Any, y: None = None, *, privacy_unit: Any = None) -> "Prepare":
+        """Charge the ledger, then release the constants of all columns; once, not twice by mistake.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame, polars.DataFrame, or mapping of str to array_like, shape (n,)
+            With the columns that were declared; others are not read.
+        y : None
+            For scikit-learn; not used.
+        privacy_unit : array_like, shape (n,), optional
+            Ids of persons, as for steps: constants are released of the first row of each person.
+
+        Raises
+        ------
+        BudgetError
+            It was fitted, or the ledger has no room; nothing is read.
+        TypeError, ValueError
+            No table, or a column is not there.
+
+        Warns
+        -----
+        NoisySummaryWarning
+            Of columns of which the noise has left too little; said from what is released.
+
+        Notes
+        -----
+        **Privacy.** As of the class. An exception after the charge carries no value.
+        """
+        if self._paid:
+            raise BudgetError(
+                "This Prepare is paid for: transform() uses it again at no cost, to_json() keeps it. Make a "
+                "new one to pay for another."
+            )
+        columns, n_rows = columns_of(X, list(self._kinds))
+        codes, n = units(privacy_unit, n_rows)
+        made = {at: self._measurement(at[1]) for at in self._releases}
+        for one in made.values():
+            _ = one.measurement  # OpenDP's own price, before anything is charged
+        reservation = None
+        if self.ledger is not None:
+            reservation = self.ledger.reserve(self.events, label=self.label)
+        self._paid = True
+        first = slice(None) if codes is None else np.unique(codes, return_index=True)[1]
+        public_n = n if self._target.relation == "substitute" else None
+        constants: dict[str, Constants] = {}
+        for name, kind in self._kinds.items():
+            own = {release: made[name, release] for release in schedule(kind)}
+            constants[name] = constants_of(kind, columns[name][first], own, public_n)
+        self.constants_ = constants
+        if reservation is not None and self.ledger is not None:
+            self.ledger.confirm(reservation)
+        self._warn()
+        return self
+
+    def _warn(self) -> None:
+        poor = [n for n, c in self.constants_.items() if isinstance(c, NumericConstants) and not c.reliable]
+        bare = [n for n, c in self.constants_.items() if isinstance(c, LevelConstants) and not c.levels]
+        if poor or bare:
+            warnings.warn(
+                f"The noise has left too little of {', '.join(map(repr, [*poor, *bare]))}: numbers are "
+                "scaled by their bounds, levels are all in one. Declare fewer columns, give bounds= or "
+                "levels= that are known without the data, or take a larger epsilon.",
+                NoisySummaryWarning,
+                stacklevel=3,
+            )
+
+    # row by row
+
+    def transform(self, X: Any) -> Any:
+        """Apply the public constants to a table, one row at a time.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame, polars.DataFrame, or mapping of str to array_like, shape (m,)
+
+        Returns
+        -------
+        table of the same kind
+            Columns as `get_feature_names_out` says. Numbers: clipped, less `centre`, over `scale`; 0 where
+            missing. Levels: their number from 1 on, 0 for others and what is missing; with ``one_hot`` a
+            column of 0 and 1 for each. Yes and no: 1 and 0, the more frequent where missing.
+
+        Notes
+        -----
+        **Privacy.** Free: constants are public, and a row of the result is a function of that row. It is as
+        private as the row was.
+        """
+        columns, _ = columns_of(X, list(self._fitted()))
+        out: dict[str, np.ndarray] = {}
+        for name, kind in self._kinds.items():
+            out |= guarded(transformed, name, kind, self.constants_[name], columns[name], what=_READ)
+        return table_of(out, X)
+
+    def fit_transform(self, X: Any, y: None = None, *, privacy_unit: Any = None) -> Any:
+        """`fit`, then `transform`."""
+        return self.fit(X, privacy_unit=privacy_unit).transform(X)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Numbers and bools back on their own scale: draws of an outcome, a grid of inputs.
+
+        Parameters
+        ----------
+        X : table
+            With some of the columns of `get_feature_names_out`; columns of levels become their names.
+
+        Returns
+        -------
+        table of the same kind
+        """
+        out: dict[str, np.ndarray] = {}
+        names = set(X.columns if not isinstance(X, Mapping) else X)
+        for name, constants in self._fitted().items():
+            if name not in names:
+                continue
+            out[name] = restored(constants, np.asarray(X[name]))
+        return table_of(out, X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns that `transform` returns, shape (k,)."""
+        names: list[str] = []
+        for name, constants in self._fitted().items():
+            names += names_out(name, self._kinds[name], constants)
+        return np.array(names, dtype=object)
+
+    # what is public
+
+    @property
+    def coords(self) -> dict[str, list[str]]:
+        """Coordinates for ``pm.Model(coords=...)``: of each column of levels their names, others first."""
+        levels = {n: c.levels for n, c in self._fitted().items() if isinstance(c, LevelConstants)}
+        return {name: [OTHER, *found] for name, found in levels.items()}
+
+    def summary(self, quantiles: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
+        """What was released, for a reader.
+
+        Parameters
+        ----------
+        quantiles : sequence of float
+            Shares, of columns of numbers.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row a statistic: column, statistic, value, noise (the standard deviation of what noise added;
+            NaN for what is no noisy number itself), lower and upper (95 per cent, of the noise alone).
+        """
+        rows: list[tuple[Any, ...]] = []
+        for name, c in self._fitted().items():
+            rows += [(name, *row) for row in summarised(c, quantiles)]
+        return pd.DataFrame(rows, columns=["column", "statistic", "value", "noise", "lower", "upper"])
+
+    def quantile(self, column: str, share: float, z: float = 1.959964) -> tuple[float, float, float]:
+        """A quantile of a column of numbers, and an interval that holds it with `z` deviations of the noise.
+
+        Returns
+        -------
+        value, lower, upper : float
+        """
+        constants = self._fitted().get(column)
+        if not isinstance(constants, NumericConstants):
+            raise ValueError(f"{column!r} is no column of numbers of this Prepare.")
+        if not 0 < share < 1:
+            raise ValueError(f"share must lie strictly between 0 and 1, got {share!r}.")
+        return constants.cells.quantile(share, z)
+
+    def to_json(self) -> str:
+        """Text that `from_json` reads: declarations, constants, price. Public: keep it, never pay again."""
+        kinds = {name: kind_to_plain(kind) for name, kind in self._kinds.items()}
+        content = {
+            "format": _FORMAT,
+            "kinds": kinds,
+            "constants": {name: to_plain(constants) for name, constants in self._fitted().items()},
+            "rho": self._rho,
+            **asdict(self._target),
+        }
+        return json.dumps(content, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Prepare":
+        """Read what `to_json` wrote: fitted, and paid for.
+
+        Raises
+        ------
+        ValueError
+            It is something else.
+        """
+        try:
+            content = json.loads(text)
+            if content["format"] != _FORMAT:
+                raise ValueError(f"format {content['format']!r} is not {_FORMAT}")
+            kinds = {name: kind_from_plain(plain) for name, plain in content["kinds"].items()}
+            constants = {name: from_plain(plain) for name, plain in content["constants"].items()}
+            target = Target(**{name: content[name] for name in Target.names()})
+            new = cls(kinds, epsilon=target.epsilon, delta=target.delta, neighboring_relation=target.relation)
+            new._target, new._rho = target, float(content["rho"])
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise ValueError(f"not a Prepare: {error!r}.") from error
+        if set(constants) != set(kinds):
+            raise ValueError("not a Prepare: it has constants of other columns than it declares.")
+        new.constants_, new._paid = {name: constants[name] for name in kinds}, True
+        return new
+
+    def _fitted(self) -> dict[str, Constants]:
+        if not hasattr(self, "constants_"):
+            raise PrivacyError("This Prepare is not fitted: call fit, which is paid for, or from_json.")
+        return self.constants_
+
+
+_ARGUMENTS = tuple(name for name in inspect.signature(Prepare).parameters)

@@ -1,0 +1,174 @@
+"""Noise of plain summaries, by OpenDP: sums of whole numbers, counts of cells that nobody knows beforehand.
+
+The second door for noise: what comes out has a discrete Gaussian's, drawn by OpenDP from the operating
+system's randomness, and is charged as zCDP. A measurement and its event are one object; OpenDP's own privacy
+map says what it costs, and is compared with the formula of docs/proofs/prepare.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from dp_accounting import dp_event
+from scipy.special import ndtri
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.accounting.events import ApproximateZCDpEvent
+
+# Room for rounding between OpenDP's map and our formula; the event is charged with it.
+_UP = 1 + 1e-9
+
+
+def _opendp() -> Any:
+    try:
+        import opendp.prelude as opendp
+    except ImportError:
+        raise ImportError(
+            "Plain summaries are released by OpenDP, which is not installed: pip install 'pymc-dp[prepare]'."
+        ) from None
+    return opendp
+
+
+@contextmanager
+def _contrib() -> Iterator[Any]:
+    """OpenDP's parts that are not formally vetted, for a moment; docs/proofs/prepare has a proof."""
+    opendp = _opendp()
+    from opendp.mod import GLOBAL_FEATURES, disable_features, enable_features
+
+    had = "contrib" in GLOBAL_FEATURES
+    enable_features("contrib")
+    try:
+        yield opendp
+    finally:
+        if not had:
+            disable_features("contrib")
+
+
+def _agree(claimed: float, priced: float) -> None:
+    if not priced <= claimed * _UP:
+        raise PrivacyError("OpenDP prices this release above what was charged for it: nothing is released.")
+
+
+@dataclass(frozen=True)
+class IntegerSums:
+    """Discrete Gaussian noise on a vector of sums over records of whole numbers.
+
+    Parameters
+    ----------
+    rho : float
+        Price, in zCDP, > 0.
+    sensitivity : float
+        Most that one record moves the vector, in Euclidean norm, under the relation at hand.
+
+    Notes
+    -----
+    **Privacy.** Event: rho-zCDP (Canonne, Kamath & Steinke 2020, Theorem 14). Sums are exact; every entry of
+    noise is a whole number.
+    """
+
+    rho: float
+    sensitivity: float
+
+    @property
+    def std(self) -> float:
+        """Scale of the noise: its standard deviation, or a little more."""
+        return self.sensitivity / math.sqrt(2 * self.rho)
+
+    @property
+    def event(self) -> dp_event.DpEvent:
+        """What a release costs."""
+        return dp_event.ZCDpEvent(self.rho * _UP)
+
+    @cached_property
+    def measurement(self) -> Any:
+        """OpenDP's; its price was compared with the event's."""
+        with _contrib() as opendp:
+            space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T="f64")
+            made = opendp.m.make_gaussian(*space, scale=self.std)
+            _agree(self.rho, made.map(float(self.sensitivity)))
+        return made
+
+    def release(self, sums: np.ndarray) -> np.ndarray:
+        """Noisy sums, whole numbers as floats, of the shape of `sums`, which is a vector of int64."""
+        return np.array(self.measurement([int(value) for value in sums]), dtype=float)
+
+
+@dataclass(frozen=True)
+class ThresholdedCounts:
+    """Counts by cells that are not known beforehand; cells that few records are in do not come out.
+
+    Parameters
+    ----------
+    rho : float
+        Price of the noise, in zCDP, > 0.
+    delta : float
+        Price of the cells that come out, which say that somebody is in them.
+    neighboring_relation : {"substitute", "add_remove"}
+
+    Notes
+    -----
+    **Privacy.** A record is in one cell. Replacing it takes it from one to another: two cells, each by 1.
+    Event: delta-approximate rho-zCDP (docs/proofs/prepare, section 3).
+    """
+
+    rho: float
+    delta: float
+    neighboring_relation: str
+
+    @property
+    def _cells(self) -> int:
+        return 2 if self.neighboring_relation == "substitute" else 1
+
+    @property
+    def std(self) -> float:
+        """Scale of the noise of a count."""
+        return math.sqrt(self._cells / (2 * self.rho))
+
+    @property
+    def threshold(self) -> float:
+        """Noisy counts below it do not come out: a whole number."""
+        return float(math.ceil(1.0 - self.std * float(ndtri(0.9 * self.delta / self._cells))) + 1)
+
+    @property
+    def event(self) -> dp_event.DpEvent:
+        """What a release costs."""
+        return ApproximateZCDpEvent(self.rho * _UP, self.delta)
+
+    @cached_property
+    def measurement(self) -> Any:
+        """OpenDP's; its price was compared with the event's."""
+        with _contrib() as opendp:
+            domain = opendp.map_domain(opendp.atom_domain(T=str), opendp.atom_domain(T="f64", nan=False))
+            metric = opendp.l02inf_distance(opendp.absolute_distance(T="f64"))
+            made = opendp.m.make_gaussian_threshold(
+                domain, metric, scale=self.std, threshold=self.threshold, k=0
+            )
+            rho, delta = made.map((self._cells, math.sqrt(self._cells), 1.0))
+        _agree(self.rho, rho)
+        _agree(self.delta, delta)
+        return made
+
+    def release(self, counts: Mapping[str, int]) -> dict[str, float]:
+        """Noisy counts of the cells that come out, by name and in its order.
+
+        Parameters
+        ----------
+        counts : mapping of str to int
+            Of the cells that are not empty; any text.
+        """
+        # A fixed injective map into ASCII: OpenDP takes C strings, which end at a zero and are UTF-8.
+        named = {_encoded(name): float(count) for name, count in counts.items() if count}
+        noisy = {_decoded(code): float(count) for code, count in self.measurement(named).items()}
+        return dict(sorted(noisy.items()))
+
+
+def _encoded(name: str) -> str:
+    return name.encode("utf-8", "surrogatepass").hex()
+
+
+def _decoded(code: str) -> str:
+    return bytes.fromhex(code).decode("utf-8", "surrogatepass")
