@@ -28,7 +28,7 @@ def execute(path: Path) -> None:
         cell.metadata = {}
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
+        "language_info": {"name": "python", "pygments_lexer": "python"},
         "executed": digest(notebook),
     }
     nbformat.write(notebook, path)
