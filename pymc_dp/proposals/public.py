@@ -4,78 +4,102 @@ import math
 from typing import Any
 
 import numpy as np
+import pymc as pm
+from arviz_stats.base import array_stats
+from pymc.blocking import DictToArrayBijection
+from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
-_TRANSITIONS = 3
-# Leapfrog steps in units of the surrogate's standard deviations, and lengths of trajectories.
-_STEPS, _TIMES = (0.12, 0.5), (0.6, 2.2)
-# Transitions by which steps are shortened before a chain, and the acceptance they aim at.
-_TRIALS, _AIM = 200, 0.75
+# Before a chain starts: transitions that tune the step length, and that show how well they mix.
+_TUNE, _PILOT = 300, 200
+_AIM = 0.9
+# Effective draws of the worst parameter that a move is worth, and transitions of a move at most.
+_WORTH, _MOST = 0.5, 10
 
 
 class PublicTransitions:
-    """Hamiltonian transitions on a public density, in the coordinates of its curvature.
+    """PyMC's NUTS on a public density: a move is a number of transitions.
 
     Parameters
     ----------
-    target : Residuals
-        `log_prior` and `log_prior_gradient` of the public density.
-    root : ndarray, shape (d, d)
-        Square root of the covariance: whitened coordinates to parameters.
+    density : PublicDensity
+        With the surrogate that the chain has.
+    covariance : ndarray, shape (d, d)
+        About that of the density, from its curvature.
 
     Notes
     -----
-    **Privacy.** Reads what is released only. Each transition is reversible for the public density (step and
-    length are drawn independently of the state), and so is a number of them in a row: a proposal whose
+    **Privacy.** Reads what is released only. Once `tune` has been called the kernel is fixed. Each transition
+    is reversible for the public density, and so is a number of them in a row: a proposal whose
     Metropolis-Hastings ratio is that of the residuals alone (docs/proofs/control_variates, section 3).
     """
 
-    def __init__(self, target: Any, root: np.ndarray):
-        self.target, self.root = target, root
-        self._shorter, self._transitions = 1.0, _TRANSITIONS
+    def __init__(self, density: Any, covariance: np.ndarray):
+        self._density, self._transitions = density, 1
+        self._nuts = self._sampler(covariance)
 
-    def __call__(
-        self, rng: np.random.Generator, theta: np.ndarray, transitions: int | None = None
-    ) -> np.ndarray:
+    def __call__(self, rng: np.random.Generator, theta: np.ndarray) -> np.ndarray:
         """New point, shape (d,)."""
-        value = self.target.log_prior(theta)
-        for _ in range(transitions or self._transitions):
-            theta, value, _ = self._transition(rng, theta, value)
-        return theta
+        return self._draws(rng, theta, self._transitions)[-1]
 
-    def shorten(self, rng: np.random.Generator, theta: np.ndarray) -> None:
-        """Shorten leapfrog steps where they are too long for the density, in trials from `theta` on.
+    def tune(self, rng: np.random.Generator, theta: np.ndarray) -> np.ndarray:
+        """Choose the step length, and where draws mix slowly the metric and the transitions of a move.
 
-        And make as many more transitions of a move. For densities that are curved because the likelihood is
-        seen through curved coordinates. Before a chain starts: within one, the kernel must not change.
+        Before a chain starts: within one, the kernel must not change.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        theta : ndarray, shape (d,)
+            Where the density is high.
+
+        Returns
+        -------
+        ndarray, shape (d,)
+            A draw, to start a chain from.
         """
-        value, log_scale, kept = self.target.log_prior(theta), 0.0, []
-        for k in range(_TRIALS):
-            theta, value, probability = self._transition(rng, theta, value)
-            log_scale = min(0.0, log_scale + (probability - _AIM) / math.sqrt(k + 1))
-            self._shorter = math.exp(log_scale)
-            kept.append(log_scale)
-        self._shorter = math.exp(float(np.mean(kept[_TRIALS // 2 :])))
-        self._transitions = math.ceil(_TRANSITIONS / self._shorter - 0.5)
+        pilot, effective = self._tuned(rng, theta)
+        if effective < _WORTH:
+            # Densities whose curvature at one point says little of the others: a hierarchy's, a ridge.
+            first = self._nuts, pilot, effective
+            self._nuts = self._sampler(_shrunk(pilot, first[0].potential._cov))
+            pilot, effective = self._tuned(rng, pilot[-1])
+            if effective < first[2]:
+                self._nuts, pilot, effective = first
+        self._transitions = math.ceil(min(_WORTH / effective, _MOST))
+        return pilot[-1]
 
-    def _transition(
-        self, rng: np.random.Generator, theta: np.ndarray, value: float
-    ) -> tuple[np.ndarray, float, float]:
-        step = self._shorter * math.exp(rng.uniform(*np.log(_STEPS)))
-        length = max(1, round(rng.uniform(*_TIMES) / step))
-        start = momentum = rng.standard_normal(theta.size)
-        new = theta
-        slope = self._slope(theta)
+    def _tuned(self, rng: np.random.Generator, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Draws after tuning, and how many effective ones each is worth, for the worst parameter."""
+        theta = self._draws(rng, theta, _TUNE)[-1]
+        self._nuts.stop_tuning()
+        pilot = self._draws(rng, theta, _PILOT)
+        effective = array_stats.ess(pilot[None], chain_axis=0, draw_axis=1) / _PILOT
+        return pilot, float(np.clip(np.nan_to_num(np.min(effective)), 1 / _PILOT, 1.0))
+
+    def _sampler(self, covariance: np.ndarray) -> pm.NUTS:
+        return pm.NUTS(
+            potential=QuadPotentialFull(covariance),
+            target_accept=_AIM,
+            model=self._density.model,
+            logp_dlogp_func=self._density.value_and_gradient,
+            initial_point=self._density.start,
+        )
+
+    def _draws(self, rng: np.random.Generator, theta: np.ndarray, number: int) -> np.ndarray:
+        """Shape (number, d)."""
+        # The chain's own generator, so that a chain can be repeated.
+        self._nuts.rng = self._nuts.potential.rng = rng
+        found = np.empty((number, theta.size))
+        state = DictToArrayBijection.map({"theta": theta})
         with np.errstate(all="ignore"):
-            for _ in range(length):
-                momentum = momentum + 0.5 * step * slope
-                new = new + step * (self.root @ momentum)
-                slope = self._slope(new)
-                momentum = momentum + 0.5 * step * slope
-            new_value = self.target.log_prior(new)
-            ratio = new_value - value + 0.5 * float(start @ start - momentum @ momentum)
-        accepted = -rng.standard_exponential() < ratio  # False for NaN
-        probability = math.exp(min(0.0, ratio)) if ratio == ratio else 0.0
-        return (new, new_value, probability) if accepted else (theta, value, probability)
+            for k in range(number):
+                state, _ = self._nuts.astep(state)
+                found[k] = state.data
+        return found
 
-    def _slope(self, theta: np.ndarray) -> np.ndarray:
-        return self.root.T @ self.target.log_prior_gradient(theta)
+
+def _shrunk(draws: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Covariance of draws, with another one for as many draws as there are dimensions."""
+    number, d = draws.shape
+    centred = draws - draws.mean(axis=0)
+    return (centred.T @ centred + d * covariance) / (number + d)
