@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.proposals.public import PublicTransitions
+from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.residuals import Residuals
 from tests.conftest import logistic_model, simple_data
