@@ -179,7 +179,7 @@ NORMAL = re.compile(r"\.(normals?|standard_normal)\(")
 PUBLIC_NORMAL = re.compile(r"\brng\.(normal|standard_normal)\(")
 # The door and its stream; and where these parts draw public normals: momenta, trials of a model.
 DOOR = {"privacy/mechanisms/randomness.py"}
-PUBLIC = {"records/public_moves.py", "remote/template.py", "steps/sghmc.py"}
+PUBLIC = {"remote/template.py", "steps/sghmc.py"}
 SECRET = ("privacy", "kernels", "ratios", "remote", "control_variates", "steps")
 
 
