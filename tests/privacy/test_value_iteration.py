@@ -127,7 +127,7 @@ def test_blocks_cost_little_more_than_steps(monkeypatch):
 
 def test_a_law_that_replaces_decisions_is_worth_more_than_each():
     """What `replacement` promises, by a sum over its law and over the outcomes of each decision."""
-    corner = corners.of_normal(0.1, 0.2, corners.NORMAL_EDGES, closed=True)
+    corner = corners.of_normal(0.1, 0.2, corners.normal_edges(0.2), closed=True)
     grid = loss_grid.LossGrid(corner, 0.004, -2.0, 2.0, 1e-20)
     values = gaussian_delta(0.1, -grid.z)
     law = loss_grid.replacement(grid, values, 10.0, 1e-12)

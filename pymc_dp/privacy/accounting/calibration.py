@@ -23,6 +23,8 @@ from pymc_dp.privacy.accounting.values import check_target
 _TOLERANCE = 1e-5
 _ITERATIONS = 60
 _MOST_ITERATIONS = 10**9
+# Logarithms of epsilon over the budget that are told apart.
+_STEEP = 1.0
 # With more noise scales than this, composing them is slow enough to search with a coarser bound first.
 _MANY = 8
 _COARSE_TOLERANCE = 1e-3
@@ -244,6 +246,8 @@ def _root(
 ) -> float:
     """Last parameter with ``excess <= 0`` before `bad`: regula falsi (Illinois) on logarithms."""
     x_good, x_bad = math.log(good), math.log(bad)
+    f_good, f_bad = max(f_good, -_STEEP), min(f_bad, _STEEP)
+    last = 0
     for iteration in range(_ITERATIONS):
         gap = x_bad - x_good
         if abs(gap) <= tolerance:
@@ -257,13 +261,15 @@ def _root(
         parameter = math.exp(x)
         value = excess(parameter)
         if value <= 0:
-            x_good, f_good, good = x, value, parameter
-            f_bad = 0.5 * f_bad
+            x_good, f_good, good = x, max(value, -_STEEP), parameter
+            f_bad = 0.5 * f_bad if last < 0 else f_bad  # twice on the same side
+            last = -1
             if -value < tolerance:
                 break
         else:
-            x_bad, f_bad = x, value
-            f_good = 0.5 * f_good
+            x_bad, f_bad = x, min(value, _STEEP)
+            f_good = 0.5 * f_good if last > 0 else f_good
+            last = 1
     return good
 
 
