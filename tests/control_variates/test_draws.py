@@ -15,6 +15,8 @@ DRAWS = 1200
 @pytest.fixture(scope="module")
 def result():
     model = logistic_model(n=400)
+    model.add_coords({"effect": ["slope", "other"]})
+    model.named_vars_to_dims["beta"] = ("effect",)
     step = dp.DPPenaltyMH(epsilon=200.0, delta=1e-6, chains=1, control_variates=True, model=model)
     return model, step, dp.sample(step, draws=8, tune=0, random_seed=1, cores=1, model=model, **QUIET)
 
@@ -38,6 +40,8 @@ def test_draws_are_of_prior_times_surrogate(result):
     draws = dp.surrogate_draws(idata, model, DRAWS, random_seed=3)
     assert draws.attrs["target"].startswith("prior times released surrogate")
     (name,) = draws.data_vars
+    assert draws[name].dims == idata.posterior[name].dims == ("chain", "draw", "effect")
+    assert list(draws["effect"].values) == ["slope", "other"] and draws.sizes["draw"] == len(draws["draw"])
     x = draws[name].to_numpy()
     assert x.shape == (1, DRAWS, 2)
     mean, sd = moments(step.surrogate)
