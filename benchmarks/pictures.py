@@ -1,20 +1,25 @@
-"""Pictures of the documentation that are computed, not sampled: what epsilon means, what it buys.
+"""Pictures of the documentation from numbers that are there: bounds, stored results, tables, a notebook.
 
 ``python -m benchmarks.pictures`` writes them to docs/images.
 """
 
+import base64
+import csv
+from collections import defaultdict
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 from scipy.stats import norm
 
 from pymc_dp.privacy.accounting import gaussian
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
 DELTA = 1e-6
 STYLE = {
-    "figure.dpi": 150,
+    "savefig.dpi": 110,
     "font.size": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -59,7 +64,52 @@ def budget() -> None:
     figure.savefig(IMAGES / "budget.png")
 
 
+def accuracy() -> None:
+    """Width against epsilon: the picture of the story that simulates it."""
+    notebook = nbformat.read(ROOT / "docs" / "gallery" / "choosing_epsilon.ipynb", as_version=4)
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    picture = next(output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {}))
+    (IMAGES / "accuracy.png").write_bytes(base64.b64decode(picture))
+
+
+def families() -> None:
+    """How much wider each parameter's interval is than without privacy, by family."""
+    widths: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with (ROOT / "benchmarks" / "results" / "families.csv").open() as file:
+        for row in csv.DictReader(file):
+            widths[row["epsilon"]][row["family"]].append(float(row["sd ratio"]))
+    order = sorted(widths["1.0"], key=lambda family: np.median(widths["1.0"][family]))
+    figure, axes = plt.subplots(figsize=(6.5, 4.4), layout="constrained")
+    for value, colour, shift in (("1.0", COLOURS[0], -0.15), ("4.0", COLOURS[2], 0.15)):
+        for place, family in enumerate(order):
+            found = widths[value][family]
+            label = f"ε = {value[0]}" if place == 0 else None
+            axes.plot(
+                found, np.full(len(found), place + shift), "o", ms=4, color=colour, alpha=0.6, label=label
+            )
+    axes.set_yticks(range(len(order)), [family.replace("_", " ") for family in order])
+    axes.axvline(1, color="grey", ls="--", lw=1)
+    axes.set(xlabel="posterior standard deviation over the non-private one, a dot a parameter")
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(IMAGES / "families.png")
+
+
+def clipping() -> None:
+    """Bias against the clip bound of a walk, from the table of docs/clipping.md."""
+    _, _, rest = (ROOT / "docs" / "clipping.md").read_text().partition("\n| L | share, d = 2 |")
+    rows = [line.strip("|").split("|") for line in rest.splitlines()[2:8]]
+    table = np.array([[float(cell) for cell in row] for row in rows])
+    figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    for column, d, colour in ((2, 2, COLOURS[0]), (4, 5, COLOURS[1]), (6, 10, COLOURS[2])):
+        axes.plot(table[:, 0], table[:, column], "o-", color=colour, label=f"{d} parameters")
+    axes.set(
+        xlabel="clip bound L (1 holds for every record)", ylabel="bias in standard deviations", ylim=(0, 5)
+    )
+    axes.legend(frameon=False)
+    figure.savefig(IMAGES / "clipping.png")
+
+
 if __name__ == "__main__":
     with plt.rc_context(STYLE):
-        epsilon()
-        budget()
+        for picture in (epsilon, budget, accuracy, families, clipping):
+            picture()

@@ -25,10 +25,15 @@ extensions = [
     "sphinx_copybutton",
     "mathml",
     "families",
+    "gallery",
 ]
 exclude_patterns = ["_build", "_ext", "jupyter_execute", "**/.ipynb_checkpoints"]
+default_role = "autolink"  # of docstrings: a name becomes a link where there is a page
 nitpicky = True
-nitpick_ignore_regex = [(r"py:.*", r"(arviz_plots|dp_accounting)\..*")]  # other projects' pages
+nitpick_ignore_regex = [
+    (r"py:.*", r"(arviz_plots|dp_accounting)\..*"),  # other projects' pages
+    (r"py:obj", r".*"),  # names between backticks: arguments too
+]
 
 # Pages. Notebooks are stored with what they printed; tests/test_notebooks.py runs them.
 nb_execution_mode = "off"

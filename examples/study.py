@@ -75,7 +75,10 @@ def build(rows: dict[str, np.ndarray], regions: list[str]) -> pm.Model:
 def simulate(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Rows that look like prepared ones, made without the file."""
     rows = {name: rng.normal(size=n) for name in ("age", "income")}
-    rows |= {"smoker": (rng.random(n) < 0.2).astype(float), "region": rng.choice(4, n, p=[0.07, 0.31, 0.31, 0.31])}
+    rows |= {
+        "smoker": (rng.random(n) < 0.2).astype(float),
+        "region": rng.choice(4, n, p=[0.07, 0.31, 0.31, 0.31]),
+    }
     rows["again"] = (rng.random(n) < 1 / (1 + np.exp(1 - 0.4 * rows["age"]))).astype(int)
     return rows
 

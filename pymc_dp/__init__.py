@@ -41,7 +41,7 @@ from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
 from pymc_dp.steps.sghmc import DPSGHMC
 from pymc_dp.tester import TradeOffTester
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "DPHMC",

@@ -52,7 +52,7 @@ ALLOWED = {
     "inspection": {"records"},
     "results": PRIVACY,
     "sampling": {"results", "steps", *PRIVACY},
-    "more_draws": {"results", "control_variates", "proposals", "records"},
+    "more_draws": {"results", "control_variates", "records"},
     "report": {"results", "sampling", *PRIVACY},
     "plots": {"report", "sampling", *PRIVACY},
     "ledger": PRIVACY,
@@ -183,7 +183,7 @@ NORMAL = re.compile(r"\.(normals?|standard_normal)\(")
 PUBLIC_NORMAL = re.compile(r"\brng\.(normal|standard_normal)\(")
 # The door and its stream; and where these parts draw public normals: momenta, trials of a model.
 DOOR = {"privacy/mechanisms/randomness.py"}
-PUBLIC = {"proposals/public.py", "remote/template.py", "steps/sghmc.py"}
+PUBLIC = {"remote/template.py", "steps/sghmc.py"}
 SECRET = ("privacy", "kernels", "ratios", "remote", "control_variates", "steps")
 
 

@@ -3,6 +3,8 @@
 `quickstart.ipynb` has a test of its own in `test_quickstart.py`, with its results checked.
 """
 
+import importlib.util
+import re
 from pathlib import Path
 
 import nbformat
@@ -62,3 +64,29 @@ def test_results_are_stored(name):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
     assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
+
+
+def digest(notebook):
+    spec = importlib.util.spec_from_file_location("execute", DOCS / "execute.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.digest(notebook)
+
+
+GALLERY = [name for name in NAMES if name.startswith("gallery/")]
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_a_story_was_run_as_it_stands_and_ends_with_its_report(name):
+    """Otherwise: python docs/execute.py docs/gallery/..."""
+    notebook = nbformat.read(DOCS / name, as_version=4)
+    assert notebook.metadata.get("executed") == digest(notebook)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert outputs[-1].text.startswith("Privacy report")
+    assert not re.search(r"/(home|root|work|tmp)/", str(outputs))
+
+
+def test_a_story_that_was_edited_and_not_run_is_noticed():
+    notebook = nbformat.read(DOCS / GALLERY[0], as_version=4)
+    next(cell for cell in notebook.cells if cell.cell_type == "code").source += " "
+    assert notebook.metadata["executed"] != digest(notebook)

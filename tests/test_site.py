@@ -51,7 +51,7 @@ def test_every_public_name_is_in_the_reference():
 def test_a_name_that_is_not_in_the_reference_is_noticed(monkeypatch):
     monkeypatch.setattr(pymc_dp, "brand_new", lambda: None, raising=False)
     monkeypatch.setattr(pymc_dp, "__all__", [*pymc_dp.__all__, "brand_new"])
-    assert list(missing_names()) == ["pymc_dp.brand_new: add it to docs/reference/index.rst"]
+    assert "pymc_dp.brand_new: add it to docs/reference/index.rst" in list(missing_names())
 
 
 def test_every_name_in_the_reference_exists():

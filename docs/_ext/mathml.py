@@ -66,7 +66,7 @@ class PlainFormulas(SphinxTransform):
 
 def mathml(translator, node, display: str) -> None:
     try:
-        markup = convert(node.astext(), display=display)
+        markup = convert(node.astext().replace("{aligned}", "{align*}"), display=display)
     except Exception as error:
         logger.warning("formula not understood: %s (%r)", node.astext(), error, location=node)
         markup = translator.encode(node.astext())

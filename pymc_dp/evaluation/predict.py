@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.custom import CustomDistRV
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
 from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
@@ -22,13 +20,8 @@ from pymc_dp.records.arrays import DECLARED, Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.records.units import units
-from pymc_dp.results import NOTICE, digest_of, facts_of
+from pymc_dp.results import DO_NOT_PUBLISH, NOTICE, digest_of, facts_of
 from pymc_dp.sampling import release
-
-DO_NOT_PUBLISH = (
-    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object; "
-    "dp.release does not take it."
-)
 
 
 def predict(
@@ -211,16 +204,17 @@ def _reading(
     types = Typing(n_rows, "substitute" if fixed else "add_remove", known["trusted_ops"])(outputs, sources)
     found = []
     for name, output in zip(names, outputs, strict=True):
-        made = {v.owner.op for v in ancestors([output], blockers=opaque.free.values()) if v.owner is not None}
         if types[output] is not PUBLIC:
             found.append(f"{name!r} reads private rows: {why(types[output])}")
-        elif any(isinstance(op, CustomDistRV) for op in made):
-            found.append(f"{name!r} is drawn by Python code (random=), which may hold rows")
         elif not fixed and n_rows in output.type.shape:
             found.append(f"{name!r} has as many entries as there are rows, whose number is private")
     leaves = [graph.leaf_value(leaf) for leaf in arrays.leaves.values() if arrays.is_private(leaf)]
     for name, value in given.items():
-        if any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
+        if n_rows in np.shape(value):
+            found.append(
+                f"inputs[{name!r}] has {n_rows} entries, as many as there are rows: take another number of points"
+            )
+        elif any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
             found.append(f"inputs[{name!r}] are rows of the model")
     return found
 

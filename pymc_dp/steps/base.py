@@ -41,6 +41,7 @@ class DPStepState(StepMethodState):
     epsilon: float = field(metadata={"frozen": True})
     delta: float = field(metadata={"frozen": True})
 
+
 # Every chain is paid for: two tell whether they agree.
 _CHAINS = 2
 
