@@ -7,9 +7,9 @@ from xarray import Dataset, DataTree
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.errors import PrivacyError
-from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.public_density import PublicDensity
+from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.results import facts_of, named
 
 
