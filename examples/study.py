@@ -2,7 +2,7 @@
 
 A made-up CSV of 20,000 patients (mixed columns, missing values, categories) stands in for a private one.
 On one ledger of epsilon = 1: scales, levels and bounds of the columns are released with epsilon = 0.2 and
-applied row by row; what epsilon buys is planned from simulated rows; a regression is fitted with epsilon = 0.8::
+applied row by row; what epsilon buys is planned from simulated rows; a model is fitted with epsilon = 0.8::
 
     pip install 'pymc-dp[prepare]'
     python examples/study.py              # a few minutes
