@@ -16,6 +16,7 @@ from pymc_dp.errors import (
     SurrogateWarning,
     TooFewRecordsError,
     WeakGuaranteeWarning,
+    log_failures,
 )
 from pymc_dp.evaluation.check import Check, check
 from pymc_dp.evaluation.compare import Comparison, compare
@@ -87,6 +88,7 @@ __all__ = [
     "expected_accuracy",
     "from_bambi",
     "inspect",
+    "log_failures",
     "log_likelihood",
     "metrics",
     "models",
