@@ -186,7 +186,7 @@ def _promise(known: PrivacyReport) -> str:
     rows = "" if unit == "row" else " A person is all rows that carry one id."
     numbers = (
         f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most {plan.epsilon:g}</li>"
-        f"<li><b>δ = {plan.delta:g}</b>probability that is left out</li>"
+        f"<li><b>δ = {plan.delta:g}</b>1 in {1 / plan.delta:,.0f}: a probability that is left out</li>"
         f"<li><b>{100 * _detection(known):.1f} %</b>of cases an attacker detects at most, where guessing detects "
         f"{100 * _ALARMS:.0f} %</li></ul>"
     )
@@ -205,7 +205,11 @@ def _promise(known: PrivacyReport) -> str:
             "is computed from the result. It does not promise that nothing is learnt about a group: that is what the "
             "analysis is for."
         ),
-        *(f'<div class="verdict bad">{html.escape(said)}</div>' for key, said in known._rows() if key == "Weak"),
+        *(
+            f'<div class="verdict bad">{html.escape(said)}</div>'
+            for key, said in known._rows()
+            if key == "Weak"
+        ),
     )
 
 
@@ -219,18 +223,24 @@ def _budget(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str
         )
     )
     if "sample_stats" in idata.children and not known.changed:
-        drawn = _figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8))
-        parts += [drawn, _p("The budget as it is spent, step by step; the dashed line is what was allowed.", "small")]
+        drawn = _figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
+        parts += [
+            drawn,
+            _p("The budget as it is spent, step by step; the dashed line is what was allowed.", "small"),
+        ]
     parts += [
         _figure(lambda: plot_privacy_profile(plan, backend="matplotlib"), (7.0, 2.8)),
-        _p("The same guarantee at other values of δ: a smaller probability that is left out, a larger ε.", "small"),
+        _p(
+            "The same guarantee at other values of δ: a smaller probability that is left out, a larger ε.",
+            "small",
+        ),
     ]
     if ledger is not None:
         spent = ledger.spent().epsilon(ledger.delta)
         rows = [[str(e.id), e.created[:16].replace("T", " "), e.status, e.label] for e in ledger.entries()]
         parts += [
             _p(
-                f"Other work on these data: the ledger allows ε = {ledger.epsilon:g} at δ = {ledger.delta:g} for "
+                f"All work on these data, with this result: the ledger allows ε = {ledger.epsilon:g} at δ = {ledger.delta:g} for "
                 f"everything together. {len(rows)} entries used {round_up(spent)}."
             ),
             _rows_of(["entry", "when (UTC)", "status", "what"], rows),
@@ -280,7 +290,11 @@ def _posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] |
 
         count = sum(int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in drawn)
         parts.append(_figure(draw, (9.0, 2.6 * math.ceil(count / 4))))
-    rhat = float(np.nanmax(table["r_hat"])) if "r_hat" in table and len(idata["posterior"]["chain"]) > 1 else math.nan
+    rhat = (
+        float(np.nanmax(table["r_hat"]))
+        if "r_hat" in table and len(idata["posterior"]["chain"]) > 1
+        else math.nan
+    )
     if rhat > 1.05:
         parts.append(
             _p(
@@ -288,7 +302,9 @@ def _posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] |
                 "the guarantee does not need chains that have converged."
             )
         )
-    parts.append(_p(f"The numbers are those of: {known.facts['approximation'] or 'the exact posterior'}.", "small"))
+    parts.append(
+        _p(f"The numbers are those of: {known.facts['approximation'] or 'the exact posterior'}.", "small")
+    )
     return _section("What was found", *parts)
 
 
@@ -313,7 +329,9 @@ def _bias(known: PrivacyReport) -> str:
     if len(cut):
         table = cut.rename(columns=_CUT_WORDS)
         for share in ("information seen", "wider by", "told by the data"):
-            table[share] = [f"{100 * value:.0f} %" if np.isfinite(value) else "not known" for value in table[share]]
+            table[share] = [
+                f"{100 * value:.0f} %" if np.isfinite(value) else "not known" for value in table[share]
+            ]
         parts += [
             _table(table),
             _p(
@@ -368,7 +386,8 @@ def _in_words(table: Any) -> Any:
     shown = table[["elpd_diff", "dse", "noise", "cut"]].copy()
     known = table["p_better"]
     shown["better, probably"] = [
-        "" if np.isnan(p) else "> 99.9 %" if p > 0.999 else "< 0.1 %" if p < 0.001 else f"{100 * p:.1f} %" for p in known
+        "" if np.isnan(p) else "> 99.9 %" if p > 0.999 else "< 0.1 %" if p < 0.001 else f"{100 * p:.1f} %"
+        for p in known
     ]
     return shown.rename(columns={"elpd_diff": "difference"})
 
@@ -435,7 +454,7 @@ def _rows_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table class=facts><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _figure(draw: Any, size: tuple[float, float]) -> str:
+def _figure(draw: Any, size: tuple[float, float], from_zero: bool = False, alt: str = "figure") -> str:
     """A picture in the page itself; without a display, and leaving no figure open."""
     import matplotlib.pyplot as plt
 
@@ -448,10 +467,12 @@ def _figure(draw: Any, size: tuple[float, float]) -> str:
             figure = collection.viz["figure"].item()
             figure.set_size_inches(*size)
             figure.set_layout_engine("constrained")
+            if from_zero:
+                figure.axes[0].set_ylim(bottom=0)
             out = io.BytesIO()
             figure.savefig(out, format="svg", metadata={"Date": None})
             plt.close(figure)
         finally:
             plt.switch_backend(backend)
     text = base64.b64encode(out.getvalue()).decode()
-    return f'<img alt="" src="data:image/svg+xml;base64,{text}">'
+    return f'<img alt="{html.escape(alt)}" src="data:image/svg+xml;base64,{text}">'

@@ -51,7 +51,9 @@ ALLOWED = {
     "sampling": {"results", "steps", *PRIVACY},
     "more_draws": {"results", "control_variates", "proposals", "records"},
     "report": {"results", "sampling", *PRIVACY},
-    "plots": {"report", "sampling", *PRIVACY},
+    "evaluation": {"results", "sampling", "records", *PRIVACY},
+    "plots": {"report", "sampling", "evaluation", *PRIVACY},
+    "page": {"plots", "report", "evaluation", *PRIVACY},
     "ledger": PRIVACY,
 }
 

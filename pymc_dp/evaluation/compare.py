@@ -212,7 +212,9 @@ def compare(
         name: fitted(*models[name], draws, privacy_unit=privacy_unit, may_be_public=free)
         for name in [first, *(name for name in models if name != first)]
     }
-    relation = _same({name: fit.records.neighboring_relation for name, fit in fits.items()}, "neighbouring relation")
+    relation = _same(
+        {name: fit.records.neighboring_relation for name, fit in fits.items()}, "neighbouring relation"
+    )
     units = _same({name: fit.records.n for name, fit in fits.items()}, "number of records")
     _same({name: fit.records.n_rows for name, fit in fits.items()}, "number of rows")
     n = units if relation == "substitute" else None
@@ -246,7 +248,9 @@ def shares(models: int) -> list[float]:
 def _same(values: Mapping[str, Any], what: str) -> Any:
     if len(set(values.values())) > 1:
         listed = ", ".join(f"{name}: {value}" for name, value in values.items())
-        raise ValueError(f"The models have a different {what} ({listed}): they are compared on the same records.")
+        raise ValueError(
+            f"The models have a different {what} ({listed}): they are compared on the same records."
+        )
     return next(iter(values.values()))
 
 

@@ -145,7 +145,9 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
     if values.size > LARGEST_N:
         raise ValueError("more than 2**33 records: their sum would not be exact.")
     relation = spending.neighboring_relation
-    counts, std = spending.release(ExactSum(cells_of(values, void).astype(float)), histogram_sensitivity(relation))
+    counts, std = spending.release(
+        ExactSum(cells_of(values, void).astype(float)), histogram_sensitivity(relation)
+    )
     _refuse_void(counts, std)
     of_sum = spending.noise(ExactSum.sensitivity(relation))
     bound, cut = choose_bound(counts, std, of_sum)

@@ -175,7 +175,9 @@ def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]
         raise ValueError(f"var_names has {unknown}; the model's outputs are {sorted(known)}.")
 
 
-def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]) -> list[str]:
+def _reading(
+    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]
+) -> list[str]:
     """What the outputs read of private rows, with `given` in their places, in words; empty if nothing."""
     declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
     reading = read(
@@ -193,7 +195,8 @@ def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], kn
     arrays = Arrays(model, n_rows, n_rows, declared)
     replaced = {variable for variable in model.data_vars if variable.name in given}
     outputs = [
-        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name] for name in names
+        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name]
+        for name in names
     ]
     sources: dict[Variable, RowType] = {leaf: Rows(axis) for leaf, axis in reading.roots.items()}
     sources |= arrays.others(outputs)
@@ -250,5 +253,3 @@ def _draws(
     for dataset in groups.values():
         dataset.attrs = {}
     return DataTree.from_dict(groups)
-
-
