@@ -212,12 +212,17 @@ def main() -> None:
     if chosen.kind:  # a look at one, which is not kept
         print(table(pd.DataFrame([row(one, chosen.kind) for one in numbers])))
         return
-    rows = pd.DataFrame([row(one, names[one % len(names)]) for one in numbers])
-    if chosen.first:
-        rows = pd.concat([results.stored("plans").fillna({"reason": ""}), rows])
-        rows = rows.drop_duplicates("number", keep="last").sort_values("number")
-    results.store("plans", rows)
-    print(table(rows))
+    try:
+        others = results.stored("plans").fillna({"reason": ""})[lambda old: ~old.number.isin(numbers)]
+    except FileNotFoundError:
+        others = pd.DataFrame()
+    kept = others if chosen.first else others[:0]
+    rows = []
+    for one in numbers:
+        rows.append(row(one, names[one % len(names)]))
+        if one == numbers[-1] or len(rows) % 20 == 0:
+            results.store("plans", pd.concat([kept, pd.DataFrame(rows)]).sort_values("number"))
+    print(table(results.stored("plans").fillna({"reason": ""})))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.audit import audit
+from pymc_dp.bambi import from_bambi
 from pymc_dp.control_variates import ControlVariates, Surrogate
 from pymc_dp.errors import (
     BudgetError,
@@ -21,7 +22,8 @@ from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
-from pymc_dp.plots import plot_check, plot_privacy_profile, plot_privacy_spend
+from pymc_dp.planning import FromPrior, expected_accuracy
+from pymc_dp.plots import plot_accuracy, plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.prepare import Boolean, Category, Numeric, Prepare
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
@@ -56,6 +58,7 @@ __all__ = [
     "DPFastMH",
     "DPPenalty",
     "DPPenaltyMH",
+    "FromPrior",
     "Inspection",
     "Ledger",
     "LedgerError",
@@ -81,10 +84,13 @@ __all__ = [
     "check",
     "compare",
     "compare_accountants",
+    "expected_accuracy",
+    "from_bambi",
     "inspect",
     "log_likelihood",
     "metrics",
     "models",
+    "plot_accuracy",
     "plot_check",
     "plot_privacy_profile",
     "plot_privacy_spend",

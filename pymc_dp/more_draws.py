@@ -7,13 +7,10 @@ from xarray import DataArray, Dataset, DataTree
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.errors import PrivacyError
-from pymc_dp.proposals.public import PublicTransitions
+from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.results import facts_of
-
-# Transitions before the first draw.
-_WARM_UP = 100
 
 
 def surrogate_of(idata: DataTree) -> Surrogate:
@@ -93,11 +90,9 @@ def surrogate_draws(
     target = PublicDensity(records)
     target.set(surrogate.phi, *surrogate.public())
     precision = surrogate.precision(prior_curvature(records, point), seen.jacobian(point))
-    move = PublicTransitions(target, np.linalg.inv(np.linalg.cholesky(precision)).T)
+    move = PublicTransitions(target, np.linalg.inv(precision))
     rng = np.random.default_rng(random_seed)
-    if not seen.identity:
-        move.shorten(rng, point)
-    theta, found = move(rng, point, _WARM_UP), []
+    theta, found = move.tune(rng, point), []
     for _ in range(draws):
         theta = move(rng, theta)
         values_of = records.unravel(theta)

@@ -14,7 +14,7 @@ from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
-from pymc_dp.results import GROUPS, NOTICE, covered, facts_of, is_release
+from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release
 from pymc_dp.sampling import released_stats
 
 # What a step with control variates releases besides.
@@ -358,7 +358,7 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     known = facts_of(idata)
     known_groups = set(covered(idata))
     extra = [str(name) for name in idata.children if name not in known_groups]
-    marked = str(idata.attrs.get(NOTICE, "")).startswith("DO NOT PUBLISH")
+    marked = idata.attrs.get(NOTICE) == DO_NOT_PUBLISH
     if marked:  # made of private rows on purpose; attributes that say so were never a release's
         extra = [str(name) for name in idata.children if name not in (*GROUPS, *GROUPS.values())]
     changed = STAT in idata.attrs and not is_release(idata) and not marked

@@ -14,7 +14,7 @@ from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.results import GROUPS, NOTICE, covered, digest_of, draws_of, facts_of, is_release
+from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, digest_of, draws_of, facts_of, is_release
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.default import default_step
 from pymc_dp.steps.on_residuals import CUT
@@ -143,6 +143,11 @@ def release(idata: DataTree) -> DataTree:
     values, names, coordinates and attributes are post-processing of the step's releases.
     """
     known = facts_of(idata)
+    if idata.attrs.get(NOTICE) == DO_NOT_PUBLISH:
+        raise PrivacyError(
+            "This object was computed from private rows without noise, for the data holder alone.\n"
+            "  How to fix it: publish the result that it was made from."
+        )
     released = is_release(idata)
     draws = {} if released else draws_of(idata, known)
     if not known["is_private"]:

@@ -1,3 +1,4 @@
+import gc
 import inspect
 import os
 from types import CodeType, FunctionType
@@ -25,12 +26,19 @@ def pytest_configure(config):
         "WeakGuaranteeWarning",  # a large epsilon shows a sampler through its noise
         "ClippedRecordsWarning",  # about released numbers, not about a test
         "SurrogateWarning",  # the same
+        "NoisySummaryWarning",  # the same
     ):
         config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
     if pytensor.config.linker != "py":
         raise pytest.UsageError("PyTensor was imported before tests/conftest.py set its flags")
     if not __debug__ and config.getoption("numprocesses", None):
         raise pytest.UsageError("-O does not reach the workers of pytest-xdist: use -n 0")
+
+
+def pytest_collection_finish(session):
+    """Graphs are cyclic: the garbage collector works hard here, and need not look at what was imported."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):

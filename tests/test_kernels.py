@@ -61,11 +61,11 @@ def walk(length):
     return propose
 
 
-def z_scores(ratio, accept, length=0.5):
+def z_scores(ratio, accept, chains=CHAINS, length=0.5):
     """Ends of short chains that start at posterior draws, standardised."""
     rng, random = np.random.default_rng(1), PrivacyRandom(debug_seed=1)
     ends = []
-    for start in NormalRecords.mean + NormalRecords.std * rng.standard_normal(CHAINS):
+    for start in NormalRecords.mean + NormalRecords.std * rng.standard_normal(chains):
         theta = np.array([start])
         state = State(theta, *ratio.at(theta))
         for _ in range(ITERATIONS):
@@ -105,7 +105,7 @@ CASES = {
 def test_invariance_and_control(case):
     ratio, accept, wrong = CASES[case]
     assert p_value(z_scores(ratio, accept)) > FALSE_ALARM
-    assert p_value(z_scores(ratio, wrong)) < FALSE_ALARM
+    assert p_value(z_scores(ratio, wrong, CHAINS // 4)) < FALSE_ALARM  # a quarter is enough to tell
 
 
 @pytest.mark.parametrize("answer", [True, False])

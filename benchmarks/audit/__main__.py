@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.audit          # the table of docs/audit.md
     OMP_NUM_THREADS=1 python -m benchmarks.audit DPHMC    # rows that begin so
+    OMP_NUM_THREADS=1 python -m benchmarks.audit compare check   # what no chain makes
     OMP_NUM_THREADS=1 python -m benchmarks.audit limits   # what hides below the slack, without sampling
 
 Two data sets of a few records differ in one, whose clipped log-likelihood ratio (or gradient) is +B under the
@@ -19,6 +20,7 @@ from functools import cache
 import numpy as np
 
 import pymc_dp as dp
+from benchmarks.audit import summaries
 from benchmarks.audit.attack import DELTA
 from benchmarks.audit.barker import (
     barker_on_all,
@@ -27,6 +29,7 @@ from benchmarks.audit.barker import (
     fast_penalty,
     fast_published,
 )
+from benchmarks.audit.evaluation import rows as of_evaluation
 from benchmarks.audit.faults import Fault, KnownSeed, Patch
 from benchmarks.audit.gradients import hamiltonian, stochastic_gradients
 from benchmarks.audit.limits import limits
@@ -90,10 +93,21 @@ def check(case, fault):
     return draws, claimed, result
 
 
+def show(name, fault, draws, claimed, found):
+    verdict = "**caught**" if found.violated else "not refuted"
+    numbers = [found.epsilon_lower, found.probability, found.other_probability, found.allowed]
+    values = " | ".join(f"{value:.3g}" for value in numbers)
+    print(f"| {name} | {fault} | {draws} | {claimed:.3g} | {values} | {verdict} |", flush=True)
+
+
 def main(words):
     print("| sampler | fault | draws | claimed ε | ε at least | P at least | P′ at most | claim allows | |")
     print("|---|---|---|---|---|---|---|---|---|")
     start = time.perf_counter()
+    for name, fault, claimed, found in of_evaluation(words):
+        show(name, fault, "", claimed, found)
+    if words and all(word.startswith(("compare", "check")) for word in words):
+        return
     for build in CASES:
         case = build()
         for fault in cells(case):
@@ -104,13 +118,10 @@ def main(words):
             except dp.TooFewRecordsError:  # in one of the runs: there is nothing to compare
                 print(f"| {case.name} | {fault.name} | | | | | | | surrogate refused |", flush=True)
                 continue
-            verdict = "**caught**" if found.violated else "not refuted"
             print(f"{time.perf_counter() - start:.0f} s: {case.name}, {fault.name}", file=sys.stderr)
-            numbers = [found.epsilon_lower, found.probability, found.other_probability, found.allowed]
-            values = " | ".join(f"{value:.3g}" for value in numbers)
-            print(
-                f"| {case.name} | {fault.name} | {draws} | {claimed:.3g} | {values} | {verdict} |", flush=True
-            )
+            show(case.name, fault.name, draws, claimed, found)
+    for name, fault, claimed, found in summaries.rows(words):
+        show(name, fault, "", claimed, found)
     print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
 
 

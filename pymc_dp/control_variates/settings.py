@@ -117,8 +117,8 @@ class ControlVariates:
     early_hessian: float = 0.004
     early_line: float = 0.003
     line_steps: tuple[float, ...] = (1.0, 0.3, 0.1)
-    late: tuple[float, ...] = (0.08, 0.3, 0.62)
-    late_histogram: float = 0.05
+    late: tuple[float, ...] = (0.05, 0.15, 0.8)
+    late_histogram: float = 0.12
     late_hessian_histogram: float = 0.01
     late_cut: float = 0.12
     late_fisher: float = 0.1

@@ -13,7 +13,7 @@ from xarray import DataTree
 from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation.differences import histogram_sensitivity
 from pymc_dp.evaluation.fitted import fitted
-from pymc_dp.evaluation.pit import UNIT, counts_of, distribution_functions, masses, pit_of
+from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.evaluation.spending import Spending, cost_in_words
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget.ledger_file import Ledger
@@ -204,8 +204,7 @@ def check(
     relation = records.neighboring_relation
     n = records.n if relation == "substitute" else None
     spending = Spending(epsilon, delta, [1.0], relation, ledger, label, debug_seed)
-    sensitivity = histogram_sensitivity(relation)
-    noise = spending.noise(sensitivity)
+    noise = spending.noise(histogram_sensitivity(relation))
     if n is not None and n / cells < 2 * noise:
         raise TooFewRecordsError(
             f"{n} records in {cells} cells would be hidden by noise of {noise:.3g} in each. Nothing was spent. "
@@ -213,10 +212,22 @@ def check(
         )
     function = distribution_functions(records, model, name)
     entry = spending.pay()
-    mass = masses(pit_of(function, points, records.n_rows), cells)
-    total = counts_of(mass, records.unit_of_row, records.n)
-    counts, noise = spending.release(ExactSum(total / UNIT), sensitivity)
+    found = pit_of(function, points, records.n_rows)
+    counts, noise = released_counts(found, cells, records.unit_of_row, records.n, spending)
     spending.confirm(entry)
     unit = "row" if privacy_unit is None else "person (all rows with one id)"
     whole = records.reading.opaque.observed[name].dtype.startswith(("int", "uint", "bool"))
     return Check(name, counts, noise, n, whole, {**spending.facts(), "unit": unit, "draws": len(points)})
+
+
+def released_counts(
+    found: Pit, cells: int, unit_of_row: np.ndarray | None, n: int, spending: Spending
+) -> tuple[np.ndarray, float]:
+    """Noisy counts, and their noise's standard deviation: the one release of a check.
+
+    Notes
+    -----
+    **Privacy.** docs/proofs/check, Theorem 2.
+    """
+    total = counts_of(masses(found, cells), unit_of_row, n)
+    return spending.release(ExactSum(total / UNIT), histogram_sensitivity(spending.neighboring_relation))

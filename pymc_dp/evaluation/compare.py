@@ -12,7 +12,6 @@ import pymc as pm
 from scipy.special import ndtr
 from xarray import DataTree
 
-from pymc_dp.errors import PrivacyError
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import Fitted, fitted
@@ -23,8 +22,6 @@ from pymc_dp.records.sums import guarded
 
 # Share of the budget of the reference's own density: differences are what is asked for.
 REFERENCE = 0.1
-# Void records from which on nothing is compared, in the noise's standard deviations and as a share.
-_VOID_NOISE, _VOID_SHARE = 5.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,8 @@ class Comparison:
 
         Columns: `elpd` (of all records together, nats); `elpd_diff` (to the reference, positive if better);
         `dse` (standard error of the difference over data sets); `noise` (standard deviation of the noise that
-        was added to it); `p_better` (probability of being better than the reference, from both);
-        `clip_bound` (nats a record), `clipped_above`, `clipped_below` (noisy numbers of records beyond it).
+        was added to it); `cut` (nats that clipping may have taken from it, either way); `p_better` (probability of
+        being better than the reference, from all three); `clip_bound` (nats a record), `clipped_above`, `clipped_below` (noisy numbers of records beyond it).
         """
         base = self.totals[self.reference]
         rows = {}
@@ -70,6 +67,7 @@ class Comparison:
                 "elpd_diff": 0.0 if own else total.sum,
                 "dse": 0.0 if own else total.sampling,
                 "noise": 0.0 if own else total.noise,
+                "cut": 0.0 if own else total.cut,
                 "p_better": math.nan if own else self.probability_better(name),
                 "clip_bound": total.bound,
                 "clipped_above": total.above,
@@ -80,7 +78,7 @@ class Comparison:
     def probability_better(self, name: str) -> float:
         """Probability that a model's density is above the reference's, given what was released."""
         total = self.totals[name]
-        return float(ndtr(total.sum / math.hypot(total.sampling, total.noise)))
+        return float(ndtr(total.sum / math.hypot(total.sampling, total.noise, total.cut)))
 
     @property
     def warnings(self) -> list[str]:
@@ -214,7 +212,9 @@ def compare(
         name: fitted(*models[name], draws, privacy_unit=privacy_unit, may_be_public=free)
         for name in [first, *(name for name in models if name != first)]
     }
-    relation = _same({name: fit.records.neighboring_relation for name, fit in fits.items()}, "neighbouring relation")
+    relation = _same(
+        {name: fit.records.neighboring_relation for name, fit in fits.items()}, "neighbouring relation"
+    )
     units = _same({name: fit.records.n for name, fit in fits.items()}, "number of records")
     _same({name: fit.records.n_rows for name, fit in fits.items()}, "number of rows")
     n = units if relation == "substitute" else None
@@ -235,8 +235,6 @@ def compare(
         void = differing(fit.records, observed, observed_values(models[name][1]))
         totals[name] = total_of(difference, void, spending, n)
     spending.confirm(entry)
-    for name, total in totals.items():
-        _refuse_void(name, total)
     return Comparison(first, totals, n, _facts(spending, fits, privacy_unit))
 
 
@@ -250,7 +248,9 @@ def shares(models: int) -> list[float]:
 def _same(values: Mapping[str, Any], what: str) -> Any:
     if len(set(values.values())) > 1:
         listed = ", ".join(f"{name}: {value}" for name, value in values.items())
-        raise ValueError(f"The models have a different {what} ({listed}): they are compared on the same records.")
+        raise ValueError(
+            f"The models have a different {what} ({listed}): they are compared on the same records."
+        )
     return next(iter(values.values()))
 
 
@@ -271,17 +271,6 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
                 f"The observed values of {a!r} have different shapes, {shapes[0][a]} and {shapes[1][b]}: log "
                 "densities of different things are not compared."
             )
-
-
-def _refuse_void(name: str, total: Total) -> None:
-    """Refuse a difference in which records were void; said from a released number."""
-    everyone = sum(total.counts)
-    if total.void > max(_VOID_NOISE * total.counts_noise, _VOID_SHARE * everyone):
-        raise PrivacyError(
-            f"About {total.void:.0f} records of {name!r} have no score, or observed values that differ from the "
-            "reference's: the models are not of the same records in the same order, or a draw rules records "
-            "out. (The number is noisy and was released; the budget is spent.)"
-        )
 
 
 def _facts(spending: Spending, fits: Mapping[str, Fitted], privacy_unit: Any) -> dict[str, Any]:

@@ -5,21 +5,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_dp.errors import TooFewRecordsError
+from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.evaluation.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.records.sums import GRID, LARGEST_N
 
 #: Shares of a number's budget: the histogram, the sum, the squares.
-SHARES = (0.3, 0.6, 0.1)
+SHARES = (0.4, 0.5, 0.1)
 #: Edges of the histogram, in nats; also the bounds that may be chosen.
 EDGES = 2.0 ** np.arange(-8, 11)
 _SIDE = EDGES.size
 #: Cells: below -1024, ..., -1/256 to 1/256, ..., above 1024; and void.
 CELLS = 2 * _SIDE + 2
 _CENTRE = _SIDE
-# Noise's standard deviations from which on a cell is not taken for empty, and that a whole result needs.
-_SEEN, _LEAST = 2.0, 4.0
+# Noise's standard deviations from which on a cell is not taken for empty: beside one that is not, alone, the
+# fullest; and that a whole result needs. A cell far out that is taken for full by mistake costs most.
+_BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
+# Of what hides an octave further, if the variance is finite: tail index 2.
+_FALLS = 0.25
+# Void records from which on nothing is summed, in the noise's standard deviations and as a share.
+_VOID_NOISE, _VOID_SHARE = 5.0, 0.01
 # Cells in which most records of a usual model are.
 _FEW_CELLS = 4
 
@@ -37,6 +42,9 @@ class Total(NamedTuple):
         Standard deviation of such a sum over data sets of as many records, estimated.
     bound : float
         C, nats a record.
+    cut : float
+        Nats that clipping may have taken from the sum: of records that show beyond the bound, and of those that
+        may hide in the histogram's noise if their numbers fall off as they begin to. An error, of unknown sign.
     above, below : float
         Noisy numbers of records beyond C and -C.
     hidden : float
@@ -53,6 +61,7 @@ class Total(NamedTuple):
     noise: float
     sampling: float
     bound: float
+    cut: float
     above: float
     below: float
     hidden: float
@@ -126,6 +135,8 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
     ------
     TooFewRecordsError
         The noisy histogram shows no record.
+    PrivacyError
+        It shows many void ones.
 
     Notes
     -----
@@ -135,8 +146,9 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
         raise ValueError("more than 2**33 records: their sum would not be exact.")
     relation = spending.neighboring_relation
     counts, std = spending.release(ExactSum(cells_of(values, void).astype(float)), histogram_sensitivity(relation))
+    _refuse_void(counts, std)
     of_sum = spending.noise(ExactSum.sensitivity(relation))
-    bound = choose_bound(counts, std, of_sum)
+    bound, cut = choose_bound(counts, std, of_sum)
     first, second = clipped_sums(values, void, bound)
     found, noise = spending.release(ExactSum(first / GRID, bound), ExactSum.sensitivity(relation))
     squares, of_squares = spending.release(ExactSum(second / GRID, bound**2), 1.0)
@@ -148,6 +160,7 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
         noise=noise,
         sampling=math.sqrt(max(variance, of_squares)),
         bound=bound,
+        cut=cut,
         above=float(counts[_CENTRE + k : -1].sum()),
         below=float(counts[: _CENTRE - k + 1].sum()),
         hidden=2.0 * std * math.sqrt(beyond),
@@ -157,7 +170,18 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
     )
 
 
-def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> float:
+def _refuse_void(counts: np.ndarray, std: float) -> None:
+    """Refuse to sum where many records are void; said from released numbers."""
+    void = float(counts[-1])
+    if void > max(_VOID_NOISE * std, _VOID_SHARE * float(counts.sum())):
+        raise PrivacyError(
+            f"About {void:.0f} records have no score, or observed values that differ from the reference's: the "
+            "models are not of the same records in the same order, or a draw rules records out. (The number is "
+            "noisy and was released; the budget is spent.)"
+        )
+
+
+def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tuple[float, float]:
     """The edge at which noise and what is cut cost least together.
 
     Parameters
@@ -169,22 +193,56 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> flo
     noise_multiplier : float
         Noise of the sum in units of the bound.
 
+    Returns
+    -------
+    bound : float
+    cut : float
+        Nats that clipping may take away, estimated.
+
     Raises
     ------
     TooFewRecordsError
         No cell stands out of its noise.
     """
-    magnitudes = counts[_CENTRE + 1 : -1] + counts[:_CENTRE][::-1]
-    seen = np.where(magnitudes > _SEEN * std * math.sqrt(2.0), magnitudes, 0.0)
-    if not np.any(counts[:-1] > _SEEN * std) and not np.any(seen):
+    seen, unseen = _magnitudes(counts, std)
+    # Magnitudes k lie between edges k and k + 1; the last ones are open, and said to be of 1.4 times their edge.
+    sizes, cuts = EDGES * math.sqrt(2.0), []
+    for k, edge in enumerate(EDGES):
+        beyond = sizes[k:] - edge
+        cuts.append(float(seen[k + 1 :] @ beyond + unseen[k + 1 :] @ beyond))
+    cost = (noise_multiplier * EDGES) ** 2 + np.square(cuts)
+    best = int(np.argmin(cost))
+    return float(EDGES[best]), cuts[best]
+
+
+def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of records by magnitude, from the centre outwards: that show, and that may hide in noise.
+
+    Those that hide: in the first cell that does not show what its noise covers, and no more than the ratio of the
+    last two that do leaves; from there on falling off as fast, and as a tail of finite variance does at least.
+
+    Raises
+    ------
+    TooFewRecordsError
+        No cell stands out.
+    """
+    found = np.r_[counts[_CENTRE], counts[_CENTRE + 1 : -1] + counts[:_CENTRE][::-1]]
+    scale = std * np.r_[1.0, np.full(_SIDE, math.sqrt(2.0))]
+    levels = found / np.maximum(scale, 1e-9)
+    full = (levels > _ALONE) | ((levels > _FULLEST) & (levels == levels.max()))
+    for cell in range(1, full.size):
+        full[cell] |= full[cell - 1] and levels[cell] > _BESIDE
+    if not np.any(full):
         raise TooFewRecordsError(
             "A noisy histogram of the records' differences shows nothing but noise: a result would say nothing. "
             "Take a larger epsilon, or compare fewer models."
         )
-    # Magnitudes k lie between edges k and k + 1; the last ones are open, and said to be of twice their edge.
-    sizes = EDGES * math.sqrt(2.0)
-    costs: list[Any] = []
-    for k, edge in enumerate(EDGES):
-        cut = float(seen[k:] @ (sizes[k:] - edge))
-        costs.append((noise_multiplier * edge) ** 2 + cut**2)
-    return float(EDGES[int(np.argmin(costs))])
+    unseen, last = np.zeros(found.size), int(np.flatnonzero(full)[-1])
+    if last + 1 < found.size:
+        before = found[last - 1] if last and full[last - 1] else found[last]
+        next_one = found[last] * min(1.0, (found[last] + scale[last]) / before)
+        unseen[last + 1] = min(next_one, max(found[last + 1], 0.0) + scale[last + 1])
+        ratio = min(unseen[last + 1] / found[last], _FALLS)
+        for cell in range(last + 2, found.size):
+            unseen[cell] = ratio * unseen[cell - 1]
+    return np.where(full, found, 0.0), unseen

@@ -136,5 +136,7 @@ def _points(records: RecordModel, posterior: Any, model: pm.Model, draws: int) -
     chosen = np.unique(np.linspace(0, size - 1, min(draws, size)).round().astype(int))
     names = [model.rvs_to_values[rv].name for rv in free]
     with np.errstate(all="ignore"):
-        found = [to_values(*(a[s].astype(rv.dtype) for a, rv in zip(arrays, free, strict=True))) for s in chosen]
+        found = [
+            to_values(*(a[s].astype(rv.dtype) for a, rv in zip(arrays, free, strict=True))) for s in chosen
+        ]
     return np.array([records.ravel(dict(zip(names, one, strict=True))) for one in found])

@@ -30,7 +30,9 @@ class Pit(NamedTuple):
     upper: np.ndarray
 
 
-def distribution_functions(records: Any, model: pm.Model, name: str) -> Callable[[np.ndarray], list[np.ndarray]]:
+def distribution_functions(
+    records: Any, model: pm.Model, name: str
+) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Compile the distribution functions of an observed variable's rows at a point.
 
     Parameters
@@ -75,9 +77,7 @@ def distribution_functions(records: Any, model: pm.Model, name: str) -> Callable
     return compiled([records._theta], [pm.math.exp(row) for row in rows], records.compile_kwargs)
 
 
-def pit_of(
-    function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarray, n_rows: int
-) -> Pit:
+def pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarray, n_rows: int) -> Pit:
     """Average distribution functions over draws. Private."""
     return guarded(_pit_of, function, points, n_rows, what="The distribution functions could not be computed")
 
@@ -107,7 +107,9 @@ def masses(pit: Pit, cells: int) -> np.ndarray:
         lower, upper = np.where(valid, lower, 0.0).clip(0, 1), np.where(valid, upper, 0.0).clip(0, 1)
         width = upper - lower
         narrow = width < 1e-9
-        inside = np.clip(upper[:, None], edges[:-1], edges[1:]) - np.clip(lower[:, None], edges[:-1], edges[1:])
+        inside = np.clip(upper[:, None], edges[:-1], edges[1:]) - np.clip(
+            lower[:, None], edges[:-1], edges[1:]
+        )
         part = inside / np.where(narrow, 1.0, width)[:, None]
         own = np.minimum((upper * cells).astype(np.int64), cells - 1)
         part[narrow] = np.eye(cells)[own[narrow]]
@@ -137,4 +139,3 @@ def _refusal(name: str, what: str) -> ModelRefusedError:
         "where a value lies in its predictive distribution is then not a number of that record alone.",
         "check another observed variable, var_name=; compare models by their densities, dp.compare.",
     )
-

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.custom import CustomDistRV
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
 from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
@@ -22,13 +20,8 @@ from pymc_dp.records.arrays import DECLARED, Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.records.units import units
-from pymc_dp.results import NOTICE, digest_of, facts_of
+from pymc_dp.results import DO_NOT_PUBLISH, NOTICE, digest_of, facts_of
 from pymc_dp.sampling import release
-
-DO_NOT_PUBLISH = (
-    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object; "
-    "dp.release does not take it."
-)
 
 
 def predict(
@@ -182,7 +175,9 @@ def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]
         raise ValueError(f"var_names has {unknown}; the model's outputs are {sorted(known)}.")
 
 
-def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]) -> list[str]:
+def _reading(
+    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]
+) -> list[str]:
     """What the outputs read of private rows, with `given` in their places, in words; empty if nothing."""
     declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
     reading = read(
@@ -200,7 +195,8 @@ def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], kn
     arrays = Arrays(model, n_rows, n_rows, declared)
     replaced = {variable for variable in model.data_vars if variable.name in given}
     outputs = [
-        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name] for name in names
+        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name]
+        for name in names
     ]
     sources: dict[Variable, RowType] = {leaf: Rows(axis) for leaf, axis in reading.roots.items()}
     sources |= arrays.others(outputs)
@@ -208,16 +204,17 @@ def _reading(model: pm.Model, names: Sequence[str], given: Mapping[str, Any], kn
     types = Typing(n_rows, "substitute" if fixed else "add_remove", known["trusted_ops"])(outputs, sources)
     found = []
     for name, output in zip(names, outputs, strict=True):
-        made = {v.owner.op for v in ancestors([output], blockers=opaque.free.values()) if v.owner is not None}
         if types[output] is not PUBLIC:
             found.append(f"{name!r} reads private rows: {why(types[output])}")
-        elif any(isinstance(op, CustomDistRV) for op in made):
-            found.append(f"{name!r} is drawn by Python code (random=), which may hold rows")
         elif not fixed and n_rows in output.type.shape:
             found.append(f"{name!r} has as many entries as there are rows, whose number is private")
     leaves = [graph.leaf_value(leaf) for leaf in arrays.leaves.values() if arrays.is_private(leaf)]
     for name, value in given.items():
-        if any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
+        if n_rows in np.shape(value):
+            found.append(
+                f"inputs[{name!r}] has {n_rows} entries, as many as there are rows: take another number of points"
+            )
+        elif any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
             found.append(f"inputs[{name!r}] are rows of the model")
     return found
 
@@ -256,5 +253,3 @@ def _draws(
     for dataset in groups.values():
         dataset.attrs = {}
     return DataTree.from_dict(groups)
-
-

@@ -67,7 +67,9 @@ def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
     """Observed values by variable, one row a row of the data. Private."""
     values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
     return {
-        name: guarded(lambda value=value: np.asarray(value.eval()), what="The observed values could not be read")
+        name: guarded(
+            lambda value=value: np.asarray(value.eval()), what="The observed values could not be read"
+        )
         for name, value in values.items()
     }
 

@@ -13,7 +13,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import check_relation, check_target, round_up
-from pymc_dp.privacy.budget.call import CallBudget
+from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
@@ -56,7 +56,7 @@ class Spending:
         label: str = "",
         debug_seed: int | None = None,
     ):
-        CallBudget(1, neighboring_relation, ledger)  # checks the ledger
+        check_ledger(ledger, neighboring_relation)
         if delta is None and ledger is None:
             raise TypeError("delta is missing: give it, or a ledger, whose delta is then taken.")
         self.delta = float(ledger.delta if delta is None and ledger is not None else delta)  # type: ignore[arg-type]
@@ -67,8 +67,8 @@ class Spending:
         self.epsilon, self.neighboring_relation = float(epsilon), neighboring_relation
         self.ledger, self.label = ledger, label
         self.is_private = math.isfinite(self.epsilon) and debug_seed is None
-        # Shares may add up to a little over 1 in floating point.
-        scale = max(1.0, math.fsum(shares))
+        # So much for rounding errors of shares and of their composition.
+        scale = max(1.0, math.fsum(shares)) * (1 + 1e-9)
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2
         self.multipliers = [math.sqrt(scale / (share * squared)) for share in shares]
         self._left, self._paid = list(self.multipliers), False

@@ -83,8 +83,12 @@ def plot_check(
     map_visual(plot_collection, draw.hline, "expected", chosen, data=middle, color="gray", linestyle="C1")
     map_visual(plot_collection, draw.line_xy, "counts", chosen, data=line)
     title = f"{name}: p = {check.p_value:.2g}; noise of a count {check.noise:.3g}"
-    map_visual(plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True)
+    map_visual(
+        plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True
+    )
     where = "place in the predictive distribution"
     map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text=where, subset_info=True)
-    map_visual(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="records", subset_info=True)
+    map_visual(
+        plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="records", subset_info=True
+    )
     return plot_collection

@@ -99,7 +99,9 @@ def plot_privacy_profile(
         )
     map_visual(plot_collection, draw.line_xy, "profile", chosen, data=profile)
     map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="ε", subset_info=True)
-    map_visual(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="log₁₀ δ", subset_info=True)
+    map_visual(
+        plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="log₁₀ δ", subset_info=True
+    )
     legend = get_visual_kwargs(chosen, "legend")
     if legend is not False and len(objects) > 1:
         plot_collection.add_legend("guarantee", **{"title": "", **legend})
@@ -173,8 +175,12 @@ def plot_privacy_spend(
         border = xr.Dataset({"spent": plan.tune + 0.5})
         map_visual(plot_collection, draw.vline, "tuning", chosen, data=border, color="gray", linestyle="C2")
         title += ", end of tuning (dotted)"
-    map_visual(plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True)
-    map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="iteration", subset_info=True)
+    map_visual(
+        plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True
+    )
+    map_visual(
+        plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="iteration", subset_info=True
+    )
     label = f"ε spent at δ = {plan.delta:g}"
     map_visual(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text=label, subset_info=True)
     return plot_collection

@@ -9,7 +9,6 @@ import numpy as np
 
 from pymc_dp.prepare.grid import Cells
 
-
 # Share of a normal distribution below mean plus standard deviation.
 _ABOVE = 0.8413447
 

@@ -1,8 +1,8 @@
 """What `Prepare` may spend, and how it is shared out."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 from pymc_dp.prepare.releases import measurement
 from pymc_dp.privacy.accounting.calibration import calibrate
@@ -79,7 +79,8 @@ class Target:
         return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.relation}"
 
 
-def rho_of(releases: Sequence[str], target: Target) -> float:
+@lru_cache
+def rho_of(releases: tuple[str, ...], target: Target) -> float:
     """Price of each release, in zCDP: all together cost epsilon at delta, and no more."""
 
     def events(rho: float) -> EventSet:

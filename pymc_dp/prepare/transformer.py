@@ -100,7 +100,7 @@ class Prepare:
         """Check the arguments and price the releases; no table is at hand."""
         self._kinds = kinds_of(self.columns)
         self._target = Target.of(self.epsilon, self.delta, self.ledger, self.neighboring_relation)
-        self._rho = rho_of([release for _, release in self._releases], self._target)
+        self._rho = rho_of(tuple(release for _, release in self._releases), self._target)
         self._paid = False
 
     # scikit-learn's convention, without its package
@@ -190,7 +190,7 @@ class Prepare:
         Warns
         -----
         NoisySummaryWarning
-            Of columns of which the noise has left too little; said from what is released.
+            Noise has left too little of a column; said from what is released.
 
         Notes
         -----
@@ -228,7 +228,7 @@ class Prepare:
         if poor or bare:
             warnings.warn(
                 f"The noise has left too little of {', '.join(map(repr, [*poor, *bare]))}: numbers are "
-                "scaled by their bounds, levels are all in one. Declare fewer columns, give bounds= or "
+                "scaled by rough quantiles, levels are all in one. Declare fewer columns, give bounds= or "
                 "levels= that are known without the data, or take a larger epsilon.",
                 NoisySummaryWarning,
                 stacklevel=3,

@@ -5,6 +5,7 @@ Every error has the variable, the reason and the fix. What is checked is the gra
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
+from weakref import WeakSet
 
 import numpy as np
 import pymc as pm
@@ -29,8 +30,26 @@ CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
 PLAIN_MODE = Mode(linker="py", optimizer="merge")
 
 
+#: Bambi's dimension of records: no other library makes one of this name.
+OBSERVATIONS = "__obs__"
+_ACCEPTED: "WeakSet[pm.Model]" = WeakSet()
+
+
+def accept_bambi(model: pm.Model) -> None:
+    """Note that a model of Bambi's was made of public numbers alone."""
+    _ACCEPTED.add(model)
+
+
 def supported(model: pm.Model) -> None:
     """Refuse models that cannot be records + parameters, from their declarations alone."""
+    if OBSERVATIONS in model.coords and model not in _ACCEPTED:
+        raise ModelRefusedError(
+            "The model was made by Bambi.",
+            "its automatic priors, the centring of predictors and the levels of categories are computed from "
+            "the data, and cannot be told from public numbers afterwards.",
+            "pass dp.from_bambi(bambi_model), which builds it or names what reads the data; it leaves out p "
+            "and mu, so that exclude_deterministics= is not needed.",
+        )
     if not model.free_RVs:
         raise ModelRefusedError(
             "The model has no free variables.",

@@ -1,12 +1,13 @@
 """Prior times the exponential of a public quadratic function of likelihood coordinates."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pytensor.graph.replace import graph_replace
 
 
 class PublicDensity:
@@ -40,15 +41,34 @@ class PublicDensity:
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Log-density at a point of shape (d,)."""
-        return float(self._functions[0](theta))
+        return float(self._function(theta)[0])
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
         """Its gradient, shape (d,)."""
-        return self._functions[1](theta)
+        return self._function(theta)[1]
+
+    @property
+    def start(self) -> dict[str, np.ndarray]:
+        """A point of `model`."""
+        return {"theta": np.zeros(self._model.d)}
 
     @cached_property
-    def _functions(self) -> tuple[Any, Any]:
-        theta, kwargs = self._model._theta, self._model.compile_kwargs
-        options: Mapping[str, Any] = {"on_unused_input": "ignore", "trust_input": True, **kwargs}
-        value = pytensor.function([theta], self.value, **options)
-        return value, pytensor.function([theta], pytensor.grad(self.value, theta), **options)
+    def model(self) -> pm.Model:
+        """The density as a PyMC model of one flat vector `theta`, for PyMC's samplers."""
+        with pm.Model() as model:
+            theta = pm.Flat("theta", shape=self._model.d)
+            pm.Potential("public", graph_replace([self.value], {self._model._theta: theta}, strict=False)[0])
+        return model
+
+    @cached_property
+    def value_and_gradient(self) -> Any:
+        """Compiled, as PyMC's samplers want it."""
+        function = self.model.logp_dlogp_function(
+            ravel_inputs=True, initial_point=self.start, **self._model.compile_kwargs
+        )
+        function.trust_input = True
+        return function
+
+    @property
+    def _function(self) -> Any:
+        return self.value_and_gradient._pytensor_function

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pymc_dp.errors import ModelRefusedError
 
 OUTSIDE_GRAPH = (
-    "A number that was computed from the data outside the graph cannot be detected: see docs/limits."
+    "A number that was computed from the data outside the graph cannot be detected: see docs/limits; "
+    "dp.Prepare releases scales, levels and bounds of columns."
 )
 
 
@@ -126,8 +127,9 @@ def refuse_coupled(name: str, why: str) -> ModelRefusedError:
         f"The log-likelihood of observed variable {name!r} does not factorise over records: {why}.",
         "clipping a record's own term does not bound what that record does to the others' (a mean or maximum "
         "over the column inside the graph, a lagged value, an autoregression).",
-        "compute such numbers beforehand from public information, and write the likelihood of a record from "
-        "its own row; an Op that acts on each record by itself can be named in trusted_ops=.",
+        "take such numbers from public information or from dp.Prepare, which pays for scales, levels and "
+        "bounds once, and write the likelihood of a record from its own row; an Op that acts on each record "
+        "by itself can be named in trusted_ops=.",
     )
 
 

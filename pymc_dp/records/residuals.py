@@ -72,7 +72,7 @@ class Residuals:
     def __init__(self, model: Any, structure: Any = None):
         self._structure: Any = None if structure is None or structure.full else structure
         self._model, self.n, self.d = model, model.n, model.d
-        self._coordinates, self._public = model.coordinates, PublicDensity(model)
+        self._coordinates, self.public = model.coordinates, PublicDensity(model)
         p = self._coordinates.size
         self._centre = pytensor.shared(np.zeros(p), shape=(p,))
         self._by_predictors: PredictorResiduals | None = None
@@ -89,16 +89,16 @@ class Residuals:
         self.full_batch = FullBatch(
             model._theta,
             self._all_residuals(),
-            self._public.value,
+            self.public.value,
             model.n,
             model.compile_kwargs,
         )
-        self.log_prior, self.log_prior_gradient = self._public.log_prior, self._public.log_prior_gradient
+        self.log_prior, self.log_prior_gradient = self.public.log_prior, self.public.log_prior_gradient
 
     def _all_residuals(self) -> Any:
         """Of all records, as a graph of theta."""
         if self._by_predictors is not None:
-            return self._by_predictors.full(pt.dot(self._centre, self._public.delta))
+            return self._by_predictors.full(pt.dot(self._centre, self.public.delta))
         model = self._model
         rows, seen = (
             model._unit_rows(graph.smooth_rows(terms)) for terms in (model._terms, self._coordinates.terms)
@@ -112,11 +112,11 @@ class Residuals:
         self, rows: Any, seen: Any, gradient_factor: Any, hessian_factor: Any, centred: bool = True
     ) -> Any:
         """Residuals of `rows`, functions of the parameters that are `seen` as functions of phi."""
-        delta, phi = self._public.delta, self._coordinates.vector
+        delta, phi = self.public.delta, self._coordinates.vector
         u = pt.vector("direction", shape=(self._coordinates.size,), dtype="float64")
         first, second = (
             clone_replace(derivative, {u: delta})  # type: ignore[arg-type]
-            for derivative in along(seen, phi, self._public.origin, [u, u])
+            for derivative in along(seen, phi, self.public.origin, [u, u])
         )
         across = pt.dot(self._centre, delta) if centred else pt.constant(np.float64(0.0))
         linear = pt.switch(pt.isfinite(first), gradient_factor * (first - across), 0.0)
@@ -127,13 +127,13 @@ class Residuals:
 
     def _quadratic(self, hessian_factor: Any) -> Any:
         """``k_i delta' H_i delta`` from stored entries."""
-        structure, delta = self._structure, self._public.delta
+        structure, delta = self._structure, self.public.delta
         features = structure.weights * delta[structure.rows] * delta[structure.columns]
         return hessian_factor * pt.dot(self._entries, features)
 
     def expand(self, expansion: Expansion) -> None:
         """Take a surrogate."""
-        self._public.set(expansion.origin, expansion.slope, expansion.curvature)
+        self.public.set(expansion.origin, expansion.slope, expansion.curvature)
         self._centre.set_value(expansion.centre)
         given = (expansion.gradient_factors, expansion.hessian_factors)
         for shared, values in zip(self._factors, given, strict=False):
@@ -149,7 +149,7 @@ class Residuals:
 
     def displacement(self, theta: np.ndarray) -> np.ndarray:
         """From the surrogate's point, in likelihood coordinates, shape (p,)."""
-        return self._coordinates(theta) - self._public.origin.get_value(borrow=True)
+        return self._coordinates(theta) - self.public.origin.get_value(borrow=True)
 
     def forget(self) -> None:
         """Drop the private factors."""

@@ -29,17 +29,17 @@ class ResidualsElsewhere:
 
     def __init__(self, records: Any, model: RecordModel):
         self._records, self.n, self.d = records, records.n, records.d
-        self._public, self.surrogate = PublicDensity(model), ""
-        self.log_prior, self.log_prior_gradient = self._public.log_prior, self._public.log_prior_gradient
+        self.public, self.surrogate = PublicDensity(model), ""
+        self.log_prior, self.log_prior_gradient = self.public.log_prior, self.public.log_prior_gradient
 
     def expand(self, surrogate: Surrogate) -> None:
         """Take a surrogate."""
-        self._public.set(surrogate.phi, *surrogate.public())
+        self.public.set(surrogate.phi, *surrogate.public())
         self.surrogate = surrogate.to_json()
 
     def displacement(self, theta: np.ndarray) -> np.ndarray:
         """See `Residuals.displacement`."""
-        return self._records.coordinates(theta) - self._public.origin.get_value(borrow=True)
+        return self._records.coordinates(theta) - self.public.origin.get_value(borrow=True)
 
     def forget(self) -> None:
         """Nothing here is private."""

@@ -22,7 +22,7 @@ from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.proposals.public import PublicTransitions
+from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.proposals.walk import Moves
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
@@ -33,8 +33,6 @@ from pymc_dp.steps.residual_budget import ResidualBudget
 
 # Sampler stat: what may be missing of the worst parameter, in posterior standard deviations.
 CUT = "clip_uncertainty"
-# Transitions on the public density from the centre to a chain's start.
-_WARM_UP = 30
 
 #: From two points to where residual ratios are clipped, in untempered nats.
 ClipBound = Callable[[np.ndarray, np.ndarray], float]
@@ -59,7 +57,7 @@ class OnResiduals:
     """What `DPPenaltyMH`, `DPBarker`, `DPFastMH` and `DPHMC` do with ``control_variates=``.
 
     The gradient and Hessian of the log-likelihood are released once, with noise, at a private centre; an
-    iteration makes Hamiltonian moves on prior times surrogate, which cost nothing, and tests only what the
+    iteration makes moves of PyMC's NUTS on prior times surrogate, which cost nothing, and tests only what the
     surrogate leaves of each record's log-likelihood. See docs/control_variates.
 
     Parameters
@@ -179,25 +177,22 @@ class OnResiduals:
                 return finder(theta).to_json()
 
         surrogate = Surrogate.from_json(step._call.slots.once(release))
-        transitions = PublicTransitions(self.target, self._root(surrogate))
         cut = what_was_cut(surrogate, self.records, names_of(step))
         judge(surrogate, self.records, cut, self.settings)
         chain.stats[CUT] = math.nan if cut is None else cut.worst
+        transitions = PublicTransitions(self.target.public, self._covariance(surrogate))
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)
         chain.facts = facts.encode(step.facts())
-        if not self.records.coordinates.identity:
-            transitions.shorten(step.rng, surrogate.point)
-        resumed = chain.iteration > 0
-        start = theta if resumed else transitions(step.rng, surrogate.point, _WARM_UP)
+        draw = transitions.tune(step.rng, surrogate.point)
+        start = theta if chain.iteration > 0 else draw
         return State(start, *chain.ratio.at(start))
 
-    def _root(self, surrogate: Surrogate) -> np.ndarray:
-        """Square root of the covariance of prior times surrogate."""
+    def _covariance(self, surrogate: Surrogate) -> np.ndarray:
+        """Of prior times surrogate, about."""
         point = surrogate.point
         jacobian = self.records.coordinates.jacobian(point)
-        precision = surrogate.precision(prior_curvature(self.records, point), jacobian)
-        return np.linalg.inv(np.linalg.cholesky(precision)).T
+        return np.linalg.inv(surrogate.precision(prior_curvature(self.records, point), jacobian))
 
     def expand(self, chain: Chain) -> None:
         """Give the residuals the surrogate, unless they have it."""
@@ -251,5 +246,5 @@ def names_of(step: DPStep) -> list[str]:
 
 
 class _OnSurrogate(Moves):
-    name = "Hamiltonian transitions on prior and surrogate"
+    name = "NUTS on prior and surrogate"
     step_size = np.nan

@@ -30,7 +30,7 @@ def settings_of(control_variates: Any, **own: Any) -> ControlVariates | None:
     given = [f"{name}=" for name, value in own.items() if value is not None]
     if given:
         raise ValueError(
-            f"{', '.join(given)}: no meaning with control_variates=. Proposals are Hamiltonian moves on "
+            f"{', '.join(given)}: no meaning with control_variates=. Proposals are NUTS moves on "
             "prior and surrogate, and clip bounds and noise follow from the budget (docs/control_variates)."
         )
     return settings

@@ -17,6 +17,7 @@ from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.conftest import NUMBA, logistic_model
 from tests.control_variates.fixed import LogisticRecords
+from tests.remote.parts import walk
 
 ALPHA = 1e-6
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -95,13 +96,12 @@ def test_the_chain_has_the_exact_law(cls):
         pm.Bernoulli("y", logit_p=X * beta, observed=Y)
     settings = ControlVariates(chain=0.7, early=(0.5,), late=(0.2, 0.8))
     step = cls(
-        epsilon=20_000.0, delta=1e-6, chains=1, control_variates=settings, tempering=tempering,
-        clip_fraction=False, model=model, compile_kwargs=NUMBA,
+        epsilon=1e6, delta=1e-6, chains=1, control_variates=settings, tempering=tempering,
+        clip_fraction=False, model=model, compile_kwargs=NUMBA, debug_seed=1,
     )  # fmt: skip
     step._call.slots.once(bad_surrogate(tempering).to_json)
-    idata = dp.sample(step, draws=DRAWS, tune=0, random_seed=3, cores=1, model=model, **QUIET)
-    draws = idata.posterior["beta"].to_numpy().ravel()[100:]
-    thin = draws[::THIN]
+    step.setup_chain(np.random.default_rng(3), 0, DRAWS)
+    thin = walk(step, model, DRAWS)[0].ravel()[100::THIN]
     assert stats.kstest(thin, exact_cdf(tempering)).pvalue > ALPHA
     assert stats.kstest(thin, exact_cdf(tempering, residuals=False)).pvalue < ALPHA  # control
 

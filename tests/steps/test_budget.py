@@ -147,17 +147,20 @@ def test_processes_racing_for_the_last_slots():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_two_processes(quiet, method):
-    model = logistic_model()
-    step = make(model)
-    with model:
-        idata = pm.sample(60, tune=20, chains=2, cores=2, step=step, mp_ctx=method, random_seed=3, **quiet)
-        assert idata.posterior.sizes["chain"] == 2
-        assert dp.privacy_report(idata).plan.iterations == 160
-        assert not np.array_equal(idata.sample_stats["accepted"][0], idata.sample_stats["accepted"][1])
-        with pytest.raises(ParallelSamplingError) as caught:
-            pm.sample(60, tune=20, chains=2, cores=2, step=step, mp_ctx=method, **quiet)
-        assert isinstance(caught.value.__cause__, dp.BudgetError)
+def test_two_processes(quiet, method, tmp_path):
+    """They share what may run, and one entry of a ledger; a second call finds it taken, in any process."""
+    model, ledger = logistic_model(), dp.Ledger(tmp_path / "study.db", epsilon=2.5, delta=1e-6)
+    step = make(model, ledger=ledger)
+    run = {"draws": 60, "tune": 20, "cores": 2, "model": model, **quiet}
+    idata = dp.sample(step, mp_ctx=method, random_seed=3, **run)
+    assert idata.posterior.sizes["chain"] == 2
+    assert dp.privacy_report(idata).plan.iterations == 160
+    assert not np.array_equal(idata.sample_stats["accepted"][0], idata.sample_stats["accepted"][1])
+    assert [entry.status for entry in ledger.entries()] == ["confirmed"]
+    with pytest.raises(ParallelSamplingError) as caught:
+        pm.sample(chains=2, step=step, mp_ctx="fork", **run)
+    assert isinstance(caught.value.__cause__, dp.BudgetError)
+    assert len(ledger.entries()) == 1
 
 
 def test_copies_carry_no_noise_no_rows_and_no_paid_chain(logistic):

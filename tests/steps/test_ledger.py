@@ -82,13 +82,6 @@ def test_relations_must_agree(logistic, ledger):
         make(logistic, ledger, neighboring_relation="add_remove")
 
 
-@pytest.mark.slow
-def test_two_processes_share_one_entry(quiet, ledger):
-    model = logistic_model()
-    dp.sample(make(model, ledger), draws=40, tune=10, cores=2, mp_ctx="spawn", **quiet)
-    assert [entry.status for entry in ledger.entries()] == ["confirmed"]
-
-
 def call_after_call(path, out):
     """Sample again and again, each call for 0.05, until killed."""
     model = logistic_model()

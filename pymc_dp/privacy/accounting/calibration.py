@@ -26,8 +26,8 @@ _MOST_ITERATIONS = 10**9
 # With more noise scales than this, composing them is slow enough to search with a coarser bound first.
 _MANY = 8
 _COARSE_TOLERANCE = 1e-3
-# Corrections of its result aim so far below the budget.
-_MARGIN, _CORRECTIONS = 1e-4, 3
+# Corrections of its result aim so far below the budget; after so many this much is left.
+_MARGIN, _CORRECTIONS, _MOST_CORRECTIONS, _COARSE_MARGIN = 1e-4, 3, 10, 0.01
 
 
 def calibrate(
@@ -188,28 +188,44 @@ def _corrected(
     if not (0 < spent < epsilon and 0 < at_first != at_away > 0):
         return first
     slope = math.log(at_away / at_first) / math.log(away / first)
-    good, near, value = first, first, spent
-    for _ in range(_CORRECTIONS):
+    good, bad, beyond, near, value = first, None, math.inf, first, spent
+    for count in range(_MOST_CORRECTIONS):
+        if count >= _CORRECTIONS and (bad is not None or spent >= epsilon * (1 - _COARSE_MARGIN)):
+            break
         step = math.log(epsilon * (1 - _MARGIN) / value) / slope
         last, last_value = near, value
         near = min(max(near * math.exp(step), low), high)
         value = cost(near)
-        if spent < value <= epsilon:
+        if epsilon * (1 - 3 * _MARGIN) <= value <= epsilon:
+            return near
+        if value <= epsilon and value > spent:
             good, spent = near, value
-        if epsilon * (1 - 3 * _MARGIN) <= value <= epsilon or near == last or value == last_value:
+        elif value > epsilon:
+            bad, beyond = near, value
+        if near == last or not 0 < value != last_value < math.inf or math.isinf(value):
             break
         slope = math.log(value / last_value) / math.log(near / last)
-    return good
+    if bad is None or spent >= epsilon * (1 - _COARSE_MARGIN):
+        return good
+
+    def excess(parameter: float) -> float:
+        return _excess(cost(parameter), epsilon)
+
+    return _root(excess, good, bad, _excess(spent, epsilon), _excess(beyond, epsilon), _COARSE_MARGIN)
+
+
+def _excess(value: float, epsilon: float) -> float:
+    """Logarithm of what is spent over the budget; above 0 if and only if it is more."""
+    if value <= epsilon:
+        return min(math.log(value / epsilon), 0.0) if value > 0 else -700.0
+    return max(math.log(min(value, 1e300) / epsilon), 1e-300)
 
 
 def _within(
     cost: Callable[[float], float], epsilon: float, delta: float, low: float, high: float, tolerance: float
 ) -> float:
     def excess(parameter: float) -> float:
-        value = cost(parameter)
-        if value <= epsilon:
-            return min(math.log(value / epsilon), 0.0) if value > 0 else -700.0
-        return max(math.log(min(value, 1e300) / epsilon), 1e-300)
+        return _excess(cost(parameter), epsilon)
 
     at_low, at_high = excess(low), excess(high)
     if at_low > 0 and at_high > 0:

@@ -17,8 +17,8 @@ _ROUNDING = 1e-9
 LARGEST_SHIFT = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 #: Distances for values of many decisions: tangents are within some thousandths of the curve.
-NORMAL_EDGES = np.array([12, 10, 8, 7, 6, 5.5, 5, 4.5, 4, 3.7, *np.arange(20, -1, -1) * 0.17])
 LOGISTIC_EDGES = np.array([80, 40, 20, 14, 10, 8, 7, 6, 5.5, 5, 4.5, *np.arange(14, -1, -1) * 0.3])
+_STEP, _LEAST_STEP = 0.17, 0.085
 _SHORT = 0.5  # shifts below are integrals, not differences
 
 
@@ -119,6 +119,12 @@ def of_normal(q: float, shift: float, edges: np.ndarray, closed: bool = False) -
     y = -0.5 * shift - edges
     found = _along(normal_curve(q, y, np.asarray(shift), False), closed)
     return found if q == 1 else found + _along(normal_curve(q, y, np.asarray(shift), True), closed)
+
+
+def normal_edges(shift: float) -> np.ndarray:
+    """Distances for values of many decisions, as `LOGISTIC_EDGES`: a tangent turns by so much of a shift."""
+    step = max(_STEP / max(shift, 1.0), _LEAST_STEP)
+    return np.concatenate([[12.0, 11.0, 10.0, 9.0], np.arange(math.ceil(8 / step), -1, -1) * step])
 
 
 def of_logistic(shift: float, edges: np.ndarray) -> Corners:

@@ -12,8 +12,8 @@ from pymc_dp.privacy.accounting import rdp
 from pymc_dp.privacy.accounting.corners import (
     LARGEST_SHIFT,
     LOGISTIC_EDGES,
-    NORMAL_EDGES,
     Corners,
+    normal_edges,
     of_logistic,
     of_normal,
 )
@@ -173,7 +173,8 @@ def _poisson_barker_range(event: Any, order: float, relation: str) -> float:
 def _normal_corners(q: float, noise_multiplier: float) -> Corners | None:
     if 1 / noise_multiplier > LARGEST_SHIFT:
         return None
-    return of_normal(q, 1 / noise_multiplier, NORMAL_EDGES, closed=True)
+    shift = 1 / noise_multiplier
+    return of_normal(q, shift, normal_edges(shift), closed=True)
 
 
 def _barker_minibatch_rdp(event: Any, order: float, relation: str) -> float:

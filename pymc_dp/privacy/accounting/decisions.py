@@ -7,8 +7,9 @@ decisions, branch and bound with a curvature certificate for the two penalty dec
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 1])
 _LEAST_ORDER = 0.02
 _LARGEST = 30.0  # of divergences that are searched for
 _FARTHER = 1.3 ** np.arange(60)  # where tails are tried
+_AT_ONCE = 100_000  # pieces times cells
 _SLICE = 0.25  # the curvature bound treats shifts in pieces of this many noise scales
 # Noise scales that are searched; beyond, that of the next larger one, or of all, is nearly as good.
 _SMALLEST_STD, _LARGEST_STD = 1e-3, 30.0
@@ -155,17 +157,28 @@ def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> flo
 
 def _excess(threshold: Threshold, u: np.ndarray, shift: float, alpha: float) -> np.ndarray:
     """``exp((alpha - 1) D) - 1`` between the bits at u and at u + shift, without cancellation."""
+    return _excess_of(_log_ratios(threshold, u, shift), alpha)
+
+
+def _log_ratios(threshold: Threshold, u: np.ndarray, shift: float) -> tuple[np.ndarray, ...]:
+    """Logarithms of the bits' probabilities at u + shift, and of those at u over them."""
     log_q1, log_q0 = threshold.log_probabilities(u + shift)
     if shift <= 0.5 * threshold.scale:
         h1, h0 = threshold.hazards(u[:, None] + 0.5 * shift * (1 + _NODES))
-        ratio1, ratio0 = -0.5 * shift * (h1 @ _WEIGHTS), 0.5 * shift * (h0 @ _WEIGHTS)
-    else:
-        log_p1, log_p0 = threshold.log_probabilities(u)
-        ratio1, ratio0 = log_p1 - log_q1, log_p0 - log_q0
+        return log_q1, log_q0, -0.5 * shift * (h1 @ _WEIGHTS), 0.5 * shift * (h0 @ _WEIGHTS)
+    log_p1, log_p0 = threshold.log_probabilities(u)
+    return log_q1, log_q0, log_p1 - log_q1, log_p0 - log_q0
+
+
+def _excess_of(log_ratios: tuple[np.ndarray, ...], alpha: float) -> np.ndarray:
+    log_q1, log_q0, ratio1, ratio0 = log_ratios
     with np.errstate(over="ignore"):
-        # sum_b q_b (r_b - 1) = 0, so subtracting alpha times it changes nothing but the rounding error.
-        terms = np.exp(log_q1) * convex_excess(ratio1, alpha) + np.exp(log_q0) * convex_excess(ratio0, alpha)
-    return terms
+        # sum_b q_b (r_b - 1) = 0, so subtracting alpha times it changes nothing but the rounding error:
+        # `convex_excess` of both.
+        whole1, whole0, terms1, terms0 = _exp_minus_two_terms(
+            np.array([alpha * ratio1, alpha * ratio0, ratio1, ratio0])
+        )
+        return np.exp(log_q1) * (whole1 - alpha * terms1) + np.exp(log_q0) * (whole0 - alpha * terms0)
 
 
 def convex_excess(log_ratio: np.ndarray, alpha: float) -> np.ndarray:
@@ -187,41 +200,71 @@ def largest_excess(corners: Corners, alpha: float) -> float:
 def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
     """``e^x - 1 - x``."""
     small = np.abs(x) < 0.1
+    if not small.any():
+        return np.expm1(x) - x
     y = np.where(small, x, 0.0)
     series = 1 + y / 9
     for n in range(8, 2, -1):
         series = 1 + y / n * series
-    return np.where(small, y * y / 2 * series, np.expm1(x) - x)
+    near = y * y / 2 * series
+    return near if small.all() else np.where(small, near, np.expm1(x) - x)
 
 
 def _curvature(
     threshold: Threshold, low: np.ndarray, high: np.ndarray, shift: float, alpha: float
 ) -> np.ndarray:
     """Upper bound of minus the second derivative of ``log _excess`` on the cells [low, high] (Lemma 5)."""
+    return _curvature_of(_shapes(threshold, low, high, shift), low.shape, alpha)
+
+
+class _Shape(NamedTuple):
+    """What the curvature bound takes of a threshold, for pieces of the shift: shape (pieces, cells)."""
+
+    bits: tuple[tuple[np.ndarray, ...], ...]  # for each of the two: largest slope, hazard, gap, rise
+    slope: np.ndarray
+    bend: np.ndarray
+
+
+def _shapes(threshold: Threshold, low: np.ndarray, high: np.ndarray, shift: float) -> Iterator[_Shape]:
     pieces = max(1, math.ceil(shift / (_SLICE * threshold.scale)))
-    worst = np.zeros(low.shape)
-    for piece in range(pieces):
-        y1, y2 = low + shift * piece / pieces, high + shift * (piece + 1) / pieces
-        t = shift * (piece + 1) / pieces
+    ends = shift * np.arange(pieces + 1) / pieces
+    first1 = threshold.hazards(low)[0]
+    at_once = max(1, _AT_ONCE // low.size)
+    for start in range(0, pieces, at_once):
+        stop = min(start + at_once, pieces)
+        y1, y2 = low + ends[start:stop, None], high + ends[start + 1 : stop + 1, None]
+        t = ends[start + 1 : stop + 1, None]
         h1_max, h0_min = threshold.hazards(y1)
         h1_min, h0_max = threshold.hazards(y2)
         score_min, score_max = threshold.score(y1), threshold.score(y2)
         slope, bend = threshold.score_slopes(low, y2)  # from low: y runs over [u, u + t] below
-        first1 = threshold.hazards(low)[0]
         sum1 = first1 + score_max
         steepest1 = first1 * sum1 * (2 * first1 + np.maximum(score_max, 0.0))
         rise1, rise0 = t * np.maximum(steepest1, 0.0), t * h0_max * slope
-        for h_max, h_min, gap_max, gap_min, rise in (
-            (h1_max, h1_min, h1_max + score_max, h1_min + score_min, rise1),
-            (h0_max, h0_min, h0_max - score_min, h0_min - score_max, rise0),
-        ):
-            r_max = h_max * np.maximum(gap_max, 0.0)
-            rise = np.minimum(rise, threshold.curvature)
-            w_min = (alpha - 1) * h_min + np.maximum(gap_min, 0.0)
+        bits = tuple(
+            (
+                np.minimum(h_max * np.maximum(gap_max, 0.0), threshold.curvature),
+                h_min,
+                np.maximum(gap_min, 0.0),
+                np.minimum(rise, threshold.curvature),
+            )
+            for h_max, h_min, gap_max, gap_min, rise in (
+                (h1_max, h1_min, h1_max + score_max, h1_min + score_min, rise1),
+                (h0_max, h0_min, h0_max - score_min, h0_min - score_max, rise0),
+            )
+        )
+        yield _Shape(bits, slope, bend)
+
+
+def _curvature_of(shapes: Iterable[_Shape], cells: tuple[int, ...], alpha: float) -> np.ndarray:
+    worst = np.zeros(cells)
+    for bits, slope, bend in shapes:
+        for r_max, h_min, gap_min, rise in bits:
+            w_min = (alpha - 1) * h_min + gap_min
             with np.errstate(divide="ignore", over="ignore"):
-                log_slope = np.maximum(slope, alpha * np.minimum(r_max, threshold.curvature)) / w_min
+                log_slope = np.maximum(slope, alpha * r_max) / w_min
                 value = alpha * rise + slope * (1 + alpha / (alpha - 1)) + log_slope**2 + bend / w_min
-            worst = np.maximum(worst, value)
+            worst = np.maximum(worst, np.max(value, axis=0))
     return worst
 
 
@@ -244,23 +287,33 @@ def _above(threshold: Threshold, high: np.ndarray, shift: float, alpha: float) -
         return np.where(falling, np.exp(alpha * log_rejected - (alpha - 1) * log_shifted), np.inf)
 
 
+@lru_cache(maxsize=16)
+def _grid(
+    threshold: Threshold, shift: float, origin: float, low: float, high: float, cells: bool = False
+) -> tuple[np.ndarray, tuple[np.ndarray, ...], tuple[_Shape, ...]]:
+    """Where a search starts, and what is known there whatever the order: dozens are searched, on one grid."""
+    points = origin + np.linspace(low, high, 65)
+    shapes = tuple(_shapes(threshold, points[:-1], points[1:], shift)) if cells else ()
+    return points, _log_ratios(threshold, points, shift), shapes
+
+
 def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: float) -> float:
     """Upper bound of ``sup_u _excess``, or `least` if that is larger: branch and bound."""
     spread = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
-    points = threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, 65)
-    best = max(float(np.max(_excess(threshold, points, shift, alpha))), least)
+    _, found, _ = _grid(threshold, shift, threshold.centre, -4 * spread - shift, 4 * spread)
+    best = max(float(np.max(_excess_of(found, alpha))), least)
     # With little noise one tail is longer by far than the noise.
     reach = 4 * spread * _FARTHER
     below = _below(threshold, threshold.centre - reach, shift, alpha) <= best
     above = _above(threshold, threshold.centre + reach, shift, alpha) <= best
     if not (below.any() and above.any()):
         return math.inf
-    edges = np.linspace(
-        threshold.centre - reach[np.argmax(below)], threshold.centre + reach[np.argmax(above)], 65
-    )
+    start, end = threshold.centre - reach[np.argmax(below)], threshold.centre + reach[np.argmax(above)]
+    edges, found, shapes = _grid(threshold, shift, 0.0, float(start), float(end), cells=True)
     left, right = edges[:-1], edges[1:]
-    values = _excess(threshold, edges, shift, alpha)
+    values = _excess_of(found, alpha)
     f_left, f_right = values[:-1], values[1:]
+    bend = _curvature_of(shapes, left.shape, alpha)
     settled = 0.0
     while left.size:
         best = max(best, float(np.max(f_left)), float(np.max(f_right)))
@@ -268,9 +321,7 @@ def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: 
         allowed = best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
         width = right - left
         with np.errstate(over="ignore"):
-            bound = np.maximum(f_left, f_right) * np.exp(
-                _curvature(threshold, left, right, shift, alpha) * width**2 / 8
-            )
+            bound = np.maximum(f_left, f_right) * np.exp(bend * width**2 / 8)
         bound *= 1 + _ROUNDING
         done = bound <= allowed
         settled = max(settled, float(np.max(bound[done], initial=0.0)))
@@ -285,4 +336,5 @@ def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: 
         left, right, f_left, f_right = (
             one.ravel() for one in (edges[:-1], edges[1:], values[:-1], values[1:])
         )
+        bend = _curvature(threshold, left, right, shift, alpha)
     return max(settled, best * (1 + _ROUNDING))

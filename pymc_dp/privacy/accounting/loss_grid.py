@@ -7,12 +7,20 @@ from scipy.optimize import linprog
 
 from pymc_dp.privacy.accounting.corners import Corners
 
-#: Probabilities that are not followed, in remainders.
-NEGLIGIBLE = 1e-6
-# A block's decision: the candidates, the points where it is fitted, and most of its total weight.
-_CANDIDATES, _POINTS, _WEIGHT = 24, 60, 1.6
-_LARGEST_FACTOR, _HALVINGS, _LEAST_FACTOR = 1.2, 9, 0.9
-_OFTEN = 0.03  # weight of losses that are not at the target, in the fit
+#: Probabilities that are left out of a law, in remainders; and outcomes that are not followed.
+NEGLIGIBLE, RARE = 1e-6, 0.1
+#: Shares of values that are not looked at: far more than their rounding errors.
+RELATIVE = 1e-12
+# A block's decision: the points where it is fitted, and most of its total weight.
+_POINTS, _WEIGHT = 30, 24.0
+_EVERY = 9  # of corners that are nowhere the best one, so many-th is used
+_LEFT_OUT = 0.01  # of a step's law, in remainders
+# What counts in the fit next to losses at the target: other losses, and the total weight.
+_OFTEN, _EACH = 0.3, 1e-3
+_ROUNDS, _SHORT = 6, 2e-3  # points are added so often, where so much is missing
+_SPARE = 0.5  # of the remainder is used by the fit
+_ATTEMPTS, _LOCALLY, _STEP = 8, 3, 2e-3  # what is missing is asked for more of, in the end everywhere
+_FARTHER = 100  # points that are looked at beyond a grid
 
 
 class LossGrid:
@@ -69,8 +77,9 @@ class LossGrid:
         return found
 
     def kernel(self, weights: np.ndarray) -> np.ndarray:
-        """Sum of the steps of all rows, with these weights."""
+        """Sum of the steps of all rows, with these weights; what is not followed has the largest loss."""
         found = np.zeros(2 * self.pad + 1)
+        found[-1] = weights @ self.sure
         for i in (0, 1):
             np.add.at(found, self.below[i] + self.pad, weights * self.low_weight[i])
             np.add.at(found, self.below[i] + self.pad + 1, weights * self.high_weight[i])
@@ -106,52 +115,92 @@ def _trimmed(kernel: np.ndarray, negligible: float) -> tuple[np.ndarray, float]:
 def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: float) -> np.ndarray | None:
     """Law of a loss after which somebody is worth as much as before any decision, up to a remainder.
 
-    It is the same whatever happened, and so may be exchanged with decisions that are not. None if none is
-    found.
+    It is the same whatever happened, and so may be exchanged with decisions that are not. It is made to be
+    good where values grow like exp(tilt z). None if none is found.
     """
-    margin = grid.pad
+    margin = int(1.5 * grid.pad) + _FARTHER
     rows, here = grid.rows(values, margin), grid.extended(values, margin)
     best = rows.max(axis=0)
-    gain = best - here
-    seen = np.flatnonzero(gain > remainder)
+    allowed = _SPARE * remainder + RELATIVE * here
+    seen = np.flatnonzero(best - here > allowed)
     if seen.size == 0:
         return None
-    points = np.unique(seen[np.linspace(0, seen.size - 1, _POINTS).astype(int)])
-    slope = np.gradient(np.log(here[seen]), grid.spacing)
-    target = seen[np.argmin(np.abs(slope - tilt))]
-    finite = np.where(grid.sure > 0, -np.inf, 1.0)[:, None]
-    some = points[np.linspace(0, points.size - 1, _CANDIDATES).astype(int)]
-    candidates = np.unique(np.argmax(np.append(rows[:, some], rows[:, [target]], axis=1) * finite, axis=0))
-    gains = (rows[candidates] - here) / np.where(gain > 0, gain, 1.0)
-    price = gains[:, target] + _OFTEN * gains[:, points].mean(axis=1)
-    solved = linprog(
-        price,
-        A_ub=np.vstack([-gains[:, points].T, np.ones(candidates.size)]),
-        b_ub=np.append(remainder / gain[points] - 1, _WEIGHT),
-        bounds=(0, None),
-    )
-    if solved.x is None:
-        return None
+    gain, known = (best - here)[seen], np.flatnonzero(grid.sure <= remainder)
+    usable = np.union1d(known[np.argmax(rows[np.ix_(known, seen)], axis=0)], known[::_EVERY])
+    gains = (rows[np.ix_(usable, seen)] - here[seen]) / gain
+    needed = 1 - allowed[seen] / gain
+    target = int(np.argmin(np.abs(np.gradient(np.log(here[seen]), grid.spacing) - tilt)))
+    fit = _Fit(gains, gains[:, target])
     weights = np.zeros(rows.shape[0])
-    weights[candidates] = np.maximum(solved.x, 0.0)
-    base = grid.kernel(weights)
-
-    def at(factor: float) -> np.ndarray:
-        half = 0.5 * factor * base
-        half[grid.pad] += 1 - 0.5 * factor * float(weights.sum())
-        return _trimmed(np.convolve(half, half), NEGLIGIBLE * remainder)[0]
-
-    def enough(factor: float) -> bool:
-        return bool(np.all(best <= grid.moved(values, at(factor), margin) + remainder))
-
-    low, high = _LEAST_FACTOR, 1.0
-    while not enough(high):
-        low, high = high, 1 + 2 * (high - 1) + 1e-3
-        if high > _LARGEST_FACTOR:
+    for attempt in range(_ATTEMPTS):
+        found = fit.weights(needed)
+        if found is None:
             return None
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    law = at(high)
-    # Further out than was looked at, values are a constant or a chord, as far as one step reaches.
-    return law if law.size // 2 <= margin else None
+        weights[usable] = found
+        law = _law(grid, weights, _LEFT_OUT * remainder)
+        if law.size // 2 > margin:
+            # Further out than is looked at, values are a constant or a chord, as far as the law reaches.
+            return None
+        after = grid.moved(values, law, margin)
+        missing = best - (1 + RELATIVE) * after - remainder
+        if np.all(missing <= 0):
+            return law
+        short = np.maximum(missing / np.maximum(after - here, remainder), 0.0)
+        needed *= 1 + 1.05 * short[seen] + _STEP
+        if attempt >= _LOCALLY:
+            needed *= 1 + float(short.max())
+    return None
+
+
+class _Fit:
+    """Linear programs for weights of rows that together gain enough everywhere, at the least price.
+
+    Parameters
+    ----------
+    gains : ndarray, shape (rows, points)
+    dear : ndarray, shape (rows,)
+        Gains where the price counts most.
+    """
+
+    def __init__(self, gains: np.ndarray, dear: np.ndarray):
+        self._gains = gains
+        self._parts = np.array_split(np.arange(gains.shape[1]), _POINTS)
+        self._points = np.array([part[0] for part in self._parts if part.size] + [gains.shape[1] - 1])
+        self._price = dear + _OFTEN * gains[:, self._points].mean(axis=1) + _EACH
+
+    def weights(self, needed: np.ndarray) -> np.ndarray | None:
+        """Weights with gains of at least `needed`, nearly; points are added where they are missing."""
+        gains, found = self._gains, None
+        for _ in range(_ROUNDS):
+            solved = linprog(
+                self._price,
+                A_ub=np.vstack([-gains[:, self._points].T, np.ones(gains.shape[0])]),
+                b_ub=np.append(-needed[self._points], _WEIGHT),
+                bounds=(0, None),
+            )
+            if solved.x is None:
+                return None
+            found = np.maximum(solved.x, 0.0)
+            short = needed - found @ gains
+            worst = [part[np.argmax(short[part])] for part in self._parts if part.size]
+            more = [one for one in worst if short[one] > _SHORT]
+            if not more:
+                break
+            self._points = np.unique(np.append(self._points, more))
+        return found
+
+
+def _law(grid: LossGrid, weights: np.ndarray, negligible: float) -> np.ndarray:
+    """``(1 + A / m)^m`` for steps minus 1, A, with these weights: a law as soon as m is their sum."""
+    total = float(weights.sum())
+    parts = max(2, math.ceil(total))
+    base = grid.kernel(weights / parts)
+    base[grid.pad] += 1 - total / parts
+    where = np.flatnonzero(base)
+    law = base
+    for _ in range(parts - 1):
+        longer = np.zeros(law.size + 2 * grid.pad)
+        for i in where:
+            longer[i : i + law.size] += base[i] * law
+        law = _trimmed(longer, negligible)[0]
+    return law

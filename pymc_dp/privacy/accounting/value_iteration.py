@@ -6,19 +6,18 @@ them too (docs/proofs/value_iteration).
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
-from pymc_dp.privacy.accounting import gaussian, rdp
+from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.corners import Corners
-from pymc_dp.privacy.accounting.decisions import largest_excess
-from pymc_dp.privacy.accounting.loss_grid import NEGLIGIBLE, LossGrid, power, replacement
+from pymc_dp.privacy.accounting.explicit import OnePair, slope
+from pymc_dp.privacy.accounting.loss_grid import NEGLIGIBLE, RARE, LossGrid, power, replacement
 
 # Points of the grid in the loss of an even decision, where each step is taken and where steps are blocks.
 _FINE, _COARSE = 8, 4
 # So many steps are taken one by one; of longer runs the first few, and the others in growing blocks.
-_SINGLE, _FIRST, _BLOCK = 250, 60, 0.2
+_SINGLE, _FIRST, _BLOCK = 250, 60, 0.6
 # What a grid has beyond the losses that matter, in standard deviations: below, above.
 _BELOW, _ABOVE = 3.0, 8.0
 _LARGEST_GRID = 8_000
@@ -29,9 +28,8 @@ _LATER, _MOST_ALONE = 1.15, 800
 # Relative; far more than the rounding errors of positive sums.
 _ROUNDING = 1e-9
 _REMAINDER, _LEAST = 0.003, 1e-290
-# Where epsilon is looked for, in those of a sum of Renyi divergences; and how.
-_FARTHER, _ROUNDS, _PARTS = (1.0, 1.5, 4.0), 4, 40
-_ORDERS = 1 + np.geomspace(0.05, 5000, 70)
+# Where epsilon is looked for, in those of somebody who takes one pair; and how.
+_FARTHER, _ROUNDS, _PARTS, _SOME = (1.08, 1.6, 4.0), 4, 40, 1e-6
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,7 @@ class _Values:
         slopes = np.concatenate([[0.0], slopes, [(1 - self.values[-1]) / ratios[-1]]])
         weights = np.maximum(ratios * np.diff(slopes), 0.0)
         at = np.atleast_1d(epsilon)[:, None] + self.z
-        # delta(-e) = 1 - exp(-e) + exp(-e) delta(e)
-        positive = gaussian.delta(mu, np.abs(at))
-        each = np.where(
-            at >= 0, positive, -np.expm1(np.minimum(at, 0)) + np.exp(np.minimum(at, 0)) * positive
-        )
-        return (self.values[0] + each @ weights) * (1 + _ROUNDING) + self.added
+        return (self.values[0] + gaussian.delta_anywhere(mu, at) @ weights) * (1 + _ROUNDING) + self.added
 
 
 @dataclass(frozen=True)
@@ -119,45 +112,33 @@ class ValueIteration:
 
     def epsilon(self, delta: float) -> float:
         """Upper bound; inf where the grid does not reach."""
-        about, tilt = self._about(delta)
+        about = OnePair(self.corners, self.count, self.mu_squared, delta).epsilon(delta)
+        tilt = slope(self.corners, self.count, self.mu_squared, delta)
         for farther in _FARTHER:
-            values = self._values(farther * about, tilt, delta)
+            farthest = farther * about + 0.1 * self._deviation
+            values = self._values(farthest, tilt, delta)
             if values is None:
                 return math.inf
-            found = values.epsilon(delta, math.sqrt(self.mu_squared), farther * about)
+            found = values.epsilon(delta, math.sqrt(self.mu_squared), farthest)
             if found < math.inf:
                 return found
         return math.inf
 
     def delta(self, epsilon: float) -> float:
         """Upper bound."""
-        divergences = self._divergences
-        logs = [
-            rdp.log_delta_at(order, one, epsilon) for order, one in zip(_ORDERS, divergences, strict=True)
-        ]
-        best = int(np.argmin(logs))
-        near = max(math.exp(max(min(logs[best] - 1, 0.0), -600.0)), _LEAST)
-        values = self._values(epsilon, float(_ORDERS[best]) - 1, near)
+        near = _SOME
+        for _ in range(2):
+            explicit = OnePair(self.corners, self.count, self.mu_squared, near)
+            near = max(explicit.delta(epsilon), _LEAST)
+        values = self._values(epsilon, slope(self.corners, self.count, self.mu_squared, near), near)
         if values is None:
             return 1.0
         found = float(values.delta(np.array(epsilon), math.sqrt(self.mu_squared))[0])
         return found if found < 1 else 1.0  # NaN would be no bound
 
-    @cached_property
-    def _divergences(self) -> np.ndarray:
-        """Renyi divergences of all releases, but for the rarest outcomes: where to look."""
-        known = self.corners.lower > 0
-        some = Corners(self.corners.lower[known], self.corners.gap[known])
-        one = np.array([math.log1p(largest_excess(some, order)) / (order - 1) for order in _ORDERS.tolist()])
-        return self.count * one + 0.5 * _ORDERS * self.mu_squared
-
-    def _about(self, delta: float) -> tuple[float, float]:
-        """About epsilon, from above, and how fast values fall there."""
-        found = [
-            rdp.epsilon_at(order, one, delta) for order, one in zip(_ORDERS, self._divergences, strict=True)
-        ]
-        best = int(np.argmin(found))
-        return max(found[best], 0.0), float(_ORDERS[best]) - 1
+    @property
+    def _deviation(self) -> float:
+        return self.spread * math.sqrt(self.count)
 
     def _values(self, farthest: float, tilt: float, delta: float) -> _Values | None:
         key = (farthest, tilt, delta)
@@ -168,27 +149,29 @@ class ValueIteration:
     def _iterate(self, farthest: float, tilt: float, delta: float) -> _Values | None:
         """Values up to an epsilon, that are good about a delta."""
         spread = self.spread
-        deviation = spread * math.sqrt(self.count)
+        deviation = self._deviation
         single = self.count <= _SINGLE
         reach = _BELOW * deviation + 8 * math.sqrt(self.mu_squared)
         low, high = -farthest - reach, _ABOVE * deviation + 8 * math.sqrt(self.mu_squared)
-        spacing = spread / (_FINE if single else _COARSE)
+        parts = _FINE if single else _COARSE
+        spacing = max(spread, math.sqrt(farthest / (tilt * self.count))) / parts
         if not ((high - low) / spacing <= _LARGEST_GRID and low > -_FARTHEST):
             return None
         remainder = max(_REMAINDER * delta / self.count, _LEAST)
-        grid = LossGrid(self.corners, spacing, low, high, NEGLIGIBLE * remainder)
+        grid = LossGrid(self.corners, spacing, low, high, RARE * remainder)
         values, added, done = np.maximum(-np.expm1(-grid.z), 0.0), 0.0, 0
         missing = 4 * NEGLIGIBLE * self.count  # of the mass of the laws, where a decision has infinite losses
         alone = self.count if single else _FIRST  # steps that are taken one by one
+        single_steps = 0
         while done < self.count:
             law = None
             if done >= alone:
                 law = replacement(grid, values, tilt, remainder)
-                if law is None and done >= _MOST_ALONE:
-                    return None
                 alone = done if law is not None else int(_LATER * done)
             if law is None:
-                values, done = grid.rows(values).max(axis=0), done + 1
+                if single_steps >= _MOST_ALONE:
+                    return None
+                values, done, single_steps = grid.rows(values).max(axis=0), done + 1, single_steps + 1
                 continue
             size = min(max(1, int(_BLOCK * done)), self.count - done)
             kernel, lost = power(law, size, NEGLIGIBLE * remainder)

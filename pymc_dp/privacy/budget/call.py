@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from dp_accounting.dp_event import NonPrivateDpEvent
@@ -83,6 +84,30 @@ class ChainBudget:
         raise TypeError("the budget of a chain is never copied or stored")
 
 
+def check_ledger(ledger: Any, neighboring_relation: str) -> None:
+    """Refuse what is no ledger, and one for another neighbouring relation.
+
+    Raises
+    ------
+    TypeError
+        `ledger` is something else, as the path of one.
+    ValueError
+        The ledger is for another neighbouring relation.
+    """
+    if ledger is not None and not isinstance(ledger, Ledger):
+        path = repr(str(ledger)) if isinstance(ledger, str | os.PathLike) else "'study.db'"
+        raise TypeError(
+            f"ledger= takes a dp.Ledger, got {type(ledger).__name__}. Open it first: "
+            f"ledger=dp.Ledger({path}); the first time with its budget, as dp.Ledger({path}, "
+            "epsilon=4, delta=1e-6)."
+        )
+    if ledger is not None and ledger.neighboring_relation != neighboring_relation:
+        raise ValueError(
+            f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this call for "
+            f"{neighboring_relation!r}: costs under different relations cannot be composed."
+        )
+
+
 class CallBudget:
     """Budget of one call of `pymc.sample`, shared by its chains and their processes.
 
@@ -101,18 +126,7 @@ class CallBudget:
     """
 
     def __init__(self, chains: int, neighboring_relation: str, ledger: Ledger | None = None):
-        if ledger is not None and not isinstance(ledger, Ledger):
-            path = repr(str(ledger)) if isinstance(ledger, str | os.PathLike) else "'study.db'"
-            raise TypeError(
-                f"ledger= takes a dp.Ledger, got {type(ledger).__name__}. Open it first: "
-                f"ledger=dp.Ledger({path}); the first time with its budget, as dp.Ledger({path}, "
-                "epsilon=4, delta=1e-6)."
-            )
-        if ledger is not None and ledger.neighboring_relation != neighboring_relation:
-            raise ValueError(
-                f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this step for "
-                f"{neighboring_relation!r}: costs under different relations cannot be composed."
-            )
+        check_ledger(ledger, neighboring_relation)
         self.slots, self.ledger = ChainSlots(chains), ledger
 
     def open_chain(

@@ -1,0 +1,162 @@
+"""from_bambi(): a Bambi model as one that a private step takes, or every place where Bambi read the data."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import pymc as pm
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records.checks import OBSERVATIONS, accept_bambi
+
+# Families whose number of parameters is the number of levels that Bambi finds in the outcome.
+_OF_LEVELS = ("Cumulative", "StoppingRatio", "Categorical", "Multinomial", "DirichletMultinomial")
+# Calls in a formula that read one row at a time, if their arguments are columns.
+_BY_ROW = ("offset", "p", "prop", "proportion")
+
+
+def from_bambi(model: Any, *, levels: Mapping[str, Sequence[Any]] | None = None) -> pm.Model:
+    """Build a Bambi model from public numbers alone, or refuse it, naming each that comes from the data.
+
+    Parameters
+    ----------
+    model : bambi.Model
+        Made with priors of your own or ``auto_scale=False``, and with ``center_predictors=False``.
+    levels : mapping of str to sequence, optional
+        Public levels of each categorical column, in their order: `Prepare.coords`, or known. The column is
+        an ordered `pandas.Categorical` with these categories; of others formulae takes the levels that
+        occur.
+
+    Returns
+    -------
+    pymc.Model
+        Without Deterministics that have an entry for each record (``p``, ``mu``, ...). Use it as any model:
+        ``with dp.from_bambi(model): dp.sample(...)``.
+
+    Raises
+    ------
+    ModelRefusedError
+        Something of it was made from the data; all of it is named.
+    TypeError
+        It is no `bambi.Model`.
+
+    Notes
+    -----
+    **Privacy.** Reads declarations: formula, priors, column types. Bambi's own errors, when a model of it is
+    made, show values of the data: they are the data holder's. Numbers that you computed from the data and
+    gave to Bambi yourself cannot be told from others.
+    """
+    try:
+        from bambi import Model
+        from bambi.backend import PyMCModel
+    except ImportError:
+        raise ImportError("from_bambi needs Bambi: pip install bambi.") from None
+    if not isinstance(model, Model):
+        raise TypeError(f"from_bambi takes a bambi.Model, got {type(model).__name__}.")
+    found = list(_from_the_data(model, dict(levels or {})))
+    if found:
+        raise ModelRefusedError(
+            "This Bambi model has numbers that were computed from the data:\n"
+            + "\n".join(f"    - {what}" for what in found),
+            "priors, centres and levels are used, and partly published, without noise.",
+            "scale and number the columns with dp.Prepare, which pays for that once; then give Bambi priors "
+            "for columns of order one, auto_scale=False, center_predictors=False, and categoricals with "
+            "public levels (docs/prepare).",
+        )
+    backend = PyMCModel()
+    backend.build(model)
+    built = backend.model
+    for variable in list(built.deterministics):
+        if OBSERVATIONS in built.named_vars_to_dims.get(variable.name, ()):
+            built.deterministics.remove(variable)
+            del built.named_vars[variable.name], built.named_vars_to_dims[variable.name]
+    accept_bambi(built)
+    return built
+
+
+def _from_the_data(model: Any, levels: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """What was computed from the data, in words."""
+    if model.dropna:
+        yield "the number of records: dropna=True leaves out incomplete rows (fill them in by a public rule)"
+    family = type(model.family).__name__
+    if family in _OF_LEVELS:
+        yield f"the number of levels of the outcome (family {family})"
+    yield from _priors(model)
+    categorical: dict[str, None] = {}
+    for name, component in model.conditional_parameters.items():
+        design = component.design
+        terms = list(design.common.terms.values()) if design.common is not None else []
+        intercept = any(term.kind == "intercept" for term in terms)
+        slopes = [term.name for term in terms if term.kind not in ("intercept", "offset")]
+        if model.center_predictors and intercept and slopes:
+            yield f"the means of {', '.join(slopes)} in {name!r}: center_predictors=True"
+        if getattr(component, "hsgp_terms", None):
+            yield f"the range of {', '.join(component.hsgp_terms)} in {name!r}: a Gaussian process's basis"
+        groups = design.group.terms.values() if design.group is not None else ()
+        for term in [*terms, *groups]:
+            parts = [*getattr(term, "components", ())]
+            # Of a group-specific term: the effect, which may be the intercept, and what it varies by.
+            for side in ("expr", "factor"):
+                inner = getattr(term, side, None) if not hasattr(term, "components") else None
+                parts += getattr(inner, "components", ())
+            yield from _components(parts, categorical)
+    yield from _components(_of_response(model), categorical)
+    for name in categorical:
+        if name in model.data:
+            yield from _levels(name, model.data[name].dtype, levels)
+
+
+def _of_response(model: Any) -> list[Any]:
+    """What the outcome is made of."""
+    for component in model.conditional_parameters.values():
+        term = getattr(getattr(component.design, "response", None), "term", None)
+        if term is not None:
+            inner = getattr(term, "term", term)
+            return list(getattr(inner, "components", ()))
+    return []
+
+
+def _priors(model: Any) -> Iterator[str]:
+    """Priors that Bambi scaled."""
+    if not model.auto_scale:
+        return
+    scaled = []
+    for name, component in model.conditional_parameters.items():
+        for term in component.terms.values():
+            prior = getattr(term, "prior", None)
+            if getattr(prior, "auto_scale", False):
+                scaled.append(f"{term.name} ~ {prior.name} (of {name!r})")
+    for name, component in model.marginal_parameters.items():
+        if getattr(component.prior, "auto_scale", False):
+            scaled.append(f"{name} ~ {getattr(component.prior, 'name', '?')}")
+    for prior in scaled:
+        yield f"the prior {prior}: Bambi's own, with its scale from the data"
+
+
+def _components(components: Sequence[Any], categorical: dict[str, None]) -> Iterator[str]:
+    """Calls that read a whole column; columns that are categorical go into `categorical`."""
+    for component in components:
+        if type(component).__name__ == "Call":
+            callee = component.name.partition("(")[0]
+            arguments = component.name.partition("(")[2].removesuffix(")").split(",")
+            plain = all(argument.strip().isidentifier() for argument in arguments)
+            if callee not in _BY_ROW or not plain:
+                yield (
+                    f"{component.name}: what a call in a formula reads cannot be told (scale, center, bs, "
+                    "poly read whole columns); make it a column, row by row"
+                )
+        elif component.kind == "categoric":
+            categorical[component.name] = None
+
+
+def _levels(name: str, dtype: Any, levels: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """Whether a column's levels are those that were declared."""
+    if name not in levels:
+        yield f"the levels of {name!r}: give those that are public, levels={{{name!r}: [...]}}"
+    elif not (isinstance(dtype, pd.CategoricalDtype) and dtype.ordered):
+        yield (
+            f"the levels of {name!r}: formulae takes those that occur, unless the column is "
+            "pd.Categorical(..., categories=levels, ordered=True)"
+        )
+    elif list(dtype.categories) != list(levels[name]):
+        yield f"the levels of {name!r}: its categories are not those of levels="

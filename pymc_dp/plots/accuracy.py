@@ -1,0 +1,106 @@
+"""What a budget buys, drawn: widths and moves of each parameter against epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import xarray as xr
+
+from pymc_dp.plots.privacy import map_visual, new_collection
+
+if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
+
+_VISUALS = ("lines", "none", "title", "xlabel", "ylabel", "legend")
+_TITLES = {
+    "wider": "standard deviation, relative to no privacy",
+    "moved": "how far means move, in standard deviations",
+}
+
+
+def plot_accuracy(
+    expected: pd.DataFrame,
+    *,
+    quantity: str = "wider",
+    plot_collection: PlotCollection | None = None,
+    backend: str | None = None,
+    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
+    **pc_kwargs: Any,
+) -> PlotCollection:
+    """Plot what `expected_accuracy` found against epsilon: a panel for each n, a line for each parameter.
+
+    Parameters
+    ----------
+    expected : pandas.DataFrame
+        From `pymc_dp.expected_accuracy`. Budgets that were refused have no points.
+    quantity : {"wider", "moved"}
+    plot_collection : PlotCollection, optional
+        Add to this one.
+    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
+        Default: ``rcParams["plot.backend"]``.
+    visuals : mapping of {str : mapping or bool}, optional
+        Arguments of each visual, or False to leave it out:
+
+        * lines -> passed to :func:`arviz_plots.visuals.line_xy`
+        * none -> passed to :func:`arviz_plots.visuals.hline`: where nothing is lost
+        * title -> passed to :func:`arviz_plots.visuals.labelled_title`
+        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
+        * legend -> passed to :meth:`arviz_plots.PlotCollection.add_legend`
+
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        `quantity` is neither, or the table is no such table.
+
+    Notes
+    -----
+    **Privacy.** Drawn from simulated rows' results.
+    """
+    from arviz_base.validate import validate_dict_argument
+    from arviz_plots import visuals as draw
+
+    if quantity not in _TITLES:
+        raise ValueError(f"quantity must be 'wider' or 'moved', got {quantity!r}.")
+    if not {"n", "epsilon", "parameter", quantity} <= set(expected.columns):
+        raise ValueError("plot_accuracy takes the table that expected_accuracy returns.")
+    chosen = validate_dict_argument(visuals, valid_keys=_VISUALS)
+    columns = expected.set_index(["n", "parameter", "epsilon"])[quantity].to_xarray()
+    x = xr.zeros_like(columns) + columns["epsilon"]
+    lines = xr.concat([x, columns], dim="plot_axis").assign_coords(plot_axis=["x", "y"])
+    lines = lines.drop_vars("epsilon").rename(epsilon="point")
+    data = xr.Dataset({"accuracy": lines})
+    if plot_collection is None:
+        aes = {"color": ["parameter"], **pc_kwargs.pop("aes", {})}
+        plot_collection = new_collection(data, backend, {"cols": ["n"], "aes": aes, **pc_kwargs})
+    sizes = columns["n"]
+    level = xr.Dataset({"accuracy": xr.zeros_like(sizes, dtype=float) + float(quantity == "wider")})
+    map_visual(
+        plot_collection, draw.hline, "none", chosen, plain=True, data=level, color="gray", linestyle="C1"
+    )
+    map_visual(plot_collection, draw.line_xy, "lines", chosen, data=data)
+    map_visual(plot_collection, draw.labelled_title, "title", chosen, plain=True, subset_info=True)
+    map_visual(
+        plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="epsilon", subset_info=True
+    )
+    map_visual(
+        plot_collection,
+        draw.labelled_y,
+        "ylabel",
+        chosen,
+        plain=True,
+        text=_TITLES[quantity],
+        subset_info=True,
+    )
+    if chosen.get("legend", True) is not False and expected["parameter"].nunique() > 1:
+        legend = chosen.get("legend", {})
+        plot_collection.add_legend("parameter", **(legend if isinstance(legend, Mapping) else {}))
+    return plot_collection

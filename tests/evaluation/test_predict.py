@@ -1,0 +1,147 @@
+"""Predictions at public inputs, and what says that it must not be published."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_dp as dp
+from tests.evaluation.fits import N, data, fit, pair
+
+GRID = [-1.0, 0.0, 1.0]
+
+
+def with_coords(x, y, **kwargs):
+    with pm.Model(coords={"patient": np.arange(N)}) as model:
+        inputs = pm.Data("x", x, dims="patient")
+        b = pm.Normal("b", 0, 2)
+        pm.Deterministic("mu", b * inputs, dims="patient")
+        pm.Deterministic("twice", 2 * b)
+        pm.Normal("y", b * inputs, 1, observed=y, dims="patient")
+    return model, fit(model, exclude_deterministics=["mu"], **kwargs)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return with_coords(*data())
+
+
+@pytest.fixture(scope="module")
+def predicted(fitted):
+    model, idata = fitted
+    return dp.predict(
+        idata, model, inputs={"x": GRID}, coords={"patient": ["a", "b", "c"]}, var_names=["y", "mu"], random_seed=1
+    )
+
+
+def test_predictions_are_of_released_draws_with_dims_and_coords(fitted, predicted):
+    model, idata = fitted
+    mu, b = predicted.predictions["mu"], idata.posterior["b"]
+    assert mu.dims == ("chain", "draw", "patient") and list(mu.coords["patient"].values) == ["a", "b", "c"]
+    np.testing.assert_allclose(mu, b.values[..., None] * GRID)
+    y = predicted.predictions["y"]
+    assert 0.5 < float((y - mu).std()) < 2 and y.sizes == mu.sizes
+    np.testing.assert_array_equal(predicted.predictions_constant_data["x"], GRID)
+    np.testing.assert_array_equal(model["x"].get_value(), data()[0])  # not changed
+    np.testing.assert_array_equal(model.dim_lengths["patient"].eval(), N)
+
+
+def test_predictions_carry_the_guarantee(predicted, tmp_path):
+    file = tmp_path / "predictions.nc"
+    predicted.to_netcdf(file, engine="netcdf4")
+    for tree in (predicted, xr.open_datatree(file, engine="netcdf4"), dp.release(predicted)):
+        report = dp.privacy_report(tree)
+        assert report.not_released == [] and not report.changed and "Predictions" in str(report)
+        assert "(50, 1e-06)-differential privacy" in tree.attrs["privacy"]
+    other = predicted.copy(deep=True)
+    other["predictions"]["y"].values[...] = 0.0
+    assert dp.privacy_report(other).changed
+
+
+def test_default_is_the_observed_variables(fitted):
+    model, idata = fitted
+    found = dp.predict(idata, model, inputs={"x": GRID})
+    assert list(found.predictions.data_vars) == ["y"]
+    assert dp.predict(idata, model, var_names=["twice"]).predictions["twice"].shape == (1, 60)
+
+
+def test_private_rows_are_refused_before_anything_is_computed(fitted, monkeypatch):
+    model, idata = fitted
+    monkeypatch.setattr(pm, "sample_posterior_predictive", None)
+    for kwargs, match in [
+        ({}, "'y' reads private rows"),
+        ({"var_names": ["twice", "mu"]}, "'mu' reads private rows: one value for each record"),
+        ({"inputs": {"x": np.zeros(N)}}, "as many as there are rows"),
+    ]:
+        with pytest.raises(dp.ModelRefusedError, match=match):
+            dp.predict(idata, model, **kwargs)
+    with pytest.raises(ValueError, match="inputs names"):
+        dp.predict(idata, model, inputs={"z": GRID})
+    with pytest.raises(ValueError, match="var_names"):
+        dp.predict(idata, model, inputs={"x": GRID}, var_names=["b"])
+    with pytest.raises(dp.PrivacyError, match="another model"):
+        dp.predict(idata, pair()["slope"][1], inputs={"x": GRID})
+
+
+def test_python_code_is_refused():
+    _, y = data()
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 2)
+
+        def logp(value, b):
+            return -0.5 * (value - b) ** 2
+
+        pm.CustomDist("y", b, logp=logp, random=lambda *args, **kwargs: y[:3], observed=y)
+    with pytest.raises(dp.ModelRefusedError, match="may hold data"):
+        dp.predict(fit(model), model)
+
+
+def test_the_number_of_rows_is_refused_where_it_is_private():
+    _, y = data()
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("b", 0, 2), 1, observed=y)
+    dp.predict(fit(model), model)  # n is public
+    with pytest.raises(dp.ModelRefusedError, match="whose number is private"):
+        dp.predict(fit(model, neighboring_relation="add_remove"), model)
+
+
+def test_private_predictions_and_likelihoods_say_so_at_once(fitted, tmp_path):
+    model, idata = fitted
+    with pytest.warns(dp.NotPrivateWarning, match="DO NOT PUBLISH"):
+        draws = dp.predict(idata, model, at_private_rows=True)
+    with pytest.warns(dp.NotPrivateWarning, match="DO NOT PUBLISH"):
+        likelihood = dp.log_likelihood(idata, model)
+    assert likelihood.log_likelihood["y"].shape == (1, 60, N)
+    for tree, extra in ((draws, "predictions"), (likelihood, "log_likelihood")):
+        file = tmp_path / f"{extra}.nc"
+        tree.to_netcdf(file, engine="netcdf4")
+        for found in (tree, xr.open_datatree(file, engine="netcdf4")):
+            assert "DO NOT PUBLISH" in repr(found)
+            assert extra in dp.privacy_report(found).not_released
+            with pytest.raises(dp.PrivacyError, match="for the data holder alone"):
+                dp.release(found)
+
+
+def test_what_pymc_adds_to_a_result_is_found(fitted, tmp_path):
+    model, idata = fitted
+    idata = idata.copy()
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pm.compute_log_likelihood(idata, progressbar=False)
+        pm.sample_posterior_predictive(idata, extend_inferencedata=True, progressbar=False)
+    assert "Any other group is NOT covered" in idata.attrs["privacy"]
+    file = tmp_path / "more.nc"
+    idata.to_netcdf(file, engine="netcdf4")
+    for tree in (idata, xr.open_datatree(file, engine="netcdf4")):
+        report = dp.privacy_report(tree)
+        assert {"log_likelihood", "posterior_predictive"} <= set(report.not_released)
+        assert "DO NOT PUBLISH" in str(report)
+        assert set(dp.release(tree).children) == {"posterior", "sample_stats"}
+    # A group that only predictions have is no part of a posterior's release.
+    with model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forged = fitted[1].copy()
+        pm.sample_posterior_predictive(forged, predictions=True, extend_inferencedata=True, progressbar=False)
+    assert "predictions" in dp.privacy_report(forged).not_released
