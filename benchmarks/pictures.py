@@ -84,7 +84,9 @@ def families() -> None:
         for place, family in enumerate(order):
             found = widths[value][family]
             label = f"ε = {value[0]}" if place == 0 else None
-            axes.plot(found, np.full(len(found), place + shift), "o", ms=4, color=colour, alpha=0.6, label=label)
+            axes.plot(
+                found, np.full(len(found), place + shift), "o", ms=4, color=colour, alpha=0.6, label=label
+            )
     axes.set_yticks(range(len(order)), [family.replace("_", " ") for family in order])
     axes.axvline(1, color="grey", ls="--", lw=1)
     axes.set(xlabel="posterior standard deviation over the non-private one, a dot a parameter")
@@ -100,7 +102,9 @@ def clipping() -> None:
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
     for column, d, colour in ((2, 2, COLOURS[0]), (4, 5, COLOURS[1]), (6, 10, COLOURS[2])):
         axes.plot(table[:, 0], table[:, column], "o-", color=colour, label=f"{d} parameters")
-    axes.set(xlabel="clip bound L (1 holds for every record)", ylabel="bias in standard deviations", ylim=(0, 5))
+    axes.set(
+        xlabel="clip bound L (1 holds for every record)", ylabel="bias in standard deviations", ylim=(0, 5)
+    )
     axes.legend(frameon=False)
     figure.savefig(IMAGES / "clipping.png")
 

@@ -55,7 +55,7 @@ class PublicDensity:
     @cached_property
     def model(self) -> pm.Model:
         """The density as a PyMC model of one flat vector `theta`, for PyMC's samplers."""
-        with pm.Model() as model:
+        with pm.Model(model=None) as model:  # of its own, whatever model's context is open
             theta = pm.Flat("theta", shape=self._model.d)
             pm.Potential("public", graph_replace([self.value], {self._model._theta: theta}, strict=False)[0])
         return model
