@@ -104,6 +104,8 @@ def _excess(value: float, epsilon: float) -> float:
 def within(
     cost: Callable[[float], float], epsilon: float, delta: float, low: float, high: float, tolerance: float
 ) -> float:
+    """The last parameter in [low, high] that is within the budget, from the end that meets it."""
+
     def excess(parameter: float) -> float:
         return _excess(cost(parameter), epsilon)
 
