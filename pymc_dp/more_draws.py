@@ -98,5 +98,5 @@ def surrogate_draws(
         values_of = records.unravel(theta)
         found.append(values(*[values_of[v.name] for v in model.value_vars]))
     arrays = {v.name: np.stack([f[k] for f in found])[None] for k, v in enumerate(variables)}
-    target = "prior times released surrogate; no data were read"
-    return named(arrays, facts).assign_attrs(target=target)
+    said = "prior times released surrogate; no data were read"
+    return named(arrays, facts).assign_attrs(target=said)
