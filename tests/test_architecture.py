@@ -53,7 +53,8 @@ ALLOWED = {
     "report": {"results", "sampling", *PRIVACY},
     "evaluation": {"results", "sampling", "records", *PRIVACY},
     "plots": {"report", "sampling", "evaluation", *PRIVACY},
-    "page": {"plots", "report", "evaluation", *PRIVACY},
+    "page": {"page_parts", "plots", "report", "evaluation", *PRIVACY},
+    "page_parts": set(),
     "ledger": PRIVACY,
 }
 
@@ -65,9 +66,10 @@ LONGEST = {
     "privacy/accounting/calibration.py": 260,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,
+    "page.py": 340,
     "records/reader.py": 275,
     "records/row_types/types.py": 265,
-    "report.py": 305,
+    "report.py": 330,
     "steps/base.py": 290,
 }
 
