@@ -56,17 +56,26 @@ def page(tmp_path_factory):
 def test_the_page_says_what_it_must(page):
     text = text_of(page)
     for part in (
-        "A <study>", "May be published", "each single row", "δ = 1e-06", "of cases an attacker detects at most",
-        "<check>", "2 entries", "Does the model fit? (y)", "Which model predicts better?", "Bias and noise",
-        "What was assumed and taken as public", "All terms of the guarantee",
-    ):  # fmt: skip
+        "A <study>",
+        "May be published",
+        "each single row",
+        "δ = 1e-06",
+        "of cases an attacker detects at most",
+        "<check>",
+        "2 entries",
+        "Does the model fit? (y)",
+        "Which model predicts better?",
+        "Bias and noise",
+        "What was assumed and taken as public",
+        "All terms of the guarantee",
+    ):
         assert part in text, part
     assert page.count("<img") == 4  # spending, profile, posterior, check
     for name in ("b", "sd"):
         assert f"<td>{name}</td>" in page
     # Nothing from elsewhere.
-    assert not re.findall(r"(?:src|href)=[\"'](?!data:)", page) and "<script" not in page and "@import" not
-    in page
+    assert not re.findall(r"(?:src|href)=[\"'](?!data:)", page)
+    assert "<script" not in page and "@import" not in page
 
 
 def test_what_the_attacker_detects_is_bounded_by_both_curves(page):
