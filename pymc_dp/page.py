@@ -3,9 +3,7 @@
 ArviZ and Matplotlib are imported when a page is made.
 """
 
-import base64
 import html
-import io
 import math
 import warnings
 from collections.abc import Sequence
@@ -18,40 +16,16 @@ from xarray import DataTree
 
 from pymc_dp.evaluation.check import Check
 from pymc_dp.evaluation.compare import Comparison
+from pymc_dp.page_parts import STYLE, figure, paragraph, plain_table, section, table
 from pymc_dp.plots import plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.accounting.values import round_up
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.report import ASSUMPTIONS, PrivacyReport, privacy_report
 
-# Scalars whose densities are drawn; tables have as many rows as there are, up to the second number.
-_DRAWN, _LISTED = 12, 200
+# Scalars whose densities are drawn.
+_DRAWN = 12
 # False alarms that an attacker accepts, in the example.
 _ALARMS = 0.05
-
-_STYLE = """
-:root { color-scheme: light }
-body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif; color: #1d2530;
-  background: #f3f5f7; margin: 0 }
-main { max-width: 54rem; margin: 0 auto; padding: 2.5rem 2.5rem 4rem; background: #fff }
-h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .3rem }
-h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-top: 1.2rem; border-top: 1px solid #dfe4ea }
-p, ul { margin: .5rem 0 } li { margin: .25rem 0 } .small { color: #566171; font-size: .875rem }
-.verdict { padding: 1rem 1.25rem; border-radius: 6px; border-left: 6px solid; margin: 1.4rem 0 }
-.good { background: #eaf6ee; border-color: #2b8a4b } .bad { background: #fdecea; border-color: #c0392b }
-.verdict strong { display: block; font-size: 1.1rem }
-.numbers { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; padding: 0; list-style: none }
-.numbers li { flex: 1 1 9rem; background: #f3f5f7; border-radius: 6px; padding: .7rem .9rem; margin: 0 }
-.numbers b { display: block; font-size: 1.35rem; line-height: 1.3 }
-table { border-collapse: collapse; width: 100%; font-size: .875rem; margin: .8rem 0 }
-th, td { text-align: right; padding: .3rem .55rem; border-bottom: 1px solid #e5e9ee; vertical-align: top }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere }
-thead th { color: #566171; font-weight: 600 } .facts td, .facts th { text-align: left }
-.facts td { overflow-wrap: anywhere }
-img { max-width: 100%; height: auto; display: block; margin: 1rem auto } summary { cursor: pointer; font-weight: 600 }
-.wide { overflow-x: auto } pre { white-space: pre-wrap; font-size: .8rem }
-@media print { body { background: #fff } main { max-width: none; padding: 0 } h2 { break-after: avoid }
-  table, img { break-inside: avoid } }
-"""
 
 
 def report(
@@ -111,24 +85,17 @@ def report(
     if whole and "posterior" in idata.children:
         sections += [_posterior(idata, known, var_names)]
     if whole and "predictions" in idata.children:
-        sections += [_section("Predictions", _table(_summary(idata, "predictions", var_names)))]
+        sections += [section("Predictions", table(_summary(idata, "predictions", var_names)))]
     sections += [_bias(known), *map(_other, also), _assumed(known), _details(known, ledger)]
     page = (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-        f'content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
+        f'content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>'
+        f"<style>{STYLE}</style>"
         f"</head><body><main>{''.join(sections)}</main></body></html>\n"
     )
     if path is not None:
         Path(path).write_text(page, encoding="utf-8")
     return page
-
-
-def _section(title: str, *parts: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
-
-
-def _p(text: str, kind: str = "") -> str:
-    return f"<p{f' class={kind!r}' if kind else ''}>{html.escape(text)}</p>"
 
 
 def _unit(known: PrivacyReport) -> str:
@@ -142,7 +109,8 @@ def _head(title: str, idata: DataTree, known: PrivacyReport) -> str:
     n = known.facts["n"]
     data = f"{n:,} {_unit(known)}s" if n else f"a number of {_unit(known)}s that is not published"
     when = f"Computed {made[:10]}" if made else "Computed"
-    return f"<h1>{html.escape(title)}</h1>{_p(f'{when} from {data}, with {library}.', 'small')}"
+    line = paragraph(f"{when} from {data}, with {library}.", "small")
+    return f"<h1>{html.escape(title)}</h1>{line}"
 
 
 def _verdict(known: PrivacyReport) -> str:
@@ -152,7 +120,8 @@ def _verdict(known: PrivacyReport) -> str:
     elif known.not_released:
         kind, what = "bad", "Do not publish this object"
         why = (
-            f"Besides the private result it holds {', '.join(known.not_released)}, which no guarantee covers. Publish "
+            f"Besides the private result it holds {', '.join(known.not_released)}, which no guarantee "
+            f"covers. Publish "
             "dp.release(idata) instead. Nothing of it is shown here."
         )
     elif known.changed:
@@ -161,7 +130,8 @@ def _verdict(known: PrivacyReport) -> str:
     else:
         kind, what = "good", "May be published"
         why = (
-            f"Everything in this result, and all that is computed from it, has the guarantee below. It protects each "
+            f"Everything in this result, and all that is computed from it, has the guarantee below. It "
+            f"protects each "
             f"single {_unit(known)} of the data."
         )
     return f'<div class="verdict {kind}"><strong>{html.escape(what)}</strong>{html.escape(why)}</div>'
@@ -187,22 +157,29 @@ def _promise(known: PrivacyReport) -> str:
     numbers = (
         f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most {plan.epsilon:g}</li>"
         f"<li><b>δ = {plan.delta:g}</b>1 in {1 / plan.delta:,.0f}: a probability that is left out</li>"
-        f"<li><b>{100 * _detection(known):.1f} %</b>of cases an attacker detects at most, where guessing detects "
+        f"<li><b>{100 * _detection(known):.1f} %</b>of cases an attacker detects at most, where guessing "
+        f"detects "
         f"{100 * _ALARMS:.0f} %</li></ul>"
     )
-    return _section(
+    return section(
         "What is promised",
-        _p(
-            f"The result was made with noise, so that it says about the same whoever is in the data: {change} changes "
-            f"the probability of any result by a factor of at most {round_up(factor, 3)} (e to the power ε), up to a "
+        paragraph(
+            f"The result was made with noise, so that it says about the same whoever is in the data: "
+            f"{change} changes "
+            f"the probability of any result by a factor of at most {round_up(factor, 3)} (e to the power "
+            f"ε), up to a "
             f"probability of {plan.delta:g} (δ).{rows}"
         ),
         numbers,
-        _p(
-            f"Put otherwise: someone who knows everything about the data but one {unit}'s values, has two candidates for "
-            f"them, and accepts a false alarm in {100 * _ALARMS:.0f} of 100 cases, finds the right one in at most "
-            f"{100 * _detection(known):.1f} of 100. This holds whatever else is known, now or later, and whatever "
-            "is computed from the result. It does not promise that nothing is learnt about a group: that is what the "
+        paragraph(
+            f"Put otherwise: someone who knows everything about the data but one {unit}'s values, has two "
+            f"candidates for "
+            f"them, and accepts a false alarm in {100 * _ALARMS:.0f} of 100 cases, finds the right one in "
+            f"at most "
+            f"{100 * _detection(known):.1f} of 100. This holds whatever else is known, now or later, and "
+            f"whatever "
+            "is computed from the result. It does not promise that nothing is learnt about a group: that "
+            "is what the "
             "analysis is for."
         ),
         *(
@@ -216,21 +193,23 @@ def _promise(known: PrivacyReport) -> str:
 def _budget(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str:
     plan, parts = known.plan, []
     parts.append(
-        _p(
+        paragraph(
             f"Privacy is a budget. This result was allowed ε = {plan.epsilon:g} and used "
             f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, over {plan.chains} chain(s) of "
             f"{plan.tune} tuning and {plan.draws} kept steps, discarded ones included."
         )
     )
     if "sample_stats" in idata.children and not known.changed:
-        drawn = _figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
+        drawn = figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
         parts += [
             drawn,
-            _p("The budget as it is spent, step by step; the dashed line is what was allowed.", "small"),
+            paragraph(
+                "The budget as it is spent, step by step; the dashed line is what was allowed.", "small"
+            ),
         ]
     parts += [
-        _figure(lambda: plot_privacy_profile(plan, backend="matplotlib"), (7.0, 2.8)),
-        _p(
+        figure(lambda: plot_privacy_profile(plan, backend="matplotlib"), (7.0, 2.8)),
+        paragraph(
             "The same guarantee at other values of δ: a smaller probability that is left out, a larger ε.",
             "small",
         ),
@@ -239,21 +218,23 @@ def _budget(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str
         spent = ledger.spent().epsilon(ledger.delta)
         rows = [[str(e.id), e.created[:16].replace("T", " "), e.status, e.label] for e in ledger.entries()]
         parts += [
-            _p(
-                f"All work on these data, with this result: the ledger allows ε = {ledger.epsilon:g} at δ = {ledger.delta:g} for "
+            paragraph(
+                f"All work on these data, with this result: the ledger allows ε = {ledger.epsilon:g} at δ "
+                f"= {ledger.delta:g} for "
                 f"everything together. {len(rows)} entries used {round_up(spent)}."
             ),
-            _rows_of(["entry", "when (UTC)", "status", "what"], rows),
+            plain_table(["entry", "when (UTC)", "status", "what"], rows),
         ]
     else:
         parts.append(
-            _p(
-                "No ledger was given for this page. If other results were computed from the same data, their costs add "
+            paragraph(
+                "No ledger was given for this page. If other results were computed from the same data, "
+                "their costs add "
                 "up with this one's.",
                 "small",
             )
         )
-    return _section("What was spent", *parts)
+    return section("What was spent", *parts)
 
 
 def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> Any:
@@ -267,7 +248,7 @@ def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> An
 
 
 def _posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | None) -> str:
-    table = _summary(idata, "posterior", var_names)
+    numbers = _summary(idata, "posterior", var_names)
     names = list(idata["posterior"].data_vars) if var_names is None else list(var_names)
     drawn, scalars = [], 0
     for name in names:
@@ -275,11 +256,12 @@ def _posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] |
         if scalars <= _DRAWN:
             drawn.append(name)
     parts = [
-        _p(
-            "What the model says of its parameters, given the data and the noise. Each row is one number; the interval "
+        paragraph(
+            "What the model says of its parameters, given the data and the noise. Each row is one number; "
+            "the interval "
             "holds it with the probability in its name, if the model is right."
         ),
-        _table(table),
+        table(numbers),
     ]
     if drawn:
 
@@ -289,23 +271,26 @@ def _posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] |
             return az.plot_dist(idata, var_names=drawn, backend="matplotlib")
 
         count = sum(int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in drawn)
-        parts.append(_figure(draw, (9.0, 2.6 * math.ceil(count / 4))))
+        parts.append(figure(draw, (9.0, 2.6 * math.ceil(count / 4))))
     rhat = (
-        float(np.nanmax(table["r_hat"]))
-        if "r_hat" in table and len(idata["posterior"]["chain"]) > 1
+        float(np.nanmax(numbers["r_hat"]))
+        if "r_hat" in numbers and len(idata["posterior"]["chain"]) > 1
         else math.nan
     )
     if rhat > 1.05:
         parts.append(
-            _p(
-                f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, not privacy: "
+            paragraph(
+                f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, "
+                f"not privacy: "
                 "the guarantee does not need chains that have converged."
             )
         )
     parts.append(
-        _p(f"The numbers are those of: {known.facts['approximation'] or 'the exact posterior'}.", "small")
+        paragraph(
+            f"The numbers are those of: {known.facts['approximation'] or 'the exact posterior'}.", "small"
+        )
     )
-    return _section("What was found", *parts)
+    return section("What was found", *parts)
 
 
 _CUT_WORDS = {
@@ -320,35 +305,40 @@ _CUT_WORDS = {
 
 def _bias(known: PrivacyReport) -> str:
     parts = [
-        _p(
-            f"To bound what one {_unit(known)} can do, very unusual ones count less than they otherwise would "
+        paragraph(
+            f"To bound what one {_unit(known)} can do, very unusual ones count less than they otherwise "
+            f"would "
             "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
         )
     ]
     cut = known.cut.to_dataframe()
     if len(cut):
-        table = cut.rename(columns=_CUT_WORDS)
+        numbers = cut.rename(columns=_CUT_WORDS)
         for share in ("information seen", "wider by", "told by the data"):
-            table[share] = [
-                f"{100 * value:.0f} %" if np.isfinite(value) else "not known" for value in table[share]
+            numbers[share] = [
+                f"{100 * value:.0f} %" if np.isfinite(value) else "not known" for value in numbers[share]
             ]
         parts += [
-            _table(table),
-            _p(
-                "In units of each parameter's standard deviation. Put back: how far it was moved back for what clipping "
-                "took. May be missing: what may still be, and was added to the interval. Information seen: the share "
-                "that clipping left. Moved to the prior: by that widening. Wider by: how much too wide the interval may "
-                "be. Told by the data: how much less is left of the prior's variance. A few records, each far beyond "
+            table(numbers),
+            paragraph(
+                "In units of each parameter's standard deviation. Put back: how far it was moved back for "
+                "what clipping "
+                "took. May be missing: what may still be, and was added to the interval. Information "
+                "seen: the share "
+                "that clipping left. Moved to the prior: by that widening. Wider by: how much too wide "
+                "the interval may "
+                "be. Told by the data: how much less is left of the prior's variance. A few records, each "
+                "far beyond "
                 "all others, cannot be seen by any of these.",
                 "small",
             ),
         ]
     if known.clip_fractions:
         shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
-        parts.append(_p(f"Share of comparisons that were clipped (noisy, one a chain): {shares}."))
+        parts.append(paragraph(f"Share of comparisons that were clipped (noisy, one a chain): {shares}."))
     if len(parts) == 1:
-        parts.append(_p("Nothing about clipping was released with this result."))
-    return _section("Bias and noise", *parts)
+        parts.append(paragraph("Nothing about clipping was released with this result."))
+    return section("Bias and noise", *parts)
 
 
 def _other(found: Check | Comparison) -> str:
@@ -359,32 +349,35 @@ def _other(found: Check | Comparison) -> str:
             if found.p_value > 0.01
             else "They are not spread as they should be: the model does not fit in this respect."
         )
-        return _section(
+        return section(
             f"Does the model fit? ({found.variable})",
-            _p(
-                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that the model predicts "
-                f"for it, and the places were counted, with noise. If the model is right all counts are about "
+            paragraph(
+                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that "
+                f"the model predicts "
+                f"for it, and the places were counted, with noise. If the model is right all counts are "
+                f"about "
                 f"{found.expected:.0f}. {verdict} (p = {found.p_value:.2g})"
             ),
-            _figure(lambda: plot_check(found, backend="matplotlib"), (7.0, 3.0)),
-            _p(cost, "small"),
+            figure(lambda: plot_check(found, backend="matplotlib"), (7.0, 3.0)),
+            paragraph(cost, "small"),
         )
-    notes = "".join(_p(f"Note: {sentence}") for sentence in found.warnings)
-    return _section(
+    notes = "".join(paragraph(f"Note: {sentence}") for sentence in found.warnings)
+    return section(
         "Which model predicts better?",
-        _p(
-            f"Expected log predictive density of new records, compared with {found.reference!r}; higher is better. dse: "
+        paragraph(
+            f"Expected log predictive density of new records, compared with {found.reference!r}; higher "
+            f"is better. dse: "
             "error over data sets; noise: of the release; cut: what clipping may have changed."
         ),
-        _table(_in_words(found.table)),
+        table(_in_words(found.table)),
         notes,
-        _p(cost, "small"),
+        paragraph(cost, "small"),
     )
 
 
-def _in_words(table: Any) -> Any:
-    shown = table[["elpd_diff", "dse", "noise", "cut"]].copy()
-    known = table["p_better"]
+def _in_words(found: Any) -> Any:
+    shown = found[["elpd_diff", "dse", "noise", "cut"]].copy()
+    known = found["p_better"]
     shown["better, probably"] = [
         "" if np.isnan(p) else "> 99.9 %" if p > 0.999 else "< 0.1 %" if p < 0.001 else f"{100 * p:.1f} %"
         for p in known
@@ -400,15 +393,15 @@ def _assumed(known: PrivacyReport) -> str:
         for label, shape, kind in public
     )
     trusted = known.facts.get("trusted_ops")
-    return _section(
+    return section(
         "What was assumed and taken as public",
-        _p("The guarantee rests on these; they are the data holder's to see to:"),
+        paragraph("The guarantee rests on these; they are the data holder's to see to:"),
         f"<ul>{items}</ul>",
-        _p("Inputs of the model that were read as public, without protection:" if public else
+        paragraph("Inputs of the model that were read as public, without protection:" if public else
            "No input of the model was read as public."),
         f"<ul>{listed}</ul>" if public else "",
-        _p(f"Operations that the analyst vouched for: {', '.join(trusted)}.") if trusted else "",
-        _p(
+        paragraph(f"Operations that the analyst vouched for: {', '.join(trusted)}.") if trusted else "",
+        paragraph(
             "The model itself, its priors and its code are public, and so are the names of variables. "
             + (
                 "The number of records is public."
@@ -424,55 +417,7 @@ def _details(known: PrivacyReport, ledger: Ledger | None) -> str:
         f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in known._rows()
     )
     return (
-        f"<section><h2>For specialists</h2><details><summary>All terms of the guarantee</summary><table class=facts>"
+        f"<section><h2>For specialists</h2><details><summary>All terms of the guarantee</summary><table "
+        f"class=facts>"
         f"{rows}</table></details></section>"
     )
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float | np.floating):
-        if math.isnan(value):
-            return ""
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return html.escape(str(value))
-
-
-def _table(frame: Any) -> str:
-    shown = frame.iloc[:_LISTED]
-    head = "".join(f"<th>{html.escape(str(column))}</th>" for column in shown.columns)
-    body = "".join(
-        f"<tr><td>{html.escape(str(name))}</td>{''.join(f'<td>{_cell(v)}</td>' for v in row)}</tr>"
-        for name, row in zip(shown.index, shown.to_numpy(dtype=object), strict=True)
-    )
-    more = _p(f"{len(frame) - _LISTED} more rows are not shown.", "small") if len(frame) > _LISTED else ""
-    return f"<div class=wide><table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}"
-
-
-def _rows_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    return f"<table class=facts><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _figure(draw: Any, size: tuple[float, float], from_zero: bool = False, alt: str = "figure") -> str:
-    """A picture in the page itself; without a display, and leaving no figure open."""
-    import matplotlib.pyplot as plt
-
-    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "path", "font.size": 9}):
-        warnings.simplefilter("ignore")
-        backend = plt.get_backend()
-        plt.switch_backend("agg")
-        try:
-            collection = draw()
-            figure = collection.viz["figure"].item()
-            figure.set_size_inches(*size)
-            figure.set_layout_engine("constrained")
-            if from_zero:
-                figure.axes[0].set_ylim(bottom=0)
-            out = io.BytesIO()
-            figure.savefig(out, format="svg", metadata={"Date": None})
-            plt.close(figure)
-        finally:
-            plt.switch_backend(backend)
-    text = base64.b64encode(out.getvalue()).decode()
-    return f'<img alt="{html.escape(alt)}" src="data:image/svg+xml;base64,{text}">'

@@ -21,7 +21,8 @@ PREDICTIONS = ("predictions", "predictions_constant_data")
 NOTICE = "privacy"
 # ... of what was computed from private rows on purpose.
 DO_NOT_PUBLISH = (
-    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object, and dp.release "
+    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object, and "
+    "dp.release "
     "does not take it."
 )
 # Values that a chain's trace and its step computed by functions that were compiled apart.
@@ -94,9 +95,7 @@ def covered(idata: DataTree) -> list[str]:
 
 
 def is_release(idata: DataTree) -> bool:
-    """Whether this holds what `release` or `predict` made, unchanged; a file of it may. Other groups may be
-    there as well: see `covered`.
-    """
+    """Whether this holds what `release` or `predict` made, unchanged; others may be there: `covered`."""
     return facts.STAT in idata.attrs and idata.attrs.get(facts.DIGEST) == digest_of(idata)
 
 

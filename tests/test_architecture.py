@@ -56,7 +56,8 @@ ALLOWED = {
     "report": {"results", "sampling", *PRIVACY},
     "evaluation": {"results", "sampling", "records", *PRIVACY},
     "plots": {"report", "sampling", "evaluation", *PRIVACY},
-    "page": {"plots", "report", "evaluation", *PRIVACY},
+    "page": {"page_parts", "plots", "report", "evaluation", *PRIVACY},
+    "page_parts": set(),
     "ledger": PRIVACY,
 }
 
@@ -68,9 +69,10 @@ LONGEST = {
     "privacy/accounting/decisions.py": 275,
     "privacy/budget/ledger_file.py": 520,
     "privacy/budget/pricing.py": 420,
+    "page.py": 380,
     "records/reader.py": 275,
     "records/row_types/types.py": 265,
-    "report.py": 305,
+    "report.py": 330,
     "steps/base.py": 290,
 }
 

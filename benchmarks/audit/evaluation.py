@@ -1,8 +1,9 @@
 """The cases of comparisons and checks: noisy sums that no chain makes.
 
-Two data sets differ in one record, whose difference of scores is as large as can be in favour of one model or of the
-other (comparison), or which lies at one end of its predictive distribution or at the other (check). The attacker
-knows all other records, and computes the likelihood ratio of what was released.
+Two data sets differ in one record, whose difference of scores is as large as can be in favour of one model
+or of the
+other (comparison), or which lies at one end of its predictive distribution or at the other (check). The
+attacker knows all other records, and computes the likelihood ratio of what was released.
 """
 
 import warnings
@@ -15,8 +16,8 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.audit.faults import Fault, HalfNoise, Patch
-from pymc_dp.evaluation import differences, spending
 from pymc_dp.evaluation import check as checking
+from pymc_dp.evaluation import differences, spending
 from pymc_dp.evaluation.check import released_counts
 from pymc_dp.evaluation.compare import shares
 from pymc_dp.evaluation.differences import total_of

@@ -105,7 +105,8 @@ class Check:
         return (
             f"Check of {self.variable}: where observed values lie in their predictive distributions\n"
             f"Records in {self.counts.size} equal cells of [0, 1]: {counts}\n"
-            f"Expected {self.expected:.1f} in each if the model is right, +- {self.std:.1f} (noise {self.noise:.1f})\n"
+            f"Expected {self.expected:.1f} in each if the model is right, +- {self.std:.1f} (noise "
+            f"{self.noise:.1f})\n"
             f"p-value {self.p_value:.3g}; largest departure {far:+.0%} +- {error:.0%}\n"
             f"Guarantee: {cost_in_words(self.facts, self.facts['unit'])}"
         )
@@ -143,7 +144,8 @@ def check(
     var_name : str, optional
         Observed variable; needed if there are several.
     privacy_unit : array_like, shape (n_rows,), optional
-        Ids of persons, as the step had them: a person counts as one record, spread over the cells of her rows.
+        Ids of persons, as the step had them: a person counts as one record, spread over the cells of her
+        rows.
     cells : int
         Of the histogram, 2 to 100. Noise is the same in each, however many there are.
     draws : int
@@ -163,7 +165,8 @@ def check(
     PrivacyError
         The result is not private, or is of another model.
     ModelRefusedError
-        The variable has no distribution function of one record each (mixtures, censored or multivariate ones).
+        The variable has no distribution function of one record each (mixtures, censored or multivariate
+        ones).
     PrivacyBudgetExceeded
         The ledger has no room.
     TooFewRecordsError
@@ -171,10 +174,10 @@ def check(
 
     Notes
     -----
-    Probability integral transform (Dawid 1984), for whole numbers without randomisation (Czado, Gneiting & Held
-    2009), averaged over the draws. A histogram like a cup: predictions too narrow; like a cap: too wide;
-    a slope: shifted. A model may be wrong and its histogram flat: it averages over covariates, and of zeros and
-    ones it sees little.
+    Probability integral transform (Dawid 1984), for whole numbers without randomisation (Czado, Gneiting &
+    Held 2009), averaged over the draws. A histogram like a cup: predictions too narrow; like a cap: too wide;
+    a slope: shifted. A model may be wrong and its histogram flat: it averages over covariates, and of zeros
+    and ones it sees little.
 
     **Privacy.** Released: counts with Gaussian noise, which one record moves by at most sqrt(2) in Euclidean
     norm (1 if added or removed): docs/proofs/check, Theorem 2. It adds to what the posterior cost.
@@ -195,7 +198,7 @@ def check(
         raise ValueError(f"cells must be 2 to 100, got {cells!r}.")
     names = [rv.name for rv in model.observed_RVs]
     name = names[0] if var_name is None and len(names) == 1 else var_name
-    if name not in names:
+    if name is None or name not in names:
         raise ValueError(f"var_name must be one of the observed variables {names}, got {var_name!r}.")
     free = math.isinf(epsilon) or debug_seed is not None
     records, points, _ = fitted(idata, model, draws, privacy_unit=privacy_unit, may_be_public=free)
@@ -207,7 +210,8 @@ def check(
     noise = spending.noise(histogram_sensitivity(relation))
     if n is not None and n / cells < 2 * noise:
         raise TooFewRecordsError(
-            f"{n} records in {cells} cells would be hidden by noise of {noise:.3g} in each. Nothing was spent. "
+            f"{n} records in {cells} cells would be hidden by noise of {noise:.3g} in each. Nothing was "
+            f"spent. "
             "Take fewer cells, or a larger epsilon."
         )
     function = distribution_functions(records, model, name)

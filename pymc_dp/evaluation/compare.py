@@ -55,8 +55,10 @@ class Comparison:
 
         Columns: `elpd` (of all records together, nats); `elpd_diff` (to the reference, positive if better);
         `dse` (standard error of the difference over data sets); `noise` (standard deviation of the noise that
-        was added to it); `cut` (nats that clipping may have taken from it, either way); `p_better` (probability of
-        being better than the reference, from all three); `clip_bound` (nats a record), `clipped_above`, `clipped_below` (noisy numbers of records beyond it).
+        was added to it); `cut` (nats that clipping may have taken from it, either way); `p_better`
+        (probability of
+        being better than the reference, from all three); `clip_bound` (nats a record), `clipped_above`,
+        `clipped_below` (noisy numbers of records beyond it).
         """
         base = self.totals[self.reference]
         rows = {}
@@ -90,7 +92,8 @@ class Comparison:
                 if count > total.hidden:
                     bound = total.bound if side == "above" else -total.bound
                     said.append(
-                        f"{name}: about {count:.0f} records lie {side} {bound:g} nats and are counted with that: "
+                        f"{name}: about {count:.0f} records lie {side} {bound:g} nats and are counted "
+                        f"with that: "
                         f"as far as they go, the {what} is {more} than shown."
                     )
         return said
@@ -260,7 +263,8 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
     names, others = (list(found) for found in shapes)
     if len(names) != len(others) or (len(names) > 1 and set(names) != set(others)):
         raise ValueError(
-            f"The models have other observed variables ({', '.join(names)}; {', '.join(others)}): log densities "
+            f"The models have other observed variables ({', '.join(names)}; {', '.join(others)}): log "
+            f"densities "
             "of different things are not compared."
         )
     pairs = zip(names, others, strict=True) if len(names) == 1 else zip(names, names, strict=True)

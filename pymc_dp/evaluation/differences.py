@@ -1,7 +1,7 @@
 """Sums of numbers that records have, of any size: a noisy histogram, a bound chosen from it, clipped sums."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,8 @@ _CENTRE = _SIDE
 # Noise's standard deviations from which on a cell is not taken for empty: beside one that is not, alone, the
 # fullest; and that a whole result needs. A cell far out that is taken for full by mistake costs most.
 _BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
-# How what hides falls off with each octave: as a tail of index 2, the least with a finite variance.
-_FALLS = 0.25
+# How what hides falls off with each octave: as a tail of index 1.5 (log densities of normal and t errors).
+_FALLS = 2.0**-1.5
 # Void records from which on nothing is summed, in the noise's standard deviations and as a share.
 _VOID_NOISE, _VOID_SHARE = 5.0, 0.01
 # Cells in which most records of a usual model are.
@@ -43,8 +43,10 @@ class Total(NamedTuple):
     bound : float
         C, nats a record.
     cut : float
-        Nats that clipping may have taken from the sum: of records that show beyond the bound, and of those that
-        may hide in the histogram's noise, if their tail has a finite variance. An error, of unknown sign.
+        Nats that clipping may have taken from the sum: of records that show beyond the bound, and of those
+        that
+        may hide in the histogram's noise, if their tail has an index of 1.5 or more. An error, of unknown
+        sign.
     above, below : float
         Noisy numbers of records beyond C and -C.
     hidden : float
@@ -112,8 +114,10 @@ def check_enough(spending: Spending, n: int | None, first: int) -> None:
     std = histogram_sensitivity(spending.neighboring_relation) * spending.multipliers[first]
     if n is not None and n < _LEAST * _FEW_CELLS * std:
         raise TooFewRecordsError(
-            f"{n} records are too few for this share of epsilon = {spending.epsilon:g}: their differences would "
-            f"be hidden by noise (about {std:.3g} records in each cell of a histogram). Nothing was spent. Take "
+            f"{n} records are too few for this share of epsilon = {spending.epsilon:g}: their differences "
+            f"would "
+            f"be hidden by noise (about {std:.3g} records in each cell of a histogram). Nothing was "
+            f"spent. Take "
             "a larger epsilon, or compare fewer models."
         )
 
@@ -177,8 +181,10 @@ def _refuse_void(counts: np.ndarray, std: float) -> None:
     void = float(counts[-1])
     if void > max(_VOID_NOISE * std, _VOID_SHARE * float(counts.sum())):
         raise PrivacyError(
-            f"About {void:.0f} records have no score, or observed values that differ from the reference's: the "
-            "models are not of the same records in the same order, or a draw rules records out. (The number is "
+            f"About {void:.0f} records have no score, or observed values that differ from the "
+            f"reference's: the "
+            "models are not of the same records in the same order, or a draw rules records out. (The "
+            "number is "
             "noisy and was released; the budget is spent.)"
         )
 
@@ -207,8 +213,10 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tup
         No cell stands out of its noise.
     """
     seen, unseen = _magnitudes(counts, std)
-    # Magnitudes k lie between edges k and k + 1; the last ones are open, and said to be of 1.4 times their edge.
-    sizes, cuts = EDGES * math.sqrt(2.0), []
+    # Magnitudes k lie between edges k and k + 1; the last ones are open, and said to be of 1.4 times their
+    # edge.
+    sizes = EDGES * math.sqrt(2.0)
+    cuts: list[float] = []
     for k, edge in enumerate(EDGES):
         beyond = sizes[k:] - edge
         cuts.append(float(seen[k + 1 :] @ beyond + unseen[k + 1 :] @ beyond))
@@ -220,8 +228,9 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tup
 def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of records by magnitude, from the centre outwards: that show, and that may hide in noise.
 
-    Those that hide: in the first cell that does not show what its noise covers (not what the cells that show lead
-    one to expect: bulk and tail may be of two kinds); from there on falling off as a tail of index 2.
+    Those that hide: in the first cell that does not show what its noise covers (not what the cells that
+    show lead
+    one to expect: bulk and tail may be of two kinds); from there on falling off as a tail of index 1.5.
 
     Raises
     ------
@@ -236,7 +245,8 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
         full[cell] |= full[cell - 1] and levels[cell] > _BESIDE
     if not np.any(full):
         raise TooFewRecordsError(
-            "A noisy histogram of the records' differences shows nothing but noise: a result would say nothing. "
+            "A noisy histogram of the records' differences shows nothing but noise: a result would say "
+            "nothing. "
             "Take a larger epsilon, or compare fewer models."
         )
     unseen, last = np.zeros(found.size), int(np.flatnonzero(full)[-1])

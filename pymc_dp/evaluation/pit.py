@@ -125,7 +125,7 @@ def _whole(mass: np.ndarray) -> np.ndarray:
 
 
 def counts_of(mass: np.ndarray, unit_of_row: np.ndarray | None, n: int) -> np.ndarray:
-    """Exact sums over records of their masses, integers in units of ``1 / UNIT``; of persons the mean row's."""
+    """Exact sums over records of their masses, in units of ``1 / UNIT``; of a person the mean row's."""
     if unit_of_row is not None:
         rows = np.bincount(unit_of_row, minlength=n)
         sums = np.stack([np.bincount(unit_of_row, weights=c, minlength=n) for c in mass.T], axis=1)

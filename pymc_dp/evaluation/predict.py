@@ -19,7 +19,6 @@ from pymc_dp.records import graph
 from pymc_dp.records.arrays import DECLARED, Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
-from pymc_dp.records.units import units
 from pymc_dp.results import DO_NOT_PUBLISH, NOTICE, digest_of, facts_of
 from pymc_dp.sampling import release
 
@@ -100,7 +99,8 @@ def predict(
         raise ModelRefusedError(
             f"A prediction would be at private rows: {'; '.join(reads)}.",
             "a draw at a record's own covariates shows them, and their number.",
-            "declare arrays of records as pm.Data, and give public values of each: inputs={'x': grid}. Give the "
+            "declare arrays of records as pm.Data, and give public values of each: inputs={'x': grid}. "
+            "Give the "
             "observed variable a shape that follows them, shape=x.shape[0] or dims=.",
         )
     found = _draws(posterior, model, given, coords, names, random_seed)
@@ -167,7 +167,8 @@ def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]
     data = {variable.name for variable in model.data_vars}
     if unknown := sorted(set(given) - data):
         raise ValueError(
-            f"inputs names {unknown}, and the model's pm.Data are {sorted(data)}: declare arrays that you want to "
+            f"inputs names {unknown}, and the model's pm.Data are {sorted(data)}: declare arrays that you "
+            f"want to "
             "replace with pm.Data."
         )
     known = {v.name for v in (*model.observed_RVs, *model.deterministics)}
@@ -212,7 +213,8 @@ def _reading(
     for name, value in given.items():
         if n_rows in np.shape(value):
             found.append(
-                f"inputs[{name!r}] has {n_rows} entries, as many as there are rows: take another number of points"
+                f"inputs[{name!r}] has {n_rows} entries, as many as there are rows: take another number "
+                f"of points"
             )
         elif any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
             found.append(f"inputs[{name!r}] are rows of the model")

@@ -214,6 +214,7 @@ def _spent(idata: xr.DataTree, tune: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, Any]) -> PlotCollection:
+    """A collection of one picture, with room for a legend."""
     from arviz_base import rcParams
     from arviz_plots import PlotCollection
 

@@ -9,16 +9,17 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.evaluation import check as module
-from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.evaluation.differences import histogram_sensitivity
+from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.records.model import RecordModel
-from tests.evaluation.fits import N, data, fit, pair
+from tests.evaluation.fits import N, data, pair
 
 RNG = np.random.default_rng(5)
 # Lower and upper ends of a record: points, intervals, all of [0, 1], and what is none of these.
 ENDS = [
     (0.0, 0.0), (1.0, 1.0), (0.5, 0.5), (0.31, 0.31), (0.0, 1.0), (0.2, 0.3), (0.05, 0.95), (1 / 3, 2 / 3),
-    (0.1, 0.1 + 1e-12), (0.7, 0.2), (np.nan, np.nan), (0.2, np.nan), (-1.0, 2.0), (np.inf, np.inf), (0.0, 1.1),
+    (0.1, 0.1 + 1e-12), (0.7, 0.2), (np.nan, np.nan), (0.2, np.nan), (-1.0, 2.0), (np.inf, np.inf), (0.0,
+    1.1),
 ]  # fmt: skip
 
 

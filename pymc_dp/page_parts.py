@@ -1,0 +1,106 @@
+"""What pages are made of: the style, paragraphs, tables, pictures; as HTML text."""
+
+import base64
+import html
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# Rows of a table that are shown.
+_LISTED = 200
+
+STYLE = """
+:root { color-scheme: light }
+body
+{ font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif; color: #1d2530;
+  background: #f3f5f7; margin: 0 }
+main { max-width: 54rem; margin: 0 auto; padding: 2.5rem 2.5rem 4rem; background: #fff }
+h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .3rem }
+h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-top: 1.2rem; border-top: 1px solid #dfe4ea }
+p, ul { margin: .5rem 0 } li { margin: .25rem 0 } .small { color: #566171; font-size: .875rem }
+.verdict { padding: 1rem 1.25rem; border-radius: 6px; border-left: 6px solid; margin: 1.4rem 0 }
+.good { background: #eaf6ee; border-color: #2b8a4b } .bad { background: #fdecea; border-color: #c0392b }
+.verdict strong { display: block; font-size: 1.1rem }
+.numbers { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; padding: 0; list-style: none }
+.numbers li { flex: 1 1 9rem; background: #f3f5f7; border-radius: 6px; padding: .7rem .9rem; margin: 0 }
+.numbers b { display: block; font-size: 1.35rem; line-height: 1.3 }
+table { border-collapse: collapse; width: 100%; font-size: .875rem; margin: .8rem 0 }
+th, td { text-align: right; padding: .3rem .55rem; border-bottom: 1px solid #e5e9ee; vertical-align: top }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere }
+thead th { color: #566171; font-weight: 600 } .facts td, .facts th { text-align: left }
+.facts td { overflow-wrap: anywhere }
+img { max-width: 100%; height: auto; display: block; margin: 1rem auto } summary
+{ cursor: pointer; font-weight: 600 }
+.wide { overflow-x: auto } pre { white-space: pre-wrap; font-size: .8rem }
+@media print { body { background: #fff } main { max-width: none; padding: 0 } h2 { break-after: avoid }
+  table, img { break-inside: avoid } }
+"""
+
+
+def section(title: str, *parts: str) -> str:
+    """Parts under a heading."""
+    return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Text, escaped."""
+    return f"<p{f' class={kind!r}' if kind else ''}>{html.escape(text)}</p>"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if math.isnan(number):
+            return ""
+        return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+    return html.escape(str(value))
+
+
+def table(frame: Any) -> str:
+    """A data frame, its index first."""
+    shown = frame.iloc[:_LISTED]
+    head = "".join(f"<th>{html.escape(str(column))}</th>" for column in shown.columns)
+    body = "".join(
+        f"<tr><td>{html.escape(str(name))}</td>{''.join(f'<td>{_cell(v)}</td>' for v in row)}</tr>"
+        for name, row in zip(shown.index, shown.to_numpy(dtype=object), strict=True)
+    )
+    more = (
+        paragraph(f"{len(frame) - _LISTED} more rows are not shown.", "small") if len(frame) > _LISTED else ""
+    )
+    whole = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div class=wide>{whole}</div>{more}"
+
+
+def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text under a head."""
+    top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    return f"<table class=facts><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def figure(draw: Any, size: tuple[float, float], from_zero: bool = False, alt: str = "figure") -> str:
+    """A picture in the page itself; without a display, and leaving no figure open."""
+    import matplotlib.pyplot as plt
+
+    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "path", "font.size": 9}):
+        warnings.simplefilter("ignore")
+        backend = plt.get_backend()
+        plt.switch_backend("agg")
+        try:
+            collection = draw()
+            drawn = collection.viz["figure"].item()
+            drawn.set_size_inches(*size)
+            drawn.set_layout_engine("constrained")
+            if from_zero:
+                drawn.axes[0].set_ylim(bottom=0)
+            out = io.BytesIO()
+            drawn.savefig(out, format="svg", metadata={"Date": None})
+            plt.close(drawn)
+        finally:
+            plt.switch_backend(backend)
+    text = base64.b64encode(out.getvalue()).decode()
+    return f'<img alt="{html.escape(alt)}" src="data:image/svg+xml;base64,{text}">'
