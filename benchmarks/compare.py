@@ -29,12 +29,12 @@ from pymc_dp.evaluation.scores import log_scores
 from pymc_dp.evaluation.spending import Spending
 from pymc_dp.privacy.accounting import gaussian
 
-DELTA, DRAWS, PAIRS = 1e-6, 200, 60
+DELTA, DRAWS, PAIRS = 1e-6, 200, 30
 # Pairs with PSIS weights, which take 1 ms a record, at the smaller size.
-SMOOTHED = 10
+SMOOTHED = 3
 SIZES, EPSILONS = (2_000, 20_000), (0.25, 1.0)
 # Expected difference of log densities in favour of the larger model where it is right, in nats.
-GAINS = (5.0, 20.0)
+GAINS = (20.0, 100.0)
 TABLE = Path(__file__).parent / "results" / "compare.csv"
 NU = 5.0
 
@@ -165,7 +165,7 @@ def run(pairs):
                         found.setdefault(f"waic {label}", []).append(waic.sum())
                         loo = leave_one_out(larger, points[0]) - leave_one_out(smaller, points[1])
                         found.setdefault(f"loo {label}", []).append(loo.sum())
-                        if pair < SMOOTHED * SIZES[0] / n and label == "right":
+                        if pair < max(1, SMOOTHED * SIZES[0] // n) and label == "right":
                             smoothed = psis(larger, points[0]) - psis(smaller, points[1])
                             found.setdefault("waic_psis", []).append(waic.sum() - smoothed.sum())
                         for epsilon in EPSILONS:

@@ -16,12 +16,14 @@ from pymc_dp.errors import (
     SurrogateWarning,
     TooFewRecordsError,
     WeakGuaranteeWarning,
+    log_failures,
 )
 from pymc_dp.evaluation.check import Check, check
 from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
+from pymc_dp.page import report
 from pymc_dp.planning import FromPrior, expected_accuracy
 from pymc_dp.plots import plot_accuracy, plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.prepare import Boolean, Category, Numeric, Prepare
@@ -87,6 +89,7 @@ __all__ = [
     "expected_accuracy",
     "from_bambi",
     "inspect",
+    "log_failures",
     "log_likelihood",
     "metrics",
     "models",
@@ -99,6 +102,7 @@ __all__ = [
     "privacy_report",
     "proposals",
     "release",
+    "report",
     "sample",
     "surrogate_draws",
     "surrogate_of",

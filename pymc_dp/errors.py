@@ -1,6 +1,9 @@
 """What can go wrong, by name. No message carries a value that was computed from private rows."""
 
 import builtins
+import os
+import traceback
+from pathlib import Path
 
 
 class PrivacyError(Exception):
@@ -52,6 +55,48 @@ def kind(error: BaseException) -> str:
     """
     name = type(error).__name__
     return name if getattr(builtins, name, None) is type(error) else "an error of another class"
+
+
+# Where the data holder wants to read why code failed on private rows; processes that are started have it too.
+_FAILURES = "PYMC_DP_FAILURES"
+
+
+def log_failures(path: str | os.PathLike[str] | None) -> None:
+    """Write down, for the data holder alone, why a model fails on private rows: what was raised, and where.
+
+    Errors of this package say that it failed, and of which kind the error was; a message may hold values.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        File that is appended to, readable by its owner only. None: nothing is written, as at the start.
+
+    Notes
+    -----
+    **Privacy.** The file holds values of records: it is private, like the table. Nothing of it is in a
+    result, a report or an error. That something failed is not hidden: it ends the call.
+    """
+    if path is None:
+        os.environ.pop(_FAILURES, None)
+        return
+    target = Path(path).absolute()
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    target.chmod(0o600)
+    os.environ[_FAILURES] = str(target)
+
+
+def kept(error: BaseException) -> str:
+    """Write an error to the data holder's file, if there is one; where to look, in words without values."""
+    path = os.environ.get(_FAILURES)
+    if path is None:
+        return "The data holder sees why with dp.log_failures(path), in a file that is private."
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(handle, "a", errors="replace") as file:
+            file.write("".join(traceback.format_exception(error)) + "\n")
+    except OSError:
+        return f"The data holder's file {path!r} could not be written."
+    return f"Why, is in {path!r}, which is private."
 
 
 class NotPrivateWarning(UserWarning):

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pymc as pm
-from xarray import DataArray, Dataset, DataTree
+from xarray import Dataset, DataTree
 
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.errors import PrivacyError
-from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.public_density import PublicDensity
-from pymc_dp.results import facts_of
+from pymc_dp.records.public_moves import PublicTransitions
+from pymc_dp.results import facts_of, named
 
 
 def surrogate_of(idata: DataTree) -> Surrogate:
@@ -58,8 +58,8 @@ def surrogate_draws(
     Returns
     -------
     xarray.Dataset
-        The released variables, with dimensions ``("chain", "draw", ...)``. Its attribute ``target`` says what
-        the draws are of.
+        The released variables, with dimensions ``("chain", "draw", ...)`` and coordinates as the result has
+        them. Its attribute ``target`` says what the draws are of.
 
     Raises
     ------
@@ -97,9 +97,6 @@ def surrogate_draws(
         theta = move(rng, theta)
         values_of = records.unravel(theta)
         found.append(values(*[values_of[v.name] for v in model.value_vars]))
-    arrays = {}
-    for k, variable in enumerate(variables):
-        array = np.stack([f[k] for f in found])[None]
-        dims = [f"{variable.name}_dim_{i}" for i in range(array.ndim - 2)]
-        arrays[variable.name] = DataArray(array, dims=["chain", "draw", *dims])
-    return Dataset(arrays, attrs={"target": "prior times released surrogate; no data were read"})
+    arrays = {v.name: np.stack([f[k] for f in found])[None] for k, v in enumerate(variables)}
+    said = "prior times released surrogate; no data were read"
+    return named(arrays, facts).assign_attrs(target=said)

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import numpy as np
-from xarray import DataArray, DataTree
+from xarray import DataArray, Dataset, DataTree
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.budget import facts
@@ -108,6 +108,23 @@ def _bytes(values: np.ndarray) -> bytes:
     if kind == "M":
         values = values.astype("datetime64[ns]")
     return json.dumps([str(value) for value in values.ravel()]).encode()
+
+
+def named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
+    """The draws, with the dimensions and coordinates that the model declares and that are public."""
+    dims, coords = {}, {}
+    for one in known["variables"]:
+        if one["name"] in values:
+            own = [dim or f"{one['name']}_dim_{i}" for i, dim in enumerate(one["dims"])]
+            dims[one["name"]] = ["chain", "draw", *own]
+    arrays = {name: DataArray(values[name], dims=own) for name, own in dims.items()}
+    for array in arrays.values():
+        for dim, size in array.sizes.items():
+            if dim in known["coords"]:
+                coords[dim] = facts.decode_coordinate(known["coords"][dim])
+            elif dim not in known["withheld_dims"]:
+                coords[dim] = np.arange(size)
+    return Dataset(arrays, coords=coords)
 
 
 def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:

@@ -8,13 +8,23 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from xarray import DataArray, Dataset, DataTree
+from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, digest_of, draws_of, facts_of, is_release
+from pymc_dp.results import (
+    DO_NOT_PUBLISH,
+    GROUPS,
+    NOTICE,
+    covered,
+    digest_of,
+    draws_of,
+    facts_of,
+    is_release,
+    named,
+)
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.default import default_step
 from pymc_dp.steps.on_residuals import CUT
@@ -159,7 +169,7 @@ def release(idata: DataTree) -> DataTree:
     groups: dict[str, Dataset] = {}
     for group, stats in GROUPS.items():
         if group in draws:
-            groups[group] = _named(draws[group], known)
+            groups[group] = named(draws[group], known)
         if stats in idata.children and not released:
             groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
     if released:
@@ -189,23 +199,6 @@ def released_stats(known: dict[str, Any]) -> frozenset[str]:
     noisy = PrivacyPlan.from_dict(known["plan"]).release == "noisy_ratio"
     paid = {NOISY_RATIO} if noisy else set()
     return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
-
-
-def _named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
-    """The draws, with the dimensions and coordinates that the model declares and that are public."""
-    dims, coords = {}, {}
-    for one in known["variables"]:
-        if one["name"] in values:
-            own = [dim or f"{one['name']}_dim_{i}" for i, dim in enumerate(one["dims"])]
-            dims[one["name"]] = ["chain", "draw", *own]
-    arrays = {name: DataArray(values[name], dims=own) for name, own in dims.items()}
-    for array in arrays.values():
-        for dim, size in array.sizes.items():
-            if dim in known["coords"]:
-                coords[dim] = facts.decode_coordinate(known["coords"][dim])
-            elif dim not in known["withheld_dims"]:
-                coords[dim] = np.arange(size)
-    return Dataset(arrays, coords=coords)
 
 
 def _allowed(dataset: Dataset, names: frozenset[str]) -> Dataset:

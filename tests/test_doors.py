@@ -1,6 +1,7 @@
 """Ways round the private step: what runs beside it, what is joined to its result, what it is named."""
 
 import copy
+import inspect
 import json
 
 import cloudpickle
@@ -11,12 +12,14 @@ import xarray as xr
 from pymc.step_methods.arraystep import ArrayStep
 
 import pymc_dp as dp
+from pymc_dp import sampling
 from pymc_dp.privacy.budget import facts
 from pymc_dp.results import digest_of
 from tests.conftest import simple_data
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 2}
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+SAMPLE = pm.sample
 PATIENTS = [f"patient-{i:04d}" for i in range(60)]
 DATES = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
 
@@ -402,3 +405,28 @@ def test_a_model_that_grew_is_refused(add):
     for sample in (dp.sample, lambda step, **kwargs: pm.sample(step=step, model=model, **kwargs)):
         with pytest.raises(dp.ModelRefusedError, match="later added"):
             sample(step, draws=2, tune=0, chains=2, cores=1, **QUIET)
+
+
+REFUSED = {"nuts_sampler", "trace", "return_inferencedata", "idata_kwargs"}
+OWN = {"draws", "tune", "chains", "step", "model", "kwargs"}  # dp.sample's own, or checked against the step
+
+
+def test_sample_takes_what_pymc_takes(monkeypatch):
+    """Every argument of this PyMC's pm.sample goes on to it as it is, or is refused by name."""
+    with pm.Model():
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu, 1, observed=np.zeros(50))
+        step = dp.DPPenaltyMH(epsilon=1.0, delta=1e-6, lipschitz=1.0, chains=1)
+    given = {}
+    monkeypatch.setattr(pm, "sample", lambda *args, **kwargs: given.update(kwargs))
+    monkeypatch.setattr(sampling, "release", lambda result: result)
+    names = set(inspect.signature(SAMPLE).parameters) - OWN
+    assert {"cores", "random_seed", "initvals", "callback", "compile_kwargs", "quiet"} <= names
+    for name in names:
+        value = object()
+        if name in REFUSED:
+            with pytest.raises(TypeError, match=name):
+                dp.sample(step, **{name: value})
+            continue
+        dp.sample(step, **{name: value})
+        assert given.pop(name) is value

@@ -69,7 +69,7 @@ def test_effects_against_the_law_of_the_gradient(records, noise):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_expected_happens(monkeypatch):
-    """The table of one budget, and the line of the price, beside a release from other rows (ten models: docs)."""
+    """The table, and the line of the price, beside a release from other rows (ten models: docs/planning)."""
     monkeypatch.setattr(planning, "_TIMED", 4)
     (row,) = dp.expected_accuracy(
         build, simulate, n=SIZE, epsilons=(2.0,), repeats=1, draws=10, chains=1

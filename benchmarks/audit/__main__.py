@@ -38,7 +38,7 @@ from benchmarks.audit.surrogate import on_surrogate
 from pymc_dp.audit import audit, released
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.proposals.walk import RandomWalk
-from pymc_dp.steps import on_residuals as surrogate_step
+from pymc_dp.records import public_moves
 
 CASES = [
     penalty_on_all,
@@ -68,7 +68,8 @@ def check(case, fault):
     with ExitStack() as stack:
         stack.enter_context(Patch(RandomWalk, "unit_length", new=np.sqrt(2.0)))  # else measured at each start
         stack.enter_context(Patch(gaussian, "mu", lambda mu: cache(mu)))  # the same in each run
-        stack.enter_context(Patch(surrogate_step, "_WARM_UP", new=3))  # costs time, and tells nothing
+        for name in ("_TUNE", "_PILOT"):  # costs time, and tells nothing
+            stack.enter_context(Patch(public_moves, name, new=10))
         for each in fault.patches:
             stack.enter_context(each)
         probe = case.make(case.data[0], 0.0, **fault.arguments)

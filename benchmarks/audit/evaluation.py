@@ -77,7 +77,10 @@ RELEASES = [
             HALF,
             Fault("sensitivity C for 2C", (Patch(ExactSum, "sensitivity", new=staticmethod(lambda _: 1.0)),)),
             Fault("differences not clipped", (Patch(differences, "clipped_sums", new=unclipped),)),
-            Fault("a seventh of the histogram's noise", (Patch(differences, "histogram_sensitivity", new=lambda _: 0.2),)),
+            Fault(
+                "a seventh of the histogram's noise",
+                (Patch(differences, "histogram_sensitivity", new=lambda _: 0.2),),
+            ),
         ],
     ),
     Release(

@@ -24,8 +24,8 @@ _ABSURD = 13.0
 NOT_FOUND = (
     "The centre was not found. The likelihood may have no single mode, or be far from quadratic; the search "
     "may not have arrived. Give each parameter a prior whose standard deviation is of the size that you "
-    "expect (rescale data by public constants; pm.Flat has no size), start nearer (initval=), use fewer "
-    "parameters, or take a larger epsilon."
+    "expect (scale columns with dp.Prepare or by public constants; pm.Flat has no size), start nearer "
+    "(initval=), use fewer parameters, or take a larger epsilon."
 )
 
 

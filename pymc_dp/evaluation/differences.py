@@ -21,7 +21,7 @@ _CENTRE = _SIDE
 # Noise's standard deviations from which on a cell is not taken for empty: beside one that is not, alone, the
 # fullest; and that a whole result needs. A cell far out that is taken for full by mistake costs most.
 _BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
-# Of what hides an octave further, if the variance is finite: tail index 2.
+# How what hides falls off with each octave: as a tail of index 2, the least with a finite variance.
 _FALLS = 0.25
 # Void records from which on nothing is summed, in the noise's standard deviations and as a share.
 _VOID_NOISE, _VOID_SHARE = 5.0, 0.01
@@ -44,7 +44,7 @@ class Total(NamedTuple):
         C, nats a record.
     cut : float
         Nats that clipping may have taken from the sum: of records that show beyond the bound, and of those that
-        may hide in the histogram's noise if their numbers fall off as they begin to. An error, of unknown sign.
+        may hide in the histogram's noise, if their tail has a finite variance. An error, of unknown sign.
     above, below : float
         Noisy numbers of records beyond C and -C.
     hidden : float
@@ -145,7 +145,9 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
     if values.size > LARGEST_N:
         raise ValueError("more than 2**33 records: their sum would not be exact.")
     relation = spending.neighboring_relation
-    counts, std = spending.release(ExactSum(cells_of(values, void).astype(float)), histogram_sensitivity(relation))
+    counts, std = spending.release(
+        ExactSum(cells_of(values, void).astype(float)), histogram_sensitivity(relation)
+    )
     _refuse_void(counts, std)
     of_sum = spending.noise(ExactSum.sensitivity(relation))
     bound, cut = choose_bound(counts, std, of_sum)
@@ -218,8 +220,8 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tup
 def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of records by magnitude, from the centre outwards: that show, and that may hide in noise.
 
-    Those that hide: in the first cell that does not show what its noise covers, and no more than the ratio of the
-    last two that do leaves; from there on falling off as fast, and as a tail of finite variance does at least.
+    Those that hide: in the first cell that does not show what its noise covers (not what the cells that show lead
+    one to expect: bulk and tail may be of two kinds); from there on falling off as a tail of index 2.
 
     Raises
     ------
@@ -239,10 +241,7 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
         )
     unseen, last = np.zeros(found.size), int(np.flatnonzero(full)[-1])
     if last + 1 < found.size:
-        before = found[last - 1] if last and full[last - 1] else found[last]
-        next_one = found[last] * min(1.0, (found[last] + scale[last]) / before)
-        unseen[last + 1] = min(next_one, max(found[last + 1], 0.0) + scale[last + 1])
-        ratio = min(unseen[last + 1] / found[last], _FALLS)
+        unseen[last + 1] = max(found[last + 1], 0.0) + 2 * scale[last + 1]
         for cell in range(last + 2, found.size):
-            unseen[cell] = ratio * unseen[cell - 1]
+            unseen[cell] = _FALLS * unseen[cell - 1]
     return np.where(full, found, 0.0), unseen

@@ -11,7 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from pymc_dp.errors import PrivacyError, kind
+from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
 
 
@@ -39,8 +39,8 @@ def guarded(
         try:
             return function(*args)
         except Exception as error:
-            name = kind(error)
-    raise PrivacyError(f"{what} ({name}). Nothing more is said: its inputs are private.")
+            name, where = kind(error), kept(error)
+    raise PrivacyError(f"{what} ({name}). Nothing more is said: its inputs are private. {where}")
 
 
 # A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of at most GRID = 2**20. Sums of

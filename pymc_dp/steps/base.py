@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pymc as pm
 from pymc.blocking import PointType
-from pymc.sampling.mcmc import _cpu_count
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
@@ -41,6 +40,10 @@ class DPStepState(StepMethodState):
     debug_stream: dict[str, Any] | None
     epsilon: float = field(metadata={"frozen": True})
     delta: float = field(metadata={"frozen": True})
+
+
+# Every chain is paid for: two tell whether they agree.
+_CHAINS = 2
 
 
 class DPStep(Iterating):
@@ -105,7 +108,7 @@ class DPStep(Iterating):
         if data is not None and not self.takes_data:
             raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
         if chains is None:
-            chains = max(2, min(4, _cpu_count()))
+            chains = _CHAINS
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
         arguments.check_shared(exclude_deterministics, debug_seed, tempering)
         self.chains = chains

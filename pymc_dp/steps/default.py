@@ -42,8 +42,7 @@ def default_step(epsilon: float, delta: float, kwargs: dict[str, Any], quiet: bo
     chosen = {"control_variates": True, "chains": _CHAINS} | {
         name: kwargs.pop(name) for name in sorted(names & kwargs.keys()) if name != "model"
     }
-    if "model" in kwargs:
-        chosen["model"] = kwargs["model"]
+    chosen |= {name: kwargs[name] for name in ("model", "compile_kwargs") if name in kwargs}
     step: DPStep = DPPenaltyMH(epsilon=epsilon, delta=delta, **chosen)
     why = "every record in each iteration"
     if step.neighboring_relation == "substitute" and step.records.n > MANY:

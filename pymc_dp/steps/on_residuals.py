@@ -22,8 +22,8 @@ from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.proposals.walk import Moves
+from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain

@@ -64,7 +64,8 @@ class DPPenaltyMH(MetropolisStep):
         R: the norm, or the size of each entry, at which a record's sufficient statistic is clipped. In the
         place of `lipschitz` and `clip_bound`.
     chains : int, optional
-        Chains of the call. Default: that of `pymc.sample`, max(2, min(4, processors)).
+        Chains of the call. Default: 2; each is paid for. `pymc.sample` has more by default on some machines:
+        give it the same number, or use `dp.sample`.
     proposal : {"fixed_radius", "gaussian", "one_at_a_time", "guided"} or Proposal, optional
         Random walk; objects of `pymc_dp.proposals` take a public scale or covariance. Default:
         "fixed_radius", whose noise is the same at every iteration; "gaussian" in one dimension.

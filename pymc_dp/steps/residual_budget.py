@@ -16,8 +16,8 @@ from pymc_dp.ratios import on_owners
 from pymc_dp.ratios.build import ratio_of
 from pymc_dp.remote.owners import RecordsOfOwners
 
-# Clip bounds that are found for gradients, over the root of their mean square in posterior standard deviations,
-# by `benchmarks.planning`: 3.0 to 3.4 for logistic regressions, 4.7 to 7.4 for linear ones and counts.
+# Clip bounds that are found for gradients, over the root of their mean square in posterior standard
+# deviations: 3.0 to 3.4 for logistic regressions, 4.7 to 7.4 for linear ones and counts (docs/planning).
 _BOUNDED, _LONG = 3.0, 6.0
 
 
@@ -102,8 +102,8 @@ class ResidualBudget:
         noise = sensitivity("gradient", self.relation) ** 2 / share * self.records.coordinates.size / self.n
         least, most = (math.sqrt(1 + bound**2 * noise) for bound in (_BOUNDED, _LONG))
         return (
-            f"expect posteriors about {least:.2f} times as wide as without privacy where a record's gradient is "
-            f"bounded (logistic), {most:.2f} where it is not; dp.expected_accuracy says it of your model"
+            f"expect posteriors about {least:.2f} times as wide as without privacy where a record's gradient "
+            f"is bounded (logistic), {most:.2f} where it is not; dp.expected_accuracy says it of your model"
         )
 
     def _price(self, call: Call, settings: ControlVariates, clip_fraction: bool) -> PrivacyPlan:

@@ -6,6 +6,8 @@ import pytest
 from xarray import open_datatree
 
 import pymc_dp as dp
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.public_density import PublicDensity
 from tests.conftest import logistic_model
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -15,6 +17,8 @@ DRAWS = 1200
 @pytest.fixture(scope="module")
 def result():
     model = logistic_model(n=400)
+    model.add_coords({"effect": ["slope", "other"]})
+    model.named_vars_to_dims["beta"] = ("effect",)
     step = dp.DPPenaltyMH(epsilon=200.0, delta=1e-6, chains=1, control_variates=True, model=model)
     return model, step, dp.sample(step, draws=8, tune=0, random_seed=1, cores=1, model=model, **QUIET)
 
@@ -38,6 +42,8 @@ def test_draws_are_of_prior_times_surrogate(result):
     draws = dp.surrogate_draws(idata, model, DRAWS, random_seed=3)
     assert draws.attrs["target"].startswith("prior times released surrogate")
     (name,) = draws.data_vars
+    assert draws[name].dims == idata.posterior[name].dims == ("chain", "draw", "effect")
+    assert list(draws["effect"].values) == ["slope", "other"] and draws.sizes["draw"] == len(draws["draw"])
     x = draws[name].to_numpy()
     assert x.shape == (1, DRAWS, 2)
     mean, sd = moments(step.surrogate)
@@ -47,6 +53,15 @@ def test_draws_are_of_prior_times_surrogate(result):
     # controls: the likelihood alone, or the prior alone, would be noticed
     assert not np.allclose(x[0].std(axis=0), 2.0, rtol=0.15)
     assert np.abs((x[0].mean(axis=0) - mean - 0.5 * sd) / (sd / np.sqrt(DRAWS / 5))).min() > 5
+
+
+def test_a_density_adds_nothing_to_the_model_in_context():
+    """Chains one after another in `with model:` were refused: moves had put variables into it."""
+    model = logistic_model(n=20)
+    names = set(model.named_vars)
+    with model:
+        assert "theta" in PublicDensity(RecordModel(model)).model.named_vars
+    assert set(model.named_vars) == names
 
 
 def moments(surrogate):

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pymc as pm
 import pytest
+from arviz_stats.base import array_stats
 from scipy import stats
 
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.residuals import Residuals
 from tests.conftest import logistic_model, simple_data
 
@@ -140,7 +141,11 @@ def log_gamma(a):
     with pm.Model() as model:
         theta = pm.Flat("theta", shape=1)
         pm.Potential("public", a * theta[0] - pm.math.exp(theta[0]))
-    start = {"theta": np.zeros(1)}
+    return density_of(model, 1)
+
+
+def density_of(model, d):
+    start = {"theta": np.zeros(d)}
     function = model.logp_dlogp_function(ravel_inputs=True, initial_point=start)
     function.trust_input = True
     return SimpleNamespace(model=model, value_and_gradient=function, start=start)
@@ -198,3 +203,48 @@ def test_the_kernel_is_fixed_once_tuned():
     # and goes by the generator alone
     again = [move(np.random.default_rng(3), theta) for _ in range(2)]
     assert again[0] == again[1] and again[0] != move(np.random.default_rng(4), theta)
+
+
+@pytest.mark.slow
+def test_a_ridge_is_walked():
+    """A non-centred hierarchy, whose curvature at one point says little: two chains agree, and are right.
+
+    With one transition a move and the first metric 400 draws are worth 22.
+    """
+    a, sd = np.array([-0.4, 0.8, -1.2, 0.3, 1.0, -0.6]), 0.06
+    with pm.Model() as model:
+        theta = pm.Flat("theta", shape=8)
+        level, tau, z = theta[0], pm.math.exp(theta[1]), theta[2:]
+        fit = -0.5 * pm.math.sum(((level + tau * z - a) / sd) ** 2)
+        pm.Potential("public", fit - 0.5 * (level / 2) ** 2 - 0.5 * pm.math.sum(z**2) - tau**2 / 2 + theta[1])
+    density = density_of(model, 8)
+    near = np.r_[a.mean(), np.log(a.std()), (a - a.mean()) / a.std()]
+    precision = -hessian(density, near)
+    values, vectors = np.linalg.eigh(precision)
+    covariance = (vectors / np.maximum(values, 1e-2)) @ vectors.T
+    draws = []
+    for seed in range(2):
+        rng, move = np.random.default_rng(seed), PublicTransitions(density, covariance)
+        theta = move.tune(rng, near)
+        chain = []
+        for _ in range(200):
+            theta = move(rng, theta)
+            chain.append(theta)
+        draws.append(chain)
+    draws = np.array(draws)
+    assert np.max(array_stats.rhat(draws, chain_axis=0, draw_axis=1)) < 1.1
+    assert np.min(array_stats.ess(draws, chain_axis=0, draw_axis=1)) > 80
+    # tau given a: level + tau z is a but for sd, so that a_i ~ N(level, tau^2)
+    tau = np.linspace(0.2, 4, 2000)
+    level = np.linspace(-6, 6, 1201)[:, None]
+    log = -a.size * np.log(tau) - 0.5 * ((a[:, None, None] - level) ** 2).sum(axis=0) / tau**2
+    weight = np.exp(log - level**2 / 8 - tau**2 / 2).sum(axis=0)
+    mean = weight @ tau / weight.sum()
+    spread = np.sqrt(weight @ (tau - mean) ** 2 / weight.sum())
+    assert abs(np.exp(draws[..., 1]).mean() - mean) < 5 * spread / np.sqrt(80)
+
+
+def hessian(density, theta, h=1e-5):
+    gradient = lambda t: density.value_and_gradient._pytensor_function(t)[1]  # noqa: E731
+    rows = [(gradient(theta + h * e) - gradient(theta - h * e)) / (2 * h) for e in np.eye(theta.size)]
+    return 0.5 * (np.array(rows) + np.transpose(rows))

@@ -78,7 +78,9 @@ def counted():
     with pm.Model() as model:
         inputs = pm.Data("x", x)
         pm.Normal("y", pm.Normal("b") * inputs, 0.5, observed=pm.Data("y_data", y))
-        pm.Poisson("k", pm.math.exp(pm.Normal("a") * inputs), observed=pm.Data("k_data", np.abs(y).astype("int32")))
+        pm.Poisson(
+            "k", pm.math.exp(pm.Normal("a") * inputs), observed=pm.Data("k_data", np.abs(y).astype("int32"))
+        )
     return model, RecordModel(model)
 
 
@@ -143,7 +145,9 @@ def test_check_of_a_fit(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "pit_of", spy)
     found = dp.check(idata, model, epsilon=5.0, ledger=ledger, cells=4)
     assert seen == [["reserved"]] and ledger.entries()[0].status == "confirmed"
-    assert found.p_value > 1e-6 and found.n == N and found.counts.sum() == pytest.approx(N, abs=10 * found.noise)
+    assert (
+        found.p_value > 1e-6 and found.n == N and found.counts.sum() == pytest.approx(N, abs=10 * found.noise)
+    )
     assert dp.privacy.compose(ledger.entries()[0].events).epsilon(1e-6) <= 5.0
     none = dp.check(*pair()["none"], epsilon=5.0, delta=1e-6, cells=4)
     assert none.counts.sum() == pytest.approx(N, abs=10 * none.noise)

@@ -204,16 +204,26 @@ def errors_of(values, epsilon, runs=40):
     return np.abs(found).T
 
 
-@pytest.mark.parametrize("epsilon, n", [(0.5, 2000), (1.0, 2000), (1.0, 20_000), (4.0, 20_000)])
+HARD = [(0.5, 2000), (1.0, 2000), (1.0, 20_000), (4.0, 20_000)]
+
+
+@pytest.mark.parametrize("epsilon, n", HARD)
 def test_tails_that_hide_in_noise_are_reckoned_with(epsilon, n):
     """Half of the records or more are a little worse, few are far better."""
     with_cut, _ = errors_of(heavy(n), epsilon)
-    assert np.quantile(with_cut, 0.9) < 2 and with_cut.max() < 4
+    assert np.quantile(with_cut, 0.9) < 2.5 and with_cut.max() < 5
 
 
-def test_what_hides_is_not_left_out():
-    """Control: at these settings some errors are far beyond what the noise alone would make."""
-    assert errors_of(heavy(20_000), 4.0)[1].max() > 2.5 or errors_of(heavy(2000), 1.0)[1].max() > 2.5
+def test_what_hides_is_not_left_out(monkeypatch):
+    """Control: with what shows alone, errors are far beyond what is stated."""
+    magnitudes = differences._magnitudes
+
+    def seen_alone(*args):
+        seen, unseen = magnitudes(*args)
+        return seen, 0 * unseen
+
+    monkeypatch.setattr(differences, "_magnitudes", seen_alone)
+    assert max(errors_of(heavy(n), epsilon)[0].max() for epsilon, n in HARD[1:3]) > 8
 
 
 def total(values, epsilon=20.0, n=None):

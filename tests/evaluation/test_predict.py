@@ -32,7 +32,12 @@ def fitted():
 def predicted(fitted):
     model, idata = fitted
     return dp.predict(
-        idata, model, inputs={"x": GRID}, coords={"patient": ["a", "b", "c"]}, var_names=["y", "mu"], random_seed=1
+        idata,
+        model,
+        inputs={"x": GRID},
+        coords={"patient": ["a", "b", "c"]},
+        var_names=["y", "mu"],
+        random_seed=1,
     )
 
 

@@ -87,6 +87,7 @@ def test_a_cell_is_read_by_itself():
         whole = read(column(*ANYTHING))
         single = [read(column(cell))[0] for cell in ANYTHING]
         np.testing.assert_equal(list(whole), single)
+    assert cells.levels_of(column("x" * 201, "", "NaT", math.nan, "x" * 200)) == [None] * 4 + ["x" * 200]
     plain = np.array([1, 0, 3, 2**60 + 1])
     for typed in (plain, plain.astype(float), plain.astype(object), plain.astype(str).astype(object)):
         np.testing.assert_equal(cells.numbers_of(typed), plain.astype(float))

@@ -15,21 +15,22 @@ from pymc_dp.privacy.accounting.accountants import NotApplicableError, value_ite
 from pymc_dp.privacy.accounting.decisions import largest_excess
 
 OFFSETS = np.linspace(-4, 2, 41)
+FAR = np.append(np.linspace(-9, -4.1, 50), OFFSETS)  # rare outcomes that say much
 
 
 def on_batches(q, nm):
     return privacy.BatchPenaltyDecisionDpEvent(round(q * 100_000), 100_000, nm)
 
 
-def pairs(event):
+def pairs(event, offsets=OFFSETS):
     """Probabilities of accepting on neighbouring data sets, both orders, at some offsets."""
     if isinstance(event, events.BoundedRangeDecisionDpEvent):
-        p, q = expit(OFFSETS - event.eta / 2), expit(OFFSETS + event.eta / 2)
+        p, q = expit(offsets - event.eta / 2), expit(offsets + event.eta / 2)
     else:
         c = 1 / event.noise_multiplier
         share = getattr(event, "sampling_probability", 1.0)
-        p = ndtr(OFFSETS - c / 2)
-        q = (1 - share) * p + share * ndtr(OFFSETS + c / 2)
+        p = ndtr(offsets - c / 2)
+        q = (1 - share) * p + share * ndtr(offsets + c / 2)
     return [*zip(p, q, strict=True), *zip(q, p, strict=True)]
 
 
@@ -39,7 +40,7 @@ def losses(p, q):
 
 def gaussian_delta(mu, epsilon):
     if mu == 0:
-        return np.maximum(-np.expm1(epsilon), 0.0)
+        return -np.expm1(np.minimum(epsilon, 0.0))
     return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
 
 
@@ -51,7 +52,7 @@ def of_one_pair(p, q, k, epsilon, mu=0.0):
 
 
 def of_the_best_pair(event, k, epsilon, mu=0.0):
-    return max(of_one_pair(p, q, k, epsilon, mu) for p, q in pairs(event))
+    return max(of_one_pair(p, q, k, epsilon, mu) for p, q in pairs(event, FAR))
 
 
 CASES = [
@@ -62,6 +63,9 @@ CASES = [
     (on_batches(0.1, 1.0), 59, 4.0, 1e-5, 1.05),
     (on_batches(0.01, 2.0), 3887, 1.0, 1e-5, 1.03),
     (on_batches(0.3, 10.0), 1000, 4.65, 1e-9, 1.02),
+    # Where rare outcomes decide; the Renyi bound is 1.80, that of the Gaussian behind the bit 1.0005.
+    (on_batches(0.001, 0.7214), 2000, 0.937, 1e-6, 1.03),
+    (on_batches(0.024, 8.0), 7000, 1.25, 2.8e-11, 1.02),
 ]
 
 
@@ -73,7 +77,7 @@ def test_above_and_next_to_who_takes_the_best_offset(event, k, epsilon, delta, f
     assert 0.99 * epsilon < found <= epsilon
     assert of_the_best_pair(event, k, found) < delta
     assert of_the_best_pair(event, k, found / factor) > delta  # so near, also a control
-    assert of_the_best_pair(event, k, found) < guarantee.delta(found) < 1.03 * delta
+    assert of_the_best_pair(event, k, found) < guarantee.delta(found) < 1.1 * delta
 
 
 def test_barker_at_a_small_epsilon():
@@ -127,7 +131,7 @@ def test_blocks_cost_little_more_than_steps(monkeypatch):
 
 def test_a_law_that_replaces_decisions_is_worth_more_than_each():
     """What `replacement` promises, by a sum over its law and over the outcomes of each decision."""
-    corner = corners.of_normal(0.1, 0.2, corners.NORMAL_EDGES, closed=True)
+    corner = corners.of_normal(0.1, 0.2, corners.normal_edges(0.2), closed=True)
     grid = loss_grid.LossGrid(corner, 0.004, -2.0, 2.0, 1e-20)
     values = gaussian_delta(0.1, -grid.z)
     law = loss_grid.replacement(grid, values, 10.0, 1e-12)
@@ -186,7 +190,9 @@ def test_deltas_of_all_sizes(delta):
         if found < math.inf:
             assert of_the_best_pair(event, k, found) <= delta
             pure = k * getattr(event, "eta", math.inf)
-            assert delta <= run.delta(found) * (1 + 1e-6) or found == 0 or found > 0.999 * pure
+            there = run.delta(found)  # on a grid of its own
+            assert of_the_best_pair(event, k, found) <= there
+            assert 0.5 * delta < there or found == 0 or found > 0.999 * pure
 
 
 def test_what_it_does_not_hold():

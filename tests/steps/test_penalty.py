@@ -184,13 +184,10 @@ def test_epsilon_is_required(logistic):
 
 
 @pytest.mark.slow
-def test_default_chains_are_pymcs(logistic, monkeypatch):
-    from pymc_dp.steps import base
-
-    for processors, chains in ((1, 2), (3, 3), (16, 4)):
-        monkeypatch.setattr(base, "_cpu_count", lambda p=processors: p)
-        with logistic:
-            assert dp.DPPenaltyMH(**{**ARGS, "chains": None}).chains == chains
+def test_default_chains_are_two(logistic):
+    """On every machine: each is paid for."""
+    with logistic:
+        assert dp.DPPenaltyMH(**{**ARGS, "chains": None}).chains == 2
 
 
 def test_a_step_must_own_every_free_variable(logistic):

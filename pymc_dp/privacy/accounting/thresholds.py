@@ -11,6 +11,9 @@ from scipy.special import erfcx, log_ndtr
 class Threshold(Protocol):
     """A random threshold V with a log-concave density g; psi is ``-(log g)'``."""
 
+    def __hash__(self) -> int:
+        """Searches remember what they computed of it."""
+
     @property
     def scale(self) -> float:
         """Length over which the density changes."""

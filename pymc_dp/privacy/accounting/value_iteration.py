@@ -25,8 +25,8 @@ _LARGEST_GRID = 8_000
 _FARTHEST = 690.0
 # Where no block is found, more steps are taken alone before the next attempt; up to so many.
 _LATER, _MOST_ALONE = 1.15, 800
-# Relative; far more than the rounding errors of positive sums.
-_ROUNDING = 1e-9
+# Relative; more than the rounding errors of positive sums, and RELATIVE, in 100,000 steps.
+_ROUNDING = 1e-6
 _REMAINDER, _LEAST = 0.003, 1e-290
 # Where epsilon is looked for, in those of somebody who takes one pair; and how.
 _FARTHER, _ROUNDS, _PARTS, _SOME = (1.08, 1.6, 4.0), 4, 40, 1e-6
@@ -65,7 +65,7 @@ class _Values:
             return 0.0
         near, far = np.exp(-self.z[count - 1]), np.exp(-self.z[count])
         share = (delta - values[count - 1]) / (values[count] - values[count - 1])
-        return max(math.log(near + share * (far - near)) * (1 + _ROUNDING), 0.0)
+        return max(math.log(near + share * (far - near)) * (1 + 1e-9), 0.0)
 
     def delta(self, epsilon: np.ndarray, mu: float) -> np.ndarray:
         """Delta with a Gaussian release before all decisions."""

@@ -15,7 +15,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.accounting import calibration, gaussian
+from pymc_dp.privacy.accounting import calibration, gaussian, search
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_down, round_up
@@ -131,12 +131,12 @@ class Budget:
         return self.plan(at(found))
 
     def search(self, at: Callable[[float], Mechanism], start: float, **options: Any) -> PrivacyPlan:
-        """`solve`, from one setting on (`calibration.bracket`)."""
+        """`solve`, from one setting on (`search.bracket`)."""
 
         def fits(value: float) -> bool:
             return self.fits(at(value), coarse=True)
 
-        low, high = calibration.bracket(fits, start, **options)
+        low, high = search.bracket(fits, start, **options)
         # The end that is over the budget, by coarse bounds, is moved on.
         return self.solve(at, *((low, high * _COARSE) if options.get("rising") else (low / _COARSE, high)))
 
