@@ -125,7 +125,7 @@ def _priors(model: Any) -> Iterator[str]:
         for term in component.terms.values():
             prior = getattr(term, "prior", None)
             if getattr(prior, "auto_scale", False):
-                scaled.append(f"{term.name} ~ {prior.name} (of {name!r})")
+                scaled.append(f"{term.name} ~ {getattr(prior, 'name', '?')} (of {name!r})")
     for name, component in model.marginal_parameters.items():
         if getattr(component.prior, "auto_scale", False):
             scaled.append(f"{name} ~ {getattr(component.prior, 'name', '?')}")
