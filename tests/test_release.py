@@ -58,7 +58,7 @@ def test_release_holds_what_is_allowed_and_nothing_else(raw, released):
     for node in released.subtree:
         assert set(node.attrs) <= {
             "created_at", "inference_library", "inference_library_version", "tuning_steps", "privacy_facts",
-            "privacy_digest",
+            "privacy_digest", "privacy",
         }  # fmt: skip
 
 
