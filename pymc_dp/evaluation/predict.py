@@ -94,18 +94,16 @@ def predict(
     given = {name: np.asarray(value) for name, value in (inputs or {}).items()}
     names = [rv.name for rv in model.observed_RVs] if var_names is None else list(var_names)
     _check_names(model, given, names)
-    reads = _reading(model, names, given, known)
+    reads, reading = _reading(model, names, given, known)
     if reads and not at_private_rows:
-        raise ModelRefusedError(
-            f"A prediction would be at private rows: {'; '.join(reads)}.",
-            "a draw at a record's own covariates shows them, and their number.",
-            "declare arrays of records as pm.Data, and give public values of each: inputs={'x': grid}. "
-            "Give the "
-            "observed variable a shape that follows them, shape=x.shape[0] or dims=.",
-        )
+        raise _refusal(reads)
     found = _draws(posterior, model, given, coords, names, random_seed)
-    if reads:
+    counted = [] if _counts_are_public(known) else _of_rows(found, reading.n_rows)
+    if counted and not at_private_rows:
+        raise _refusal(counted)
+    if reads or counted:
         return _marked(found, known, "predictions at private rows")
+    _withhold(found, model, given, {*reading.withheld_dims, *known["withheld_dims"]})
     found.attrs[facts.STAT] = json.dumps(
         {**known, "predictions": {"variables": names, "inputs": {k: list(v.shape) for k, v in given.items()}}}
     )
@@ -176,13 +174,46 @@ def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]
         raise ValueError(f"var_names has {unknown}; the model's outputs are {sorted(known)}.")
 
 
+def _refusal(reads: Sequence[str]) -> ModelRefusedError:
+    return ModelRefusedError(
+        f"A prediction would be at private rows: {'; '.join(reads)}.",
+        "a draw at a record's own covariates shows them, and their number.",
+        "declare arrays of records as pm.Data, and give public values of each: inputs={'x': grid}. Give the "
+        "observed variable a shape that follows them, shape=x.shape[0] or dims=.",
+    )
+
+
+def _counts_are_public(known: dict[str, Any]) -> bool:
+    """Whether the number of rows is public: neighbours have as many."""
+    return known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
+
+
+def _of_rows(found: DataTree, n_rows: int) -> list[str]:
+    """Outputs with as many entries as there are rows, whatever said so (a dimension's length)."""
+    return [
+        f"{name!r} has as many entries as there are rows, whose number is private"
+        for name, array in found["predictions"].data_vars.items()
+        if n_rows in array.shape[2:]
+    ]
+
+
+def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withheld: set[str]) -> None:
+    """Number the entries of dimensions of records: the model's coordinates may be names of persons."""
+    replaced = {dim for name in given for dim in model.named_vars_to_dims.get(name) or ()}
+    for group in found.children:
+        dataset = found[group].to_dataset()
+        hidden = withheld.intersection(map(str, dataset.dims)) - replaced
+        found[group] = dataset.assign_coords({dim: np.arange(dataset.sizes[dim]) for dim in hidden})
+
+
 def _reading(
     model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]
-) -> list[str]:
-    """What the outputs read of private rows, with `given` in their places, in words; empty if nothing."""
+) -> tuple[list[str], Any]:
+    """What the outputs read of private rows, with `given` in their places, in words; and how the model is read."""
     declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
     reading = read(
         model,
+        units=None if known["unit"] == "row" else known.get("n"),
         exclude_deterministics=[
             d.name for d in model.deterministics if d.name in known["excluded_deterministics"]
         ],
@@ -190,8 +221,7 @@ def _reading(
         trusted_ops=known["trusted_ops"],
         neighboring_relation=known["plan"]["neighboring_relation"],
     )
-    # The number of rows is private where it differs between neighbours.
-    fixed = known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
+    fixed = _counts_are_public(known)
     opaque, n_rows = reading.opaque, reading.n_rows
     arrays = Arrays(model, n_rows, n_rows, declared)
     replaced = {variable for variable in model.data_vars if variable.name in given}
@@ -218,7 +248,7 @@ def _reading(
             )
         elif any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
             found.append(f"inputs[{name!r}] are rows of the model")
-    return found
+    return found, reading
 
 
 def _draws(

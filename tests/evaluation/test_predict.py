@@ -1,5 +1,6 @@
 """Predictions at public inputs, and what says that it must not be published."""
 
+import importlib
 import warnings
 
 import numpy as np
@@ -150,3 +151,29 @@ def test_what_pymc_adds_to_a_result_is_found(fitted, tmp_path):
         forged = fitted[1].copy()
         pm.sample_posterior_predictive(forged, predictions=True, extend_inferencedata=True, progressbar=False)
     assert "predictions" in dp.privacy_report(forged).not_released
+
+
+def other_likelihood(names):
+    """The same parameter; what is predicted reads no row, but has as many entries as there are rows."""
+    with pm.Model(coords={"patient": names}) as model:
+        b = pm.Normal("b", 0, 2)
+        pm.Normal("y", b, 1, observed=data()[1], dims="patient")
+    return model
+
+
+def test_names_of_rows_are_not_predicted(fitted):
+    """Coordinates of a dimension of records, which the release withholds, do not come with a prediction."""
+    model = other_likelihood([f"patient {k}" for k in range(N)])
+    for coords in (None, {"patient": [f"patient {k}" for k in range(N)]}):  # ignored: no input has it
+        found = dp.predict(fitted[1], model, coords=coords).predictions["y"]
+        np.testing.assert_array_equal(found.coords["patient"], np.arange(N))
+
+
+def test_a_private_number_of_rows_is_no_shape_of_a_prediction(fitted, monkeypatch):
+    """Said by the length of a dimension, which no static shape shows."""
+    module = importlib.import_module("pymc_dp.evaluation.predict")
+    monkeypatch.setattr(module, "_counts_are_public", lambda known: False)
+    with pytest.raises(dp.ModelRefusedError, match="whose number is private"):
+        dp.predict(fitted[1], other_likelihood(np.arange(N)))
+    found = dp.predict(fitted[1], fitted[0], inputs={"x": GRID})  # control
+    assert found.predictions["y"].shape[2:] == (3,)
