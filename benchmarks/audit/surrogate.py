@@ -89,6 +89,7 @@ def on_surrogate():
         early_gradient=0.02,
         early_fisher=0.02,
         early_hessian=0.02,
+        early_histogram=0.01,
         late=(0.05, 0.95),
         recentre=False,
     )
