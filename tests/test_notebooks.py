@@ -39,7 +39,7 @@ def conclusions(notebook):
     return [text for text in results if text in ("True", "False")]
 
 
-# Read by every process at its start: the same noise each time, where the notebook itself has none that is known.
+# Read by every process at its start: the same noise and draws each time.
 KNOWN_NOISE = """
 import itertools, secrets
 import numpy.random.bit_generator as generators
