@@ -90,7 +90,8 @@ def on_surrogate():
         early_fisher=0.02,
         early_hessian=0.02,
         early_histogram=0.01,
-        late=(0.05, 0.95),
+        late=(0.2, 0.8),
+        late_hessian_histogram=0.05,
         recentre=False,
     )
 
