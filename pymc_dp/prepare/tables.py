@@ -52,7 +52,7 @@ def columns_of(table: Any, names: Sequence[str]) -> tuple[dict[str, np.ndarray],
 def _array(column: Any) -> np.ndarray:
     """A column as an array of plain numbers or of cells; no cell makes it fail.
 
-    **Privacy.** This is read before anything is paid: an error would say what is in a cell. What has no Python
+    **Privacy.** It runs before anything is paid: an error would say what is in a cell. What has no Python
     object (a date after the year 9999) is missing, by a rule that looks at that cell alone.
     """
     if isinstance(column, np.ma.MaskedArray):
