@@ -209,7 +209,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withhe
 def _reading(
     model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]
 ) -> tuple[list[str], Any]:
-    """What outputs read of private rows, with `given` in their places, in words; and how the model is read."""
+    """What outputs read of private rows, with `given` in their places, in words; and the model's reading."""
     declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
     reading = read(
         model,
