@@ -21,7 +21,7 @@ def from_bambi(model: Any, *, levels: Mapping[str, Sequence[Any]] | None = None)
     Parameters
     ----------
     model : bambi.Model
-        Made with priors of your own or ``auto_scale=False``, and with ``center_predictors=False``.
+        Made with ``auto_scale=False`` and ``center_predictors=False``.
     levels : mapping of str to sequence, optional
         Public levels of each categorical column, in their order: `Prepare.coords`, or known. The column is
         an ordered `pandas.Categorical` with these categories; of others formulae takes the levels that
@@ -117,9 +117,13 @@ def _of_response(model: Any) -> list[Any]:
 
 
 def _priors(model: Any) -> Iterator[str]:
-    """Priors that Bambi scaled."""
-    if not model.auto_scale:
+    """Priors that Bambi scaled.
+
+    Its marks of them are names for the user alone: `set_priors` takes the marks off, and leaves the numbers.
+    """
+    if not model.auto_scale and getattr(model, "scaler", None) is None:
         return
+    yield "priors that Bambi scaled when the model was made: give auto_scale=False to bambi.Model, not later"
     scaled = []
     for name, component in model.conditional_parameters.items():
         for term in component.terms.values():

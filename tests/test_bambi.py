@@ -126,6 +126,18 @@ def test_levels(frame, levels, said):
         dp.from_bambi(model, levels=levels)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("later", [{"sigma": bmb.Prior("HalfNormal", sigma=1)}, {**PRIORS}])
+def test_scaled_priors_do_not_become_ones_own(later):
+    """`set_priors` takes Bambi's marks off priors that it scaled before; mean and spread of y stay."""
+    model = bmb.Model("mass ~ length + (1|group)", table(), center_predictors=False)
+    model.set_priors(later)
+    for auto_scale in (True, False):
+        model.auto_scale = auto_scale
+        with pytest.raises(dp.ModelRefusedError, match="auto_scale=False to bambi"):
+            dp.from_bambi(model, levels=LEVELS)
+
+
 def test_rows_are_not_left_out():
     frame = table()
     frame.loc[3, "length"] = np.nan

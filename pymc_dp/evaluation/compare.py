@@ -250,10 +250,8 @@ def shares(models: int) -> list[float]:
 
 def _same(values: Mapping[str, Any], what: str) -> Any:
     if len(set(values.values())) > 1:
-        listed = ", ".join(f"{name}: {value}" for name, value in values.items())
-        raise ValueError(
-            f"The models have a different {what} ({listed}): they are compared on the same records."
-        )
+        # Not their values: the number of rows is private under "add_remove", and where persons have several.
+        raise ValueError(f"The models have a different {what}: they are compared on the same records.")
     return next(iter(values.values()))
 
 
@@ -272,8 +270,8 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
         known = [(x, y) for x, y in zip(shapes[0][a], shapes[1][b], strict=False) if None not in (x, y)]
         if len(shapes[0][a]) != len(shapes[1][b]) or any(x != y for x, y in known):
             raise ValueError(
-                f"The observed values of {a!r} have different shapes, {shapes[0][a]} and {shapes[1][b]}: log "
-                "densities of different things are not compared."
+                f"The observed values of {a!r} have different shapes for a record, {shapes[0][a][1:]} and "
+                f"{shapes[1][b][1:]}: log densities of different things are not compared."
             )
 
 

@@ -9,6 +9,7 @@ import decimal
 import fractions
 import math
 import numbers
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,36 +18,55 @@ import numpy as np
 #: Longer texts are no levels.
 LONGEST_LEVEL = 200
 _TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
+_BOOLS = {"True": 1.0, "False": 0.0}
+# Of whole numbers, and of floats that are not so large or small that they are written with an exponent.
+_PRINTED = re.compile(
+    r"-?(0|[1-9][0-9]{0,19})(\.(0|[0-9]*[1-9]))?|-?[1-9](\.[0-9]*[1-9])?e[+-][0-9]{2,3}"
+).fullmatch
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 _TIMES = (datetime.date, datetime.time)
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as it was before another one made its column wider: text of bytes, reals of complex numbers."""
+    if isinstance(cell, str):
+        return str.__str__(cell)  # of a subclass, a plain one
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8")
+    if isinstance(cell, complex | np.complexfloating):
+        return float(cell.real) if cell.imag == 0 else None
+    return cell
 
 
 def number(cell: Any) -> float:
     """A finite number, or NaN for what is missing or is none: numbers, and text that reads as one."""
     try:
+        cell = _plain(cell)
         if isinstance(cell, bool | np.bool_):
             return float(cell)
         if not isinstance(cell, (*_NUMBERS, str)):
             return math.nan
-        value = float(cell)
+        value = float(_BOOLS.get(cell, cell)) if isinstance(cell, str) else float(cell)
     except Exception:  # an odd cell is a missing one: an error would say that it is there
         return math.nan
     return value if math.isfinite(value) else math.nan
 
 
 def level_text(cell: Any) -> str | None:
-    """Name of a level, or None for what is missing: 3, 3.0 and "3" are one level."""
+    """Name of a level, or None for what is missing: 3, 3.0, "3" and "3.0" are one level."""
     try:
+        cell = _plain(cell)
         if isinstance(cell, str):
-            text = str(cell)
+            # What Python writes for a number is that number: so NumPy stores it beside a text.
+            value = float(cell) if _PRINTED(cell) else math.nan
+            text = _name(value) if math.isfinite(value) else cell
         elif isinstance(cell, bool | np.bool_):
             text = str(bool(cell))
         elif isinstance(cell, _NUMBERS):
             value = float(cell)
             if not math.isfinite(value):
                 return None
-            # By way of a float: whole numbers become floats in a column where one is missing.
-            text = str(int(value)) if value == math.floor(value) else repr(value)
+            text = _name(value)
         elif isinstance(cell, _TIMES):
             text = cell.isoformat()
         else:
@@ -56,11 +76,20 @@ def level_text(cell: Any) -> str | None:
     return text if 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None
 
 
+def _name(value: float) -> str:
+    """Of a number; by way of a float: whole numbers become floats in a column where one is missing."""
+    return str(int(value)) if value == math.floor(value) else repr(value)
+
+
 def truth(cell: Any) -> float:
     """1 or 0, or NaN for what is missing or is neither."""
-    if isinstance(cell, str):
-        word = cell.strip().lower() if len(cell) <= LONGEST_LEVEL else ""
-        return 1.0 if word in _TRUE else 0.0 if word in _FALSE else math.nan
+    try:
+        cell = _plain(cell)
+        word = cell.strip().lower() if isinstance(cell, str) and len(cell) <= LONGEST_LEVEL else ""
+    except Exception:
+        return math.nan
+    if word in _TRUE or word in _FALSE:
+        return float(word in _TRUE)
     value = number(cell)
     return value if value in (0.0, 1.0) else math.nan
 

@@ -38,7 +38,7 @@ class Numeric:
         if not (two and -1e100 <= given[0] < given[1] <= 1e100):
             raise ValueError(f"bounds must be two numbers, the smaller first, got {self.bounds!r}.")
         lower, upper = map(float, given)
-        if not upper - lower > 1e-9 * max(abs(lower), abs(upper)):
+        if not upper - lower > max(1e-9 * max(abs(lower), abs(upper)), 1e-100):
             raise ValueError("bounds are too close together for the numbers between them to be told apart.")
         object.__setattr__(self, "bounds", (lower, upper))
 

@@ -62,7 +62,10 @@ def moments(values: np.ndarray, lower: float, upper: float) -> np.ndarray:
     """Number, sum and sqrt(2) times sum of squares of numbers clipped to [-1, 1], in units of 1 / `GRID`."""
     known = values[~np.isnan(values)]
     middle, half = (lower + upper) / 2, (upper - lower) / 2
-    z = np.rint(np.clip((known - middle) / half, -1, 1) * GRID)
+    with np.errstate(all="ignore"):
+        z = (known - middle) / half
+    # NaN where bounds are too close for floating point: it would be a huge integer.
+    z = np.rint(np.clip(np.where(np.isnan(z), 0.0, z), -1, 1) * GRID)
     squares = np.rint(math.sqrt(2.0) * z**2 / GRID)
     return np.array([GRID * len(z), z.astype(np.int64).sum(), squares.astype(np.int64).sum()], dtype=np.int64)
 

@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+# Years of pandas' dates that have seconds.
+_YEARS = 10**11
+# Days since 1970 that Python's dates have, in every time zone.
+_FIRST_DAY, _LAST_DAY = -719_160, 2_932_893
+
 _FORMS = "a pandas or Polars DataFrame, or a mapping of column names to arrays"
 
 
@@ -45,15 +50,63 @@ def columns_of(table: Any, names: Sequence[str]) -> tuple[dict[str, np.ndarray],
 
 
 def _array(column: Any) -> np.ndarray:
-    """A column as an array of plain numbers or of cells."""
+    """A column as an array of plain numbers or of cells; no cell makes it fail.
+
+    **Privacy.** It runs before anything is paid: an error would say what is in a cell. What has no Python
+    object (a date after the year 9999) is missing, by a rule that looks at that cell alone.
+    """
     if isinstance(column, np.ma.MaskedArray):
         return np.ma.filled(column.astype(object), None)
     if isinstance(column, pd.Series) and isinstance(column.dtype, np.dtype):
         column = column.to_numpy()
     if isinstance(column, np.ndarray):
-        return pd.Series(column).astype(object).to_numpy() if column.dtype.kind in "mM" else column
-    cells = column.to_list() if hasattr(column, "to_list") else list(column)
+        return _times(column) if column.dtype.kind in "mM" else column
+    if isinstance(column, pd.Series) and isinstance(column.dtype, pd.ArrowDtype):
+        cells = [_python(cell) for cell in column.array.__arrow_array__()]
+    elif _is_polars_column(column):
+        cells = _polars_cells(column)
+    else:
+        cells = column.to_list() if hasattr(column, "to_list") else list(column)
     return np.fromiter(cells, dtype=object, count=len(cells))  # a cell may be a sequence itself
+
+
+def _python(cell: Any) -> Any:
+    """Of a cell of Arrow's; None if there is none."""
+    try:
+        return cell.as_py()
+    except Exception:
+        return None
+
+
+def _times(column: np.ndarray) -> np.ndarray:
+    """Dates as pandas' Timestamps; durations are neither numbers nor levels."""
+    cells = np.full(len(column), None, dtype=object)
+    if column.ndim != 1 or column.dtype.kind == "m" or np.datetime_data(column.dtype)[0] == "generic":
+        return cells if column.ndim == 1 else column
+    years = column.astype("M8[Y]").astype(np.int64)
+    there = ~np.isnat(column) & (np.abs(years) < _YEARS)
+    cells[there] = pd.Series(column[there]).astype(object).to_numpy()
+    return cells
+
+
+def _is_polars_column(column: Any) -> bool:
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(column, polars.Series)
+
+
+def _polars_cells(column: Any) -> list[Any]:
+    """Cells of a Polars column: its own conversion fails, and prints, where Python has no such date."""
+    polars = sys.modules["polars"]
+    kind = column.dtype
+    if kind == polars.Duration or kind.is_nested():
+        return [None] * len(column)
+    if kind in (polars.Date, polars.Datetime):
+        a_day = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}.get(
+            getattr(kind, "time_unit", None) or "", 1
+        )
+        days = column.to_physical() // a_day
+        column = column.set((days < _FIRST_DAY) | (days > _LAST_DAY), None)
+    return column.to_list()
 
 
 def table_of(columns: Mapping[str, np.ndarray], like: Any) -> Any:

@@ -337,3 +337,18 @@ def test_a_ledger_of_another_relation_is_refused(tmp_path):
     ledger.record(GaussianDpEvent(0.5))
     with pytest.raises(dp.PrivacyBudgetExceeded):
         dp.compare(pair(), epsilon=15.0, ledger=ledger)
+
+
+def test_refusals_do_not_say_how_many_records_there_are():
+    """Under add_remove that is private, and the exact numbers were in the message."""
+    with pytest.raises(ValueError, match="a different number of records") as refused:
+        module._same({"a": 1001, "b": 1000}, "number of records")
+    assert "100" not in str(refused.value)
+    models = []
+    for width in (1, 2):
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("b"), 1, observed=np.zeros((77, width)))
+        models.append(model)
+    with pytest.raises(ValueError, match=r"\(1,\) and \(2,\)") as refused:
+        module._comparable(*models)
+    assert "77" not in str(refused.value)

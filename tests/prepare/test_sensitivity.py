@@ -1,13 +1,17 @@
 """What one row can do to each exact sum, whatever stands in it."""
 
+import contextlib
 import itertools
 import math
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pymc_dp.prepare import cells
 from pymc_dp.prepare.grid import OCTAVE_EDGES
+from pymc_dp.prepare.kinds import Numeric
 from pymc_dp.prepare.releases import (
     GRID,
     histogram,
@@ -17,6 +21,9 @@ from pymc_dp.prepare.releases import (
     moments_sensitivity,
     named_counts,
 )
+from pymc_dp.prepare.tables import columns_of
+
+pl = pytest.importorskip("polars")
 
 ANYTHING = [
     *(0, 1, -1, 0.5, -0.0, True, 3.7, 1e-320, 2**63, 10**400, -(10**400), 1e308, -1e308),
@@ -94,3 +101,83 @@ def test_a_cell_is_read_by_itself():
         np.testing.assert_equal(cells.truths_of(typed), [1, 0, np.nan, np.nan])
     for typed in (plain, plain.astype(float), plain.astype(object)):
         assert cells.levels_of(typed) == ["1", "0", "3", str(2**60)]
+
+
+class Hostile(str):
+    """Text that does anything but be text."""
+
+    def fails(self, *args):
+        raise RuntimeError("secret")
+
+    strip = __eq__ = __hash__ = fails
+
+    def __str__(self):
+        return self
+
+
+class Faceless:
+    @property
+    def __class__(self):
+        raise RuntimeError("secret")
+
+
+def test_no_object_makes_a_reader_fail():
+    for cell in (Hostile("yes"), Faceless()):
+        assert math.isnan(cells.number(cell))
+        named_counts([cells.level_text(cell)], ("a",)), level_counts([cells.level_text(cell)])
+    assert cells.truth(Hostile("yes")) == 1.0 and math.isnan(cells.truth(Faceless()))
+
+
+@pytest.mark.parametrize("odd", ["x", b"x", 1j, None, 0.5, np.datetime64("2020-01-01")])
+@pytest.mark.parametrize(
+    "plain", [[3.0, 1.0, 0.0, 2.5, 1e-7, 1e22, -1.5e300], [3, 1, 0, 2**60 + 1], [True, False]]
+)
+def test_one_odd_cell_does_not_change_what_others_say(plain, odd):
+    """NumPy and pandas store all cells of a column as one type: text, bytes, complex numbers, objects."""
+    if isinstance(odd, float | complex) and isinstance(plain[0], bool):
+        pytest.skip("NumPy makes numbers of them, and nothing is left to tell")
+    if isinstance(odd, bytes) and isinstance(plain[0], float):
+        plain = plain[:4]  # NumPy writes bytes of others with fewer digits
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stored = [pd.Series([*plain, odd]).to_numpy()]
+        with contextlib.suppress(TypeError, ValueError):
+            stored.append(np.array([*plain, odd]))
+    for read in (cells.numbers_of, cells.truths_of, cells.levels_of):
+        alone = list(read(np.array(plain)))
+        for column_ in stored:
+            np.testing.assert_equal(list(read(column_))[: len(plain)], alone)
+
+
+def test_texts_that_are_no_printed_numbers_stay_levels():
+    for text in ("01234", "1e5", "1_000", "250.00", " 3", "+3", "nan", "inf", "1" * 40):
+        assert cells.level_text(text) == text
+
+
+def test_bounds_that_floating_point_cannot_divide_by():
+    """(x - 0) / 0 was NaN, and NaN -2**63 as an integer: one record moved the sum by as much."""
+    values = np.array([-1.0, 0.0, 5e-324, 1.0, math.nan])
+    rows = np.array([moments(np.array([x]), 0.0, 5e-324) for x in values], dtype=float)
+    assert np.linalg.norm(rows[:, None] - rows[None], axis=2).max() <= moments_sensitivity()
+    with pytest.raises(ValueError, match="too close"):
+        Numeric(bounds=(0, 5e-324))
+
+
+def test_no_date_makes_a_table_fail():
+    """Read before anything is paid: an error would say, with its value, that one cell is odd."""
+    ints = pl.Series([1, 2**62], dtype=pl.Int64)
+    tables = [
+        pl.DataFrame({"x": pl.Series([1, 10**8], dtype=pl.Int32).cast(pl.Date)}),
+        *(pl.DataFrame({"x": ints.cast(kind)}) for kind in (pl.Datetime("us"), pl.Datetime("us", "UTC"))),
+        pl.DataFrame({"x": ints.cast(pl.Duration("ms"))}),
+        *({"x": np.array([1, 2**62], dtype=kind)} for kind in ("M8[s]", "M8[Y]", "M8[D]", "m8[Y]", "M8[ns]")),
+    ]
+    for table in tables:
+        columns, n = columns_of(table, ["x"])
+        assert n == 2 and cells.levels_of(columns["x"])[0] == read_alone(table)
+        assert np.isnan(cells.numbers_of(columns["x"])).all()
+
+
+def read_alone(table):
+    only = table[:1] if isinstance(table, pl.DataFrame) else {"x": table["x"][:1]}
+    return cells.levels_of(columns_of(only, ["x"])[0]["x"])[0]
