@@ -101,9 +101,6 @@ def test_the_number_of_records_is_private_where_they_are_added_or_removed():
     assert dp.inspect(declare(True)).accepted
 
 
-@pytest.mark.xfail(
-    strict=True, reason="lengths of dimensions are taken for public numbers, also where n is private"
-)
 def test_the_length_of_a_dimension_of_records_is_not_released():
     """A Deterministic of `model.dim_lengths` says how many records there are, by its value or its shape."""
     with pm.Model(coords={"row": np.arange(103)}) as model:

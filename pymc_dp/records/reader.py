@@ -99,10 +99,18 @@ class _Reader:
         self.units = self.n_rows if units is None else units
         self.data = Arrays(model, self.n_rows, self.units, public)
         self.opaque = OpaqueModel(model, self.data.private())
-        self.typing = Typing(self.n_rows, relation, trusted)
+        self.typing = Typing(self.n_rows, relation, trusted, self._private_lengths(relation))
         self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.data.declared)
 
     # the model
+
+    def _private_lengths(self, relation: str) -> list[Variable]:
+        """Dimensions as long as there are records, where that number is private; or as rows of persons."""
+        private = set() if self.units == self.n_rows else {self.n_rows}
+        if relation == "add_remove":
+            private |= {self.n_rows, self.units}
+        lengths = self.opaque.lengths.values()
+        return [length for length in lengths if checks.constant_length(length) in private]
 
     def read(self) -> Reading:
         model, found = self.model, self.found

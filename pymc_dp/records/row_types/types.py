@@ -101,12 +101,20 @@ class Typing:
         Whether that number is public.
     trusted : collection of str or type
         Ops without a rule that act on each record by itself, by class or by name.
+    lengths : collection of Variable
+        Numbers of the model's that are the number of records, where that is private.
     """
 
-    def __init__(self, n_rows: int, relation: str = "substitute", trusted: Collection[Any] = ()):
+    def __init__(
+        self,
+        n_rows: int,
+        relation: str = "substitute",
+        trusted: Collection[Any] = (),
+        lengths: Collection[Variable] = (),
+    ):
         if relation not in RELATIONS:
             raise ValueError(f"relation must be one of {RELATIONS}, got {relation!r}.")
-        self.n_rows, self.relation, self.trusted = n_rows, relation, trusted
+        self.n_rows, self.relation, self.trusted, self.lengths = n_rows, relation, trusted, lengths
         self.types: dict[Variable, RowType] = {}
         self.trusted_used: set[str] = set()
 
@@ -118,17 +126,17 @@ class Typing:
         for node in toposort(list(outputs), blockers=list(sources)):
             found = self._outputs(node)
             self.types.update((v, t) for v, t in zip(node.outputs, found, strict=True) if v not in sources)
-        return self.types | {v: PUBLIC for v in outputs if v not in self.types}
+        return self.types | {v: self.of(v) for v in outputs if v not in self.types}
 
     def again(self) -> "Typing":
         """For another graph, or one inside of an Op."""
-        inner = Typing(self.n_rows, self.relation, self.trusted)
+        inner = Typing(self.n_rows, self.relation, self.trusted, self.lengths)
         inner.trusted_used = self.trusted_used
         return inner
 
     def of(self, variable: Variable) -> RowType:
         """Type of a variable."""
-        return self.types.get(variable, PUBLIC)
+        return self.types.get(variable, LENGTH if variable in self.lengths else PUBLIC)
 
     def _outputs(self, node: Apply) -> list[RowType]:
         inputs = [self.of(v) for v in node.inputs]
