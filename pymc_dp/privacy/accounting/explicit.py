@@ -99,4 +99,5 @@ def _epsilon(probability: np.ndarray, loss: np.ndarray, delta: float) -> float:
         enough[-1] = True
     last = max(int(np.argmax(enough)) - 1, 0)
     left = here[last] - delta
-    return math.log(left / there[last]) if left > 0 and there[last] > 0 else 0.0
+    # Not the logarithm of the ratio, which overflows.
+    return math.log(left) - math.log(there[last]) if left > 0 and there[last] > 0 else 0.0
