@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import calibration, composed_losses, loss_distribution
+from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
 from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, mixtures, sampled_gaussians
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
@@ -253,3 +254,24 @@ def test_calibration_of_many_scales_is_never_over_budget(budget, delta, iteratio
     spent = privacy.compose(events(x), "substitute").epsilon(delta)
     assert spent <= budget
     assert x == 0.2 or spent >= 0.995 * budget
+
+
+@pytest.mark.parametrize(("q", "nm", "k"), [(0.1755, 0.309, 2000), (0.1755, 0.3, 2000), (0.1755, 0.2, 500)])
+def test_losses_beyond_floating_point_are_not_free(q, nm, k):
+    """Sums of exp(-loss) that underflow once said epsilon = 0 for a run that tells nearly everything."""
+    event = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(nm))
+    for events in (event, privacy.BatchPenaltyDecisionDpEvent(round(q * 10_000), 10_000, nm)):
+        relation = "add_remove" if events is event else "substitute"
+        run = privacy_loss_distribution(privacy.EventSet([(events, k)], relation))
+        for delta in (1e-10, 1e-5, 1e-3):
+            found = run.epsilon(delta)
+            assert found > 300 and (math.isinf(found) or run.delta(found) <= delta * (1 + 1e-6))
+
+
+def test_a_composed_loss_beyond_floating_point():
+    """All mass at one loss: epsilon is just below it."""
+    for loss in (650.0, 700.0, 712.0, 740.0, 800.0, 5000.0):
+        grid = loss + np.arange(-3.0, 1.0)
+        one = composed_losses.Composed(grid, np.array([0.0, 0.0, 0.0, 1.0]), 0.0, -math.inf, 0.0)
+        assert loss - 1e-3 < one.epsilon(1e-5) or math.isinf(one.epsilon(1e-5))
+        assert one.delta(min(one.epsilon(1e-5), 1e4)) <= 1e-5 * (1 + 1e-6)

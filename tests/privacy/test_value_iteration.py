@@ -13,6 +13,7 @@ from pymc_dp.privacy.accounting import corners, events, loss_grid
 from pymc_dp.privacy.accounting import value_iteration as vi
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, value_iteration
 from pymc_dp.privacy.accounting.decisions import largest_excess
+from pymc_dp.privacy.accounting.explicit import OnePair, slope
 
 OFFSETS = np.linspace(-4, 2, 41)
 FAR = np.append(np.linspace(-9, -4.1, 50), OFFSETS)  # rare outcomes that say much
@@ -108,6 +109,88 @@ def test_above_who_chooses_at_each_step(event):
         assert exact < bound < 2 * exact
         alone = max(of_one_pair(p, q, 3, epsilon) for p, q in pairs(event)[2::7])
         assert alone <= exact * (1 + 1e-9)
+
+
+def of_who_chooses(pairs, k, epsilon, h, low, high):
+    """Delta of one who takes the best pair at each of k steps: a lower bound, by tangents in r on a grid."""
+    index = np.arange(math.floor(low / h), math.ceil(high / h) + 1)
+    z = index * h - epsilon
+    value, slope = np.maximum(-np.expm1(-z), 0.0), np.where(z > 0, np.exp(-z), 0.0)  # slope in z
+    steps = []
+    for p, q in pairs:
+        moves = []
+        for weight, loss in zip((p, 1 - p), losses(p, q), strict=True):
+            m = math.floor(loss / h)
+            moves.append((weight, [(n, math.exp(n * h - loss)) for n in (m, m + 1)]))
+        steps.append(moves)
+    pad = max(abs(n) for moves in steps for _, ends in moves for n, _ in ends)
+    right = np.exp(-h * np.arange(1, pad + 1))
+    for _ in range(k):
+        end = value[-1] + slope[-1] * (1 - right)
+        around = np.concatenate([np.zeros(pad), value, end])
+        rise = np.concatenate([np.zeros(pad), slope, slope[-1] * right])
+        best, at_best = np.full(z.size, -1.0), np.zeros(z.size)
+        for moves in steps:
+            here, slant = 0.0, 0.0
+            for weight, ends in moves:
+                (one, two), (first, second) = zip(
+                    *[
+                        (around[i] + rise[i] * (1 - ratio), rise[i] * ratio)
+                        for i, ratio in [(slice(pad + n, pad + n + z.size), ratio) for n, ratio in ends]
+                    ],
+                    strict=True,
+                )
+                here = here + weight * np.maximum(one, two)
+                slant = slant + weight * np.where(one >= two, first, second)
+            at_best = np.where(here > best, slant, at_best)
+            best = np.maximum(here, best)
+        value, slope = best, at_best
+    return value[-index[0]]
+
+
+@pytest.mark.parametrize(("q", "nm", "k", "delta"), [(0.0166, 0.55, 260, 1e-7), (0.116, 0.46, 61, 1e-9)])
+def test_above_who_chooses_at_each_of_many_steps(q, nm, k, delta):
+    """Where rare outcomes decide and choosing is worth much."""
+    event = on_batches(q, nm)
+    run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
+    found = run.epsilon(delta)
+    some = pairs(event, np.linspace(-8, 2, 41) + 0.5 / nm)
+    alone = np.array([of_one_pair(*pair, k, found) for pair in some])
+    best = [some[i] for i in np.argsort(-alone)[:16]]
+    deviation = run.spread * math.sqrt(k)
+    reach = (-3 * deviation, found + 6 * deviation)
+    chosen = of_who_chooses(best, k, found, run.spread / 4, *reach)
+    assert 1.2 * alone.max() < chosen < delta
+    assert of_who_chooses(best, k, found / 1.05, run.spread / 4, *reach) > delta  # so near, also a control
+
+
+@pytest.mark.parametrize(("event", "k"), [(on_batches(0.0166, 0.55), 260), (CASES[3][0], 120)])
+def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
+    """Theorem 4 on one and the same grid, with e but without the factor for rounding."""
+    run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
+    about = OnePair(run.corners, k, 0.0, 1e-6).epsilon(1e-6)
+    tilt = slope(run.corners, k, 0.0, 1e-6)
+    monkeypatch.setattr(vi, "_FINE", vi._COARSE)
+
+    def table(single):
+        monkeypatch.setattr(vi, "_SINGLE", single)
+        return run._iterate(1.1 * about, tilt, 1e-6)
+
+    steps, blocks = table(k), table(0)
+    assert np.array_equal(steps.z, blocks.z) and steps.added == 0
+    assert np.all(steps.values <= blocks.values * (1 + 1e-9) + blocks.added)
+    found = vi.replacement
+    monkeypatch.setattr(vi, "replacement", lambda *of: None if (law := found(*of)) is None else 0.9999 * law)
+    worse = table(0)
+    assert not np.all(steps.values <= worse.values * (1 + 1e-9) + worse.added)  # a control
+
+
+@pytest.mark.parametrize(
+    ("event", "k"), [(on_batches(0.3, 0.12), 300), (events.PenaltyDecisionDpEvent(0.1), 250)]
+)
+def test_losses_that_overflow_are_not_looked_at(event, k):
+    run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
+    assert run.epsilon(1e-6) == math.inf and run.delta(1.0) == 1
 
 
 @pytest.mark.parametrize("event", [CASES[0][0], CASES[3][0]])

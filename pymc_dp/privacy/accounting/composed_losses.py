@@ -20,6 +20,8 @@ _EPS = np.finfo(float).eps
 # rest is for the error of a transform, which is absolute.
 _ROOM = 64
 _LARGEST_EXPONENT = 300.0
+# Losses whose exponentials are in floating point's range, and sums of these that keep their digits.
+_FARTHEST, _LEAST_SUM = 690.0, 1e-305
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
 Mass = tuple[np.ndarray, float]
@@ -60,13 +62,14 @@ class Composed:
         lost = self._lost(np.append(0.0, losses[:-1]))
         a = np.cumsum(mass[::-1])[::-1] + lost
         b = np.cumsum((mass * np.exp(-losses))[::-1])[::-1]
-        with np.errstate(over="ignore", invalid="ignore"):
-            enough = np.where(b > 0, a - np.exp(losses) * b, lost) <= delta
+        # Where exponentials leave floating point's range, B says nothing, and delta is at most A.
+        usable = (b > _LEAST_SUM) & (losses < _FARTHEST)
+        enough = np.where(usable, a - np.exp(np.minimum(losses, _FARTHEST)) * b, a) <= delta
         if not enough.any():
             return math.inf
         index = int(np.argmax(enough))
         low = float(losses[index - 1]) if index else 0.0
-        root = math.log(a[index] - delta) - math.log(b[index]) if a[index] > delta and b[index] > 0 else low
+        root = math.log(a[index] - delta) - math.log(b[index]) if a[index] > delta else low
         return max(root * (1 + 1e-12), low)
 
 

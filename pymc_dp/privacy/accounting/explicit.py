@@ -99,4 +99,7 @@ def _epsilon(probability: np.ndarray, loss: np.ndarray, delta: float) -> float:
         enough[-1] = True
     last = max(int(np.argmax(enough)) - 1, 0)
     left = here[last] - delta
-    return math.log(left / there[last]) if left > 0 and there[last] > 0 else 0.0
+    if not (left > 0 and there[last] > 0):
+        return 0.0
+    with np.errstate(over="ignore"):
+        return math.log(left / there[last])
