@@ -130,9 +130,9 @@ def _verdict(known: PrivacyReport) -> str:
     else:
         kind, what = "good", "May be published"
         why = (
-            f"Everything in this result, and all that is computed from it, has the guarantee below. It "
-            f"protects each "
-            f"single {_unit(known)} of the data."
+            "Everything in this result, and all that is computed from it, has the guarantee below. It "
+            f"protects each single {_unit(known)} of the data. What was released of the same data before, "
+            "such as scales by which columns were divided, has a cost of its own: the ledger has them together."
         )
     return f'<div class="verdict {kind}"><strong>{html.escape(what)}</strong>{html.escape(why)}</div>'
 
@@ -155,7 +155,7 @@ def _promise(known: PrivacyReport) -> str:
     factor = math.exp(epsilon)
     rows = "" if unit == "row" else " A person is all rows that carry one id."
     numbers = (
-        f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most {plan.epsilon:g}</li>"
+        f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most {round_up(plan.epsilon)}</li>"
         f"<li><b>δ = {plan.delta:g}</b>1 in {1 / plan.delta:,.0f}: a probability that is left out</li>"
         f"<li><b>{100 * _detection(known):.1f} %</b>of cases an attacker detects at most, where guessing "
         f"detects "

@@ -29,7 +29,9 @@ RELATIONS = {
 }
 ASSUMPTIONS = (
     "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
-    "looking at these data.",
+    "looking at these data, or with what was released of them before: scales of Prepare, an earlier result. "
+    "Then the guarantee is of this call alone, and what is claimed of all together is their joint cost: the "
+    "ledger's.",
     "Arrays that do not have one entry a record (group-level covariates, constants) are public.",
     "Only what dp.release returns is published; nobody sees the running time, memory or intermediate state.",
     "Real-valued Gaussian noise is approximated by 64-bit floating-point draws of a ChaCha20 stream.",
