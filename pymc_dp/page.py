@@ -132,7 +132,7 @@ def _verdict(known: PrivacyReport) -> str:
         why = (
             "Everything in this result, and all that is computed from it, has the guarantee below. It "
             f"protects each single {_unit(known)} of the data. What was released of the same data before, "
-            "such as scales by which columns were divided, has a cost of its own: the ledger has them together."
+            "such as scales by which columns were divided, has a cost of its own: the ledger has both."
         )
     return f'<div class="verdict {kind}"><strong>{html.escape(what)}</strong>{html.escape(why)}</div>'
 
