@@ -2,10 +2,11 @@
 
 A made-up CSV of 20,000 patients (mixed columns, missing values, categories) stands in for a private one.
 On one ledger of epsilon = 1: scales, levels and bounds of the columns are released with epsilon = 0.2 and
-applied row by row; what epsilon buys is planned from simulated rows; a model is fitted with epsilon = 0.8::
+applied row by row; what epsilon buys is planned from simulated rows; a model is fitted with epsilon = 0.8,
+and a page about it written, which may be published. In a clone of the repository::
 
-    pip install 'pymc-dp[prepare]'
-    python examples/study.py              # a few minutes
+    python3 -m venv .venv && .venv/bin/pip install -q -e '.[examples,prepare]'
+    .venv/bin/python examples/study.py    # writes report.html
     python examples/study.py --plan       # and what other budgets would have bought
 
 The file is made up so that the script may print the truth beside what it found. With a private file, leave
@@ -126,6 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A study of a private table on one budget.")
     parser.add_argument("--plan", action="store_true", help="simulate what other budgets would buy")
     parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--report", type=Path, default=Path("report.html"), help="where the page is written")
     options = parser.parse_args()
 
     folder = Path(tempfile.mkdtemp())
@@ -153,6 +155,8 @@ def main() -> None:
     print(f"\n{time.perf_counter() - start:.0f} s from the file to the posterior\n")
     print(dp.privacy_report(idata))
     print(ledger)
+    dp.report(dp.release(idata), options.report, title="Who is admitted again?", ledger=ledger)
+    print(f"{time.perf_counter() - start:.0f} s from the file to {options.report}, which may be published")
 
 
 if __name__ == "__main__":
