@@ -90,8 +90,13 @@ def on_surrogate():
         early_fisher=0.02,
         early_hessian=0.02,
         early_histogram=0.01,
-        late=(0.2, 0.8),
-        late_hessian_histogram=0.05,
+        late=(0.05, 0.95),
+        late_histogram=0.06,
+        late_hessian_histogram=0.06,
+        late_cut=1e-4,
+        late_shown=1e-4,
+        hessian_least=0.02,
+        hessian_weight=0.01,
         recentre=False,
     )
 
