@@ -87,7 +87,7 @@ def test_a_tail_taken_as_absent_would_be_noticed(monkeypatch):
         finder, "put_back", lambda layer, *rest: Put(0 * layer, np.zeros((layer.size, layer.size)), 0.0)
     )
     monkeypatch.setattr(finder, "judge_gradients", lambda disagreement, size: None)
-    errors, widened, _ = zip(*[found(seed) for seed in range(5)], strict=True)  # five tell
+    errors, widened, _ = zip(*[found(seed) for seed in range(8)], strict=True)
     z = np.array(errors) / np.sqrt(np.square(widened) - 1 + 1e-3)
     assert stats.chi2.sf(np.sum(z**2), z.size) < 1e-6
 

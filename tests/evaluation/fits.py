@@ -1,6 +1,9 @@
 """Small fits: what is tested is not how good they are."""
 
 import functools
+import itertools
+import secrets
+from unittest import mock
 
 import numpy as np
 import pymc as pm
@@ -29,7 +32,7 @@ def line(x, y, slope=True):
 
 def fit(model, draws=60, **kwargs):
     """A short chain, near the truth, with little noise."""
-    settings = {"epsilon": 50.0, "delta": 1e-6, "clip_bound": 2.0, "chains": 1, "step_size": 0.05, **kwargs}
+    settings = {"epsilon": 50.0, "delta": 1e-6, "clip_bound": 0.3, "chains": 1, "step_size": 0.05, **kwargs}
     settings.setdefault("release", "noisy_ratio")  # its price is found at once
     with model:
         step = dp.DPPenaltyMH(adapt_step_size=False, **settings)
@@ -37,9 +40,16 @@ def fit(model, draws=60, **kwargs):
     return dp.sample(step, draws=draws, tune=0, initvals=start, random_seed=1, **QUIET)
 
 
+def known_noise():
+    """A context in which noise is the same each time, though no debug seed is known to what is tested."""
+    number = itertools.count(1)
+    return mock.patch.object(secrets, "token_bytes", lambda size: next(number).to_bytes(size, "little"))
+
+
 @functools.cache
 def pair():
     """The regression and its smaller neighbour, fitted."""
     x, y = data()
     models = {"slope": line(x, y), "none": line(x, y, slope=False)}
-    return {name: (fit(model), model) for name, model in models.items()}
+    with known_noise():
+        return {name: (fit(model), model) for name, model in models.items()}
