@@ -194,7 +194,7 @@ def _budget(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str
     plan, parts = known.plan, []
     parts.append(
         paragraph(
-            f"Privacy is a budget. This result was allowed ε = {plan.epsilon:g} and used "
+            f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
             f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, over {plan.chains} chain(s) of "
             f"{plan.tune} tuning and {plan.draws} kept steps, discarded ones included."
         )
@@ -219,9 +219,9 @@ def _budget(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str
         rows = [[str(e.id), e.created[:16].replace("T", " "), e.status, e.label] for e in ledger.entries()]
         parts += [
             paragraph(
-                f"All work on these data, with this result: the ledger allows ε = {ledger.epsilon:g} at δ "
-                f"= {ledger.delta:g} for "
-                f"everything together. {len(rows)} entries used {round_up(spent)}."
+                "All work on these data, with this result: the ledger allows "
+                f"ε = {round_up(ledger.epsilon)} at δ = {ledger.delta:g} for everything together. "
+                f"{len(rows)} entries used {round_up(spent)}."
             ),
             plain_table(["entry", "when (UTC)", "status", "what"], rows),
         ]

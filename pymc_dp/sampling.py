@@ -11,7 +11,7 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
-from pymc_dp.privacy.accounting.values import check_counts
+from pymc_dp.privacy.accounting.values import check_counts, round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.results import (
@@ -189,7 +189,7 @@ def notice(known: dict[str, Any], groups: Sequence[str]) -> str:
         return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
     plan = PrivacyPlan.from_dict(known["plan"])
     return (
-        f"({plan.epsilon:g}, {plan.delta:g})-differential privacy for the groups "
+        f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy for the groups "
         f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it."
     )
 

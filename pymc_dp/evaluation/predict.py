@@ -13,6 +13,7 @@ from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.evaluation.fitted import check_same
+from pymc_dp.privacy.accounting.values import round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import graph
@@ -109,7 +110,7 @@ def predict(
     )
     plan = PrivacyPlan.from_dict(known["plan"])
     found.attrs[NOTICE] = (
-        f"({plan.epsilon:g}, {plan.delta:g})-differential privacy: predictions at public "
+        f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy: predictions at public "
         "inputs, from the released posterior alone"
         if known["is_private"]
         else "NOT PRIVATE: made from a run without a guarantee"

@@ -9,6 +9,8 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
+from pymc_dp.results import facts_of
+from pymc_dp.sampling import notice
 from tests.evaluation.fits import N, data, fit, pair
 
 GRID = [-1.0, 0.0, 1.0]
@@ -177,3 +179,10 @@ def test_a_private_number_of_rows_is_no_shape_of_a_prediction(fitted, monkeypatc
         dp.predict(fitted[1], other_likelihood(np.arange(N)))
     found = dp.predict(fitted[1], fitted[0], inputs={"x": GRID})  # control
     assert found.predictions["y"].shape[2:] == (3,)
+
+
+def test_no_notice_rounds_epsilon_down():
+    known = facts_of(pair()["slope"][0])
+    for epsilon in (0.90282137, 1.2345678, 0.5):
+        text = notice({**known, "plan": {**known["plan"], "epsilon": epsilon}}, ["posterior"])
+        assert float(text[1:].split(",")[0]) >= epsilon
