@@ -17,6 +17,8 @@ import pymc as pm
 import pytensor
 import pytest
 
+from tests.known_noise import known_noise
+
 NUMBA = {"mode": "NUMBA"}
 
 
@@ -33,6 +35,19 @@ def pytest_configure(config):
         raise pytest.UsageError("PyTensor was imported before tests/conftest.py set its flags")
     if not __debug__ and config.getoption("numprocesses", None):
         raise pytest.UsageError("-O does not reach the workers of pytest-xdist: use -n 0")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """A fixture that tests share is the same, whichever test comes first."""
+    with known_noise(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param', None)}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    with known_noise(item.nodeid):
+        return (yield)
 
 
 def pytest_collection_finish(session):

@@ -10,13 +10,7 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
-from tests.evaluation.fits import data, fit, known_noise, line, pair
-
-
-@pytest.fixture(autouse=True)
-def same_noise():
-    with known_noise():
-        yield
+from tests.evaluation.fits import data, fit, line, pair
 
 
 class Balanced(HTMLParser):
@@ -51,9 +45,8 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     ledger = dp.Ledger(folder / "study.db", 60, 1e-6)
     idata, model = pair()["slope"]
-    with known_noise():
-        found = dp.check(idata, model, epsilon=5.0, ledger=ledger, cells=4, label="<check>")
-        compared = dp.compare(pair(), epsilon=20.0, ledger=ledger, reference="none")
+    found = dp.check(idata, model, epsilon=5.0, ledger=ledger, cells=4, label="<check>")
+    compared = dp.compare(pair(), epsilon=20.0, ledger=ledger, reference="none")
     file = folder / "report.html"
     text = dp.report(idata, file, title="A <study>", ledger=ledger, also=[found, compared])
     assert file.read_text(encoding="utf-8") == text

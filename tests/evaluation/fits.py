@@ -1,14 +1,12 @@
 """Small fits: what is tested is not how good they are."""
 
 import functools
-import itertools
-import secrets
-from unittest import mock
 
 import numpy as np
 import pymc as pm
 
 import pymc_dp as dp
+from tests.known_noise import known_noise
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False, "cores": 1}
 N = 400
@@ -40,16 +38,10 @@ def fit(model, draws=60, **kwargs):
     return dp.sample(step, draws=draws, tune=0, initvals=start, random_seed=1, **QUIET)
 
 
-def known_noise():
-    """A context in which noise is the same each time, though no debug seed is known to what is tested."""
-    number = itertools.count(1)
-    return mock.patch.object(secrets, "token_bytes", lambda size: next(number).to_bytes(size, "little"))
-
-
 @functools.cache
 def pair():
     """The regression and its smaller neighbour, fitted."""
     x, y = data()
     models = {"slope": line(x, y), "none": line(x, y, slope=False)}
-    with known_noise():
+    with known_noise("pair"):
         return {name: (fit(model), model) for name, model in models.items()}
