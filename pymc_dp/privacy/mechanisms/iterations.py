@@ -312,7 +312,15 @@ _CLASSES: dict[str, type] = {
 
 
 def encode(settings: Any) -> dict[str, Any]:
-    """A mechanism as JSON-able values."""
+    """A mechanism as JSON-able values.
+
+    Raises
+    ------
+    TypeError
+        What `decode` would not read: a result of it would be paid for, and lost.
+    """
+    if _CLASSES.get(type(settings).__name__) is not type(settings):
+        raise TypeError(f"{type(settings).__name__} is not listed in _CLASSES.")
     found: dict[str, Any] = {"class": type(settings).__name__}
     for one in fields(settings):
         value = getattr(settings, one.name)
