@@ -319,9 +319,10 @@ def encode(settings: Any) -> dict[str, Any]:
     TypeError
         What `decode` would not read: a result of it would be paid for, and lost.
     """
-    if _CLASSES.get(type(settings).__name__) is not type(settings):
-        raise TypeError(f"{type(settings).__name__} is not listed in _CLASSES.")
-    found: dict[str, Any] = {"class": type(settings).__name__}
+    name = type(settings).__name__
+    if name not in _CLASSES:
+        raise TypeError(f"{name} is not listed in _CLASSES.")
+    found: dict[str, Any] = {"class": name}
     for one in fields(settings):
         value = getattr(settings, one.name)
         found[one.name] = encode(value) if is_dataclass(value) else value
