@@ -1,5 +1,6 @@
 """What is computed from the rows: exact sums over all records, log-likelihoods of some; under a guard."""
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -271,7 +272,7 @@ class Points:
         """PyMC point (dict of arrays in value space) of a flat vector; a copy."""
         point, start = {}, 0
         for name, shape in self.shapes.items():
-            stop = start + int(np.prod(shape, dtype=int))
+            stop = start + math.prod(shape)
             point[name] = theta[start:stop].reshape(shape).copy()
             start = stop
         return point

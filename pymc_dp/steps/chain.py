@@ -190,16 +190,16 @@ class Iterating(BlockedStep):
             surroundings.check_start(point)
         epsilon_spent = chain.budget.pay()
         theta = self.records.ravel(point)
-        if chain.state is None:
+        before = chain.state
+        if before is None:
             chain.state = self._arrive(chain, theta)
-        elif not np.array_equal(theta, chain.state.theta):
+        elif theta.tobytes() != before.theta.tobytes():
             raise PrivacyError(surroundings.MOVED)
         accepted, released = self._iterate(chain)
         chain.accepted += accepted
         chain.iteration += 1
-        new = chain.state.theta
-        if not np.array_equal(new, theta):
-            point = self.records.unravel(new)
+        if chain.state is not before:
+            point = self.records.unravel(chain.state.theta)
             chain.values = None
         if chain.values is None:
             chain.values = self._released(point)

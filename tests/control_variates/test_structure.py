@@ -288,7 +288,7 @@ def test_the_chain_has_the_exact_law():
         control_variates=ControlVariates(structure="diagonal"), compile_kwargs=NUMBA,
     )  # fmt: skip
     idata = dp.sample(
-        step, draws=12_000, tune=0, random_seed=3, cores=1, model=model, progressbar=False, quiet=True,
+        step, draws=5_000, tune=0, random_seed=3, cores=1, model=model, progressbar=False, quiet=True,
         compute_convergence_checks=False,
     )  # fmt: skip
     one, two = np.linspace(-0.9, 2.1, 201), np.linspace(-1.9, 1.1, 201)  # six standard deviations each side
@@ -299,10 +299,10 @@ def test_the_chain_has_the_exact_law():
     sum_of = (one[:, None] + two).ravel()
     order = np.argsort(sum_of)
     cumulative = np.cumsum(density.ravel()[order]) / density.sum()
-    draws = (idata.posterior["a"] + idata.posterior["b"]).to_numpy().ravel()[100::30]
+    draws = (idata.posterior["a"] + idata.posterior["b"]).to_numpy().ravel()[100::12]
     assert stats.kstest(draws, lambda s: np.interp(s, sum_of[order], cumulative)).pvalue > ALPHA
     # Control: as if the two were independent, which is what prior and surrogate say.
-    a, b = (idata.posterior[name].to_numpy().ravel()[100::30] for name in "ab")
+    a, b = (idata.posterior[name].to_numpy().ravel()[100::12] for name in "ab")
     apart = r.permutation(a) + b
     assert stats.kstest(apart, lambda s: np.interp(s, sum_of[order], cumulative)).pvalue < ALPHA
 

@@ -187,6 +187,20 @@ def test_a_mechanism_travels_with_its_plan(mechanism):
             PrivacyPlan.from_dict({**values, "mechanism": {**values["mechanism"], **wrong}})
 
 
+def test_a_mechanism_that_could_not_be_read_again_is_refused_when_it_is_written():
+    """Not when the result is read: it is paid for then."""
+
+    class Own(Penalty):
+        pass
+
+    call = Call(1.0, 1e-6, "substitute", 2, 10, 50)
+    plan = PrivacyPlan(
+        **call.__dict__, mechanism=Own(30.0), clip_fraction=None, once=EventSet([], "substitute")
+    )
+    with pytest.raises(TypeError, match="Own is not listed"):
+        plan.to_dict()
+
+
 def test_a_clip_bound_is_in_untempered_nats_everywhere():
     """With the likelihood to a tenth, the same price allows ten times the bound, whatever the sampler."""
     call = Call(1.0, 1e-6, "substitute", 1, 0, 200)

@@ -312,8 +312,17 @@ _CLASSES: dict[str, type] = {
 
 
 def encode(settings: Any) -> dict[str, Any]:
-    """A mechanism as JSON-able values."""
-    found: dict[str, Any] = {"class": type(settings).__name__}
+    """A mechanism as JSON-able values.
+
+    Raises
+    ------
+    TypeError
+        What `decode` would not read: a result of it would be paid for, and lost.
+    """
+    name = type(settings).__name__
+    if name not in _CLASSES:
+        raise TypeError(f"{name} is not listed in _CLASSES.")
+    found: dict[str, Any] = {"class": name}
     for one in fields(settings):
         value = getattr(settings, one.name)
         found[one.name] = encode(value) if is_dataclass(value) else value

@@ -169,7 +169,7 @@ class Gaussian:
 
     def release(self, total: ExactSum, random: PrivacyRandom) -> Any:
         """Noisy sum, a multiple of ``total.unit * grid``; a number, or an array of the sum's shape."""
-        scalar = np.ndim(total.value) == 0
+        scalar = isinstance(total.value, float) or np.ndim(total.value) == 0
         noise = random.normal() if scalar else random.normals(np.shape(total.value))
         return total.unit * self.rounded(total.value + self.std * noise)
 
@@ -180,7 +180,7 @@ class Gaussian:
     def rounded(self, value: Any) -> Any:
         """To the grid: what lies below the noise's last bits that may leave is dropped."""
         grid = self.grid
-        return np.round(value / grid) * grid if grid > 0 else value
+        return np.rint(value / grid) * grid if grid > 0 else value
 
 
 @dataclass(frozen=True)
