@@ -15,7 +15,7 @@ def check_bound(name: str, value: Any, *, several: bool = False) -> None:
     name : str
         Of the argument.
     value : float or array_like
-        Real, from 1e-100 to 1e100.
+        Integers or in double precision, from 1e-100 to 1e100.
     several : bool
         Whether it may be an array of them, with at least one.
 
@@ -29,12 +29,14 @@ def check_bound(name: str, value: Any, *, several: bool = False) -> None:
     numbers = np.asarray(value)
     if numbers.ndim and not several:
         raise ValueError(f"{name} must be positive and finite: a single number here, not one for each part.")
-    real = numbers.dtype.kind in "fiu" and numbers.size
+    # In half precision products with it would be rounded by a thousandth.
+    real = (numbers.dtype.kind in "iu" or numbers.dtype == np.float64) and numbers.size
     with np.errstate(all="ignore"):
         wide = numbers.astype(float) if real else numbers
     if not (real and np.all(wide >= SMALLEST_BOUND) and np.all(wide <= LARGEST_BOUND)):
         shown = numbers.tolist() if numbers.size <= 10 else "an array"
         raise ValueError(
-            f"{name} must be positive and finite, between 1e-100 and 1e100, got {shown!r}. Beyond that, sums "
-            "overflow. Give a bound in nats (and in units of the parameters) that your records could reach."
+            f"{name} must be positive and finite, between 1e-100 and 1e100, got {shown!r}, in double "
+            "precision. Beyond that, sums overflow. Give a bound in nats (and in units of the parameters) "
+            "that your records could reach."
         )

@@ -383,7 +383,15 @@ def test_settings_of_another_kind_are_refused(arguments, match):
 
 
 def test_shares_add_up_whatever_numbers_they_are():
-    """In half precision the shares of a pair were rounded apart, by a thousandth."""
-    settings = ControlVariates(chain=np.float16(0.02), late=(np.float16(0.3), np.float32(0.7)), early=(1,))
+    settings = ControlVariates(chain=np.float64(0.02), late=(np.float64(0.3), 0.7), early=(np.int8(1),))
     assert all(type(share) is float for _, share in settings.schedule())
     assert sum(share for _, share in settings.schedule()) <= 1 - settings.chain + 1e-15
+
+
+@pytest.mark.parametrize(
+    "name, value", [("chain", np.float16(0.02)), ("late", (np.float32(0.3), np.float32(0.7)))]
+)
+def test_shares_in_half_precision_are_refused(name, value):
+    """The shares of a pair were rounded apart, by a thousandth."""
+    with pytest.raises(ValueError, match="in double precision"):
+        ControlVariates(**{name: value})

@@ -15,6 +15,8 @@ import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import events as ev
 from pymc_dp.privacy.accounting.calibration import calibrate
 from pymc_dp.privacy.accounting.costs import COSTS, Costs
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.budget.plan import Call
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 ALL = [
@@ -123,6 +125,10 @@ def test_bad_fields_are_refused_at_construction(bad):
         dp_event.GaussianDpEvent(np.True_),
         dp_event.GaussianDpEvent(10**400),
         dp_event.GaussianDpEvent(np.longdouble(2.0)),
+        dp_event.GaussianDpEvent(np.float16(300.0)),  # its square is infinite: it cost 0
+        dp_event.GaussianDpEvent(np.float32(2.0)),
+        dp_event.PoissonSampledDpEvent(np.float32(0.1), GAUSSIAN),
+        dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(np.float16(2.0))),
         dp_event.GaussianDpEvent(np.array(2.0)),
         dp_event.LaplaceDpEvent(1.0),
         dp_event.UnsupportedDpEvent(),
@@ -346,3 +352,16 @@ def test_an_event_is_added_by_one_line(monkeypatch):
     assert found["RDP"] == found["decision"]
     assert found["GDP"] == math.inf  # no number for it
     assert privacy.EventSet.from_json(privacy.EventSet(toys, "substitute").to_json()).counts == toys
+
+
+def test_numpys_numbers_share_no_price_with_others():
+    """Equal events share what was computed for one of them: each is in Python's own numbers."""
+    narrow = dp_event.PoissonSampledDpEvent(np.float64(0.1), dp_event.GaussianDpEvent(np.int8(100)))
+    (leaf,) = EventSet([(narrow, np.int8(100))], "add_remove").counts
+    assert type(leaf.sampling_probability) is float and type(leaf.event.noise_multiplier) is int
+    assert leaf == narrow
+    call = Call(np.float64(1.0), 1e-6, "substitute", np.int8(2), np.int8(100), np.int8(100))
+    assert call.chains * (call.tune + call.draws) == 400 and type(call.draws) is int
+    for epsilon in (np.float16(1.0), np.float32(1.0), np.longdouble(1.0)):
+        with pytest.raises(ValueError, match="double precision"):
+            Call(epsilon, 1e-6, "substitute", 1, 0, 10)

@@ -12,7 +12,7 @@ from dp_accounting import dp_event as base
 
 from pymc_dp.privacy.accounting.costs import COSTS
 from pymc_dp.privacy.accounting.events import check_count
-from pymc_dp.privacy.accounting.values import check_relation
+from pymc_dp.privacy.accounting.values import check_relation, plain
 
 FORMAT = 1
 # Counts are multiplied by costs as floats: up to here they are exact.
@@ -196,7 +196,17 @@ def _flatten(event: Any, times: int, relation: str, counts: Counter[base.DpEvent
     else:
         check_event(event, relation)
         if times and type(event) in COSTS:
-            counts[event] += times
+            counts[_in_plain_numbers(event)] += times
+
+
+def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
+    """The same event; equal ones share what was computed for one of them."""
+    values = {field.name: getattr(event, field.name) for field in attr.fields(type(event))}
+    made = {
+        name: _in_plain_numbers(value) if isinstance(value, base.DpEvent) else plain(value)
+        for name, value in values.items()
+    }
+    return event if all(made[name] is value for name, value in values.items()) else type(event)(**made)
 
 
 def _encode(event: base.DpEvent) -> dict[str, Any]:

@@ -44,11 +44,11 @@ def _count(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
 def check_number(name: str, value: Any) -> None:
     """Raise ValueError unless it is 0 or an ordinary number."""
     try:
-        finite = is_number(value) and not isinstance(value, np.longdouble) and math.isfinite(value)
+        finite = is_number(value) and math.isfinite(value)
     except OverflowError:  # an integer beyond every float
         finite = False
     if not finite:
-        raise ValueError(f"{name} must be a finite number, got {value!r}.")
+        raise ValueError(f"{name} must be a finite number in double precision, got {value!r}.")
     if value and not SMALLEST_BOUND <= abs(value) <= LARGEST_BOUND:
         raise ValueError(
             f"{name} must be between 1e-100 and 1e100, got {value!r}: squares of others are not "

@@ -14,7 +14,10 @@ LARGEST_USUAL_EPSILON = 20.0
 def check_target(epsilon: float, delta: float) -> None:
     """Raise ValueError unless epsilon > 0 (inf allowed) and 0 < delta < 1."""
     if not (is_number(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be a positive number (or inf, for no privacy), got {epsilon!r}.")
+        raise ValueError(
+            "epsilon must be a positive number (or inf, for no privacy) in double precision, got "
+            f"{epsilon!r}."
+        )
     if not (is_number(delta) and 0 < delta < 1):
         raise ValueError(
             f"delta must lie strictly between 0 and 1, well below 1 / (number of records), got {delta!r}."
@@ -63,8 +66,16 @@ def check_relation(neighboring_relation: str) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a real number and not a bool."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    """Whether `value` is a real number in double precision, or an integer, and not a bool.
+
+    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
+    """
+    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
+
+
+def plain(value: Any) -> Any:
+    """Python's own number for one of NumPy's, whose products may overflow; anything else as it is."""
+    return value.item() if isinstance(value, np.integer | np.float64) else value
 
 
 def round_up(value: float, digits: int = 4) -> str:

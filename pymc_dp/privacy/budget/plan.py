@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, round_up
+from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain, round_up
 from pymc_dp.privacy.budget.running import running_epsilon
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.iterations import Mechanism, decode, encode
@@ -55,6 +55,8 @@ class Call:
         check_target(self.epsilon, self.delta)
         check_relation(self.neighboring_relation)
         check_counts(self.draws, self.tune, self.chains)
+        for one in fields(self):
+            object.__setattr__(self, one.name, plain(getattr(self, one.name)))
 
     @property
     def length(self) -> int:
