@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from scipy.optimize import linprog
 
 from pymc_dp.privacy.accounting.corners import Corners
+from pymc_dp.privacy.accounting.simplex import Cover
 
 #: Probabilities that are left out of a law, in remainders; and outcomes that are not followed.
 NEGLIGIBLE, RARE = 1e-6, 0.1
@@ -87,7 +87,17 @@ class LossGrid:
 
     def moved(self, values: np.ndarray, kernel: np.ndarray, margin: int = 0) -> np.ndarray:
         """Expected values before a loss with this law."""
-        return np.convolve(self.extended(values, kernel.size // 2 + margin), kernel[::-1], mode="valid")
+        around = self.extended(values, kernel.size // 2 + margin)
+        return _convolved(around, kernel[::-1])[kernel.size - 1 : around.size]
+
+
+def _convolved(values: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """Convolution by sums of products alone: no digit of small values is lost."""
+    used = np.flatnonzero(kernel)
+    if not used.size:
+        return np.zeros(values.size + kernel.size - 1)
+    found = np.convolve(values, kernel[used[0] : used[-1] + 1])
+    return np.pad(found, (used[0], kernel.size - 1 - used[-1]))
 
 
 def power(kernel: np.ndarray, exponent: int, negligible: float) -> tuple[np.ndarray, float]:
@@ -96,20 +106,26 @@ def power(kernel: np.ndarray, exponent: int, negligible: float) -> tuple[np.ndar
     left = 0.0
     while True:
         if exponent & 1:
-            result, cut = _trimmed(np.convolve(result, kernel), negligible)
+            result, cut = _trimmed(_convolved(result, kernel), negligible)
             lost += left + cut
         exponent >>= 1
         if not exponent:
             return result, lost
-        kernel, cut = _trimmed(np.convolve(kernel, kernel), negligible)
+        kernel, cut = _trimmed(_convolved(kernel, kernel), negligible)
         left = 2 * left + cut
 
 
 def _trimmed(kernel: np.ndarray, negligible: float) -> tuple[np.ndarray, float]:
+    """A kernel without what is negligible at each end, and how much that is at most."""
     middle = kernel.size // 2
-    ends = np.maximum(np.cumsum(kernel[:middle]), np.cumsum(kernel[:middle:-1]))
-    cut = int(np.sum(ends <= negligible))
-    return kernel[cut : kernel.size - cut], 2 * negligible if cut else 0.0
+    first = int(np.sum(np.cumsum(kernel[:middle]) <= negligible))
+    last = int(np.sum(np.cumsum(kernel[:middle:-1]) <= negligible))
+    cut = min(first, last)
+    kept = kernel[cut : kernel.size - cut].copy()
+    # Zeros, not numbers that are too small for floating point's full speed.
+    kept[: first - cut] = 0.0
+    kept[kept.size - (last - cut) :] = 0.0
+    return kept, negligible * ((first > 0) + (last > 0))
 
 
 def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: float) -> np.ndarray | None:
@@ -153,7 +169,7 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
 
 
 class _Fit:
-    """Linear programs for weights of rows that together gain enough everywhere, at the least price.
+    """Weights of rows that together gain enough everywhere, at the least price.
 
     Parameters
     ----------
@@ -164,29 +180,26 @@ class _Fit:
 
     def __init__(self, gains: np.ndarray, dear: np.ndarray):
         self._gains = gains
-        self._parts = np.array_split(np.arange(gains.shape[1]), _POINTS)
-        self._points = np.array([part[0] for part in self._parts if part.size] + [gains.shape[1] - 1])
-        self._price = dear + _OFTEN * gains[:, self._points].mean(axis=1) + _EACH
+        self._parts = [part for part in np.array_split(np.arange(gains.shape[1]), _POINTS) if part.size]
+        self._next = np.array(sorted({part[0] for part in self._parts} | {gains.shape[1] - 1}))
+        self._points = self._next[:0]  # where enough is asked for
+        self._cover = Cover(dear + _OFTEN * gains[:, self._next].mean(axis=1) + _EACH, _WEIGHT)
 
     def weights(self, needed: np.ndarray) -> np.ndarray | None:
         """Weights with gains of at least `needed`, nearly; points are added where they are missing."""
-        gains, found = self._gains, None
+        self._cover.move(needed[self._points])
+        found = None
         for _ in range(_ROUNDS):
-            solved = linprog(
-                self._price,
-                A_ub=np.vstack([-gains[:, self._points].T, np.ones(gains.shape[0])]),
-                b_ub=np.append(-needed[self._points], _WEIGHT),
-                bounds=(0, None),
-            )
-            if solved.x is None:
+            self._cover.require(self._gains[:, self._next].T, needed[self._next])
+            self._points, self._next = np.append(self._points, self._next), self._next[:0]
+            found = self._cover.weights()
+            if found is None:
                 return None
-            found = np.maximum(solved.x, 0.0)
-            short = needed - found @ gains
-            worst = [part[np.argmax(short[part])] for part in self._parts if part.size]
-            more = [one for one in worst if short[one] > _SHORT]
-            if not more:
+            short = needed - found @ self._gains
+            worst = np.array([part[np.argmax(short[part])] for part in self._parts])
+            self._next = np.unique(worst[short[worst] > _SHORT])
+            if not self._next.size:
                 break
-            self._points = np.unique(np.append(self._points, more))
         return found
 
 

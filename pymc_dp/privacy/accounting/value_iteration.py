@@ -110,9 +110,18 @@ class ValueIteration:
             squares = lower * up**2 + (1 - lower) * down**2
         return math.sqrt(float(np.max(squares[lower > 0])))
 
+    @property
+    def blocks(self) -> bool:
+        """Whether steps are taken many at a time."""
+        return self.count > _SINGLE
+
+    def about(self, delta: float) -> float:
+        """Epsilon of somebody who takes one pair throughout: no bound, a few per cent below."""
+        return OnePair(self.corners, self.count, self.mu_squared, delta).epsilon(delta)
+
     def epsilon(self, delta: float) -> float:
         """Upper bound; inf where the grid does not reach."""
-        about = OnePair(self.corners, self.count, self.mu_squared, delta).epsilon(delta)
+        about = self.about(delta)
         tilt = slope(self.corners, self.count, self.mu_squared, delta)
         for farther in _FARTHER:
             farthest = farther * about + 0.1 * self._deviation
@@ -150,7 +159,7 @@ class ValueIteration:
         """Values up to an epsilon, that are good about a delta."""
         spread = self.spread
         deviation = self._deviation
-        single = self.count <= _SINGLE
+        single = not self.blocks
         reach = _BELOW * deviation + 8 * math.sqrt(self.mu_squared)
         low, high = -farthest - reach, _ABOVE * deviation + 8 * math.sqrt(self.mu_squared)
         parts = _FINE if single else _COARSE
