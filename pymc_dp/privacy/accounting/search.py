@@ -8,6 +8,8 @@ from itertools import pairwise
 TOLERANCE = 1e-4
 # More is left after so many costs, so that bounds which are not smooth end too.
 _PATIENCE, _MORE_LEFT, _MOST = 6, 10.0, 60
+# The same where a guess steers; the slope of cost over guess that is believed, of points that far apart.
+_FEW, _LITTLE_MORE, _TREND, _APART = 2, 2.0, 2.0, 0.01
 # Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
 _LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
 # Slopes of logarithms of cost over those of the parameter that are believed.
@@ -72,7 +74,8 @@ class Search:
         gaps: list[float] = []
         for count in range(_MOST):
             value = self._cost(parameter)
-            left = self._tolerance * (1 if count < _PATIENCE else _MORE_LEFT)
+            patience, more = (_PATIENCE, _MORE_LEFT) if self._guess is None else (_FEW, _LITTLE_MORE)
+            left = self._tolerance * (1 if count < patience else more)
             if value <= self._epsilon:
                 if good is None or self._sign * (parameter - good) > 0:
                     good = parameter
@@ -106,26 +109,31 @@ class Search:
     def _predicted(self, points: list[tuple[float, float]], aim: float) -> float:
         """Where the cost is at its aim, from the points that are nearest to it."""
         near = sorted(points, key=lambda one: abs(one[1] - aim))[:3]
-        if self._guess is not None or len(near) == 1:
-            return self._followed(points[-1], aim)
+        if self._guess is not None:
+            return self._followed(self._guess, points[-2:], aim)
         near.sort()
+        if len(near) == 1:
+            return points[0][0] + self._sign * (aim - points[0][1])
         steps = [(b[0] - a[0], self._sign * (b[1] - a[1])) for a, b in pairwise(near)]
         if any(not _FLATTEST * dx <= dy <= _STEEPEST * dx or dx == 0 for dx, dy in steps):
-            return self._followed(points[-1], aim)
+            return points[-1][0] + self._sign * (aim - points[-1][1])
         return sum(
             x * math.prod((aim - other) / (y - other) for _, other in near if other != y) for x, y in near
         )
 
-    def _followed(self, point: tuple[float, float], aim: float) -> float:
-        """From one point, by the guess; without one, as if the cost were proportional."""
-        x, y = point
-        if self._guess is None:
+    def _followed(
+        self, guess: Callable[[float], float], points: list[tuple[float, float]], aim: float
+    ) -> float:
+        """From the last point, by the guess times what the cost was of it."""
+        (x, y), trend = points[-1], 0.0
+        here, before = guess(math.exp(x)), guess(math.exp(points[0][0]))
+        if not (0 < here < math.inf and 0 < before < math.inf):
             return x + self._sign * (aim - y)
-        here = self._guess(math.exp(x))
-        if not 0 < here < math.inf:
-            return x + self._sign * (aim - y)
+        if abs(x - points[0][0]) > _APART:
+            trend = (y - points[0][1] - math.log(here / before)) / (x - points[0][0])
+            trend = min(max(trend, -_TREND), _TREND)
         found = Search(
-            self._guess,
+            lambda parameter: guess(parameter) * math.exp(trend * (math.log(parameter) - x)),
             here * math.exp(aim - y),
             low=self._low,
             high=self._high,

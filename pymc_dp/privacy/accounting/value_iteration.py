@@ -18,8 +18,8 @@ from pymc_dp.privacy.accounting.loss_grid import NEGLIGIBLE, RARE, LossGrid, pow
 _FINE, _COARSE = 8, 4
 # So many steps are taken one by one; of longer runs the first few, and the others in growing blocks.
 _SINGLE, _FIRST, _BLOCK = 250, 60, 0.6
-# What a grid has beyond the losses that matter, in standard deviations: below, above.
-_BELOW, _ABOVE = 3.0, 8.0
+# What a grid has beyond the losses that matter, in standard deviations: below, above those of delta.
+_BELOW, _ABOVE = 3.0, 1.5
 _LARGEST_GRID = 8_000
 # Losses whose exponentials are in floating point's range.
 _FARTHEST = 690.0
@@ -161,13 +161,14 @@ class ValueIteration:
         deviation = self._deviation
         single = not self.blocks
         reach = _BELOW * deviation + 8 * math.sqrt(self.mu_squared)
-        low, high = -farthest - reach, _ABOVE * deviation + 8 * math.sqrt(self.mu_squared)
+        above = math.sqrt(-2 * math.log(min(delta, 1.0))) + _ABOVE
+        low, high = -farthest - reach, above * (deviation + math.sqrt(self.mu_squared))
         parts = _FINE if single else _COARSE
         spacing = max(spread, math.sqrt(farthest / (tilt * self.count))) / parts
         if not ((high - low) / spacing <= _LARGEST_GRID and low > -_FARTHEST):
             return None
         remainder = max(_REMAINDER * delta / self.count, _LEAST)
-        grid = LossGrid(self.corners, spacing, low, high, RARE * remainder)
+        grid = LossGrid(self.corners, spacing, low, high, RARE * remainder, farthest + high)
         values, added, done = np.maximum(-np.expm1(-grid.z), 0.0), 0.0, 0
         missing = 4 * NEGLIGIBLE * self.count  # of the mass of the laws, where a decision has infinite losses
         alone = self.count if single else _FIRST  # steps that are taken one by one
@@ -183,7 +184,7 @@ class ValueIteration:
                 values, done, single_steps = grid.rows(values).max(axis=0), done + 1, single_steps + 1
                 continue
             size = min(max(1, int(_BLOCK * done)), self.count - done)
-            kernel, lost = power(law, size, NEGLIGIBLE * remainder)
-            values = grid.moved(values, kernel)
+            block, lost = power(grid, law, size, NEGLIGIBLE * remainder)
+            values = grid.moved(values, block)
             added, done = added + size * remainder * (1 + missing) + lost, done + size
         return _Values(grid.z, values, added) if values[-1] < 1 else None
