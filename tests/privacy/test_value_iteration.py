@@ -61,7 +61,7 @@ CASES = [
     (events.BoundedRangeDecisionDpEvent(0.3), 20, 3.63, 1e-8, 1.02),
     (events.PenaltyDecisionDpEvent(30.0), 100, 1.152, 1e-6, 1.02),
     (on_batches(0.1, 5.0), 261, 1.0, 1e-5, 1.025),
-    (on_batches(0.1, 1.0), 59, 4.0, 1e-5, 1.05),
+    (on_batches(0.1, 1.0), 59, 4.0, 1e-5, 1.05),  # somebody who chooses is within two per cent, below
     (on_batches(0.01, 2.0), 3887, 1.0, 1e-5, 1.03),
     (on_batches(0.3, 10.0), 1000, 4.65, 1e-9, 1.02),
     # Where rare outcomes decide; the Renyi bound is 1.80, that of the Gaussian behind the bit 1.0005.
@@ -148,20 +148,30 @@ def of_who_chooses(pairs, k, epsilon, h, low, high):
     return value[-index[0]]
 
 
-@pytest.mark.parametrize(("q", "nm", "k", "delta"), [(0.0166, 0.55, 260, 1e-7), (0.116, 0.46, 61, 1e-9)])
-def test_above_who_chooses_at_each_of_many_steps(q, nm, k, delta):
-    """Where rare outcomes decide and choosing is worth much."""
+@pytest.mark.parametrize(
+    ("q", "nm", "k", "delta", "worth", "factor"),
+    [
+        # Where rare outcomes decide and choosing is worth much.
+        (0.0166, 0.55, 260, 1e-7, 1.5, 1.03),
+        (0.116, 0.46, 61, 1e-9, 1.5, 1.02),
+        # Small batches, as in the table of docs/proofs/value_iteration.
+        (0.1, 5.0, 261, 1e-5, 1.0, 1.02),
+        (0.1, 1.0, 59, 1e-5, 1.5, 1.02),
+    ],
+)
+def test_above_who_chooses_at_each_of_many_steps(q, nm, k, delta, worth, factor):
+    """Delta of one who follows a strategy, exact: a lower bound, next to the upper one."""
     event = on_batches(q, nm)
     run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
     found = run.epsilon(delta)
-    some = pairs(event, np.linspace(-8, 2, 41) + 0.5 / nm)
+    some = pairs(event, np.linspace(-8, 2, 81) + 0.5 / nm)
     alone = np.array([of_one_pair(*pair, k, found) for pair in some])
-    best = [some[i] for i in np.argsort(-alone)[:16]]
+    best = [some[i] for i in np.argsort(-alone)[:24]]
     deviation = run.spread * math.sqrt(k)
     reach = (-3 * deviation, found + 6 * deviation)
     chosen = of_who_chooses(best, k, found, run.spread / 4, *reach)
-    assert 1.2 * alone.max() < chosen < delta
-    assert of_who_chooses(best, k, found / 1.05, run.spread / 4, *reach) > delta  # so near, also a control
+    assert worth * alone.max() < chosen < delta
+    assert of_who_chooses(best, k, found / factor, run.spread / 4, *reach) > delta  # so near, also a control
 
 
 @pytest.mark.parametrize(("event", "k"), [(on_batches(0.0166, 0.55), 260), (CASES[3][0], 120)])
