@@ -201,6 +201,28 @@ def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("event", "k", "delta", "noise"),
+    [
+        (on_batches(0.1, 5.0), 261, 1e-5, math.inf),
+        (on_batches(0.01, 2.0), 900, 1e-5, math.inf),
+        (CASES[0][0], 58, 1e-6, 100.0),
+    ],
+)
+def test_epsilon_along_a_run(event, k, delta, noise):
+    """One pass for all parts of a run: above who takes one pair, next to the price of each part."""
+    step = privacy.EventSet([event, GaussianDpEvent(noise)], "substitute")
+    running = privacy.running_epsilon(step, k, delta)
+    price = lambda t: privacy.compose(step.repeated(t)).epsilon(delta)  # noqa: E731
+    assert np.all(np.diff(running) >= 0) and running[-1] == price(k)
+    assert running[-2] == pytest.approx(running[-1], rel=0.01)
+    for t in (1, 7, k // 5, k // 2, k - 1):
+        found = running[t - 1]
+        assert 0.995 * price(t) <= found <= 1.2 * price(t)
+        assert of_the_best_pair(event, t, found, math.sqrt(t) / noise) <= delta
+        assert of_the_best_pair(event, t, found / 1.3, math.sqrt(t) / noise) > delta  # control
+
+
+@pytest.mark.parametrize(
     ("event", "k"), [(on_batches(0.3, 0.12), 300), (events.PenaltyDecisionDpEvent(0.1), 250)]
 )
 def test_losses_that_overflow_are_not_looked_at(event, k):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -111,25 +111,25 @@ def dearest(
         None if the budget is met nowhere.
     """
 
-    def cost(parameter: float) -> float:
-        return epsilon_of(events(parameter), delta)
+    def cost(parameter: float, coarse: bool = False) -> float:
+        return epsilon_of(events(parameter), delta, coarse)
 
     @cache
     def guess(parameter: float) -> float:
-        found = events(parameter)
-        return epsilon_of(found, delta, coarse=True) if many else value_iteration(found).about(delta)
+        return cost(parameter, True) if many else value_iteration(events(parameter)).about(delta)
 
     at_start = events(start)
     many, iterated = _many_sampled(at_start), _iterated(at_start)
-    return Search(
-        cost,
-        epsilon,
-        low=low,
-        high=high,
-        rising=rising,
-        guess=guess if many or iterated else None,
-        tolerance=max(tolerance, _ROUGH[value_iteration(at_start).blocks]) if iterated else tolerance,
-    ).run(start)
+    search = partial(Search, epsilon=epsilon, low=low, high=high, rising=rising)
+    if not iterated:
+        return search(cost, guess=guess if many else None, tolerance=tolerance).run(start)
+    rough = max(tolerance, _ROUGH[value_iteration(at_start).blocks])
+    found = search(cost, guess=guess, tolerance=rough).run(start)
+    if found is None or cost(found) < cost(found, True):
+        return found
+    # Another accountant is as good there, and smooth.
+    other = search(partial(cost, coarse=True), tolerance=tolerance).run(found)
+    return found if other is None else (max if rising else min)(found, other)
 
 
 def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
