@@ -176,7 +176,7 @@ def test_above_who_chooses_at_each_of_many_steps(q, nm, k, delta, worth, factor)
 
 @pytest.mark.parametrize(("event", "k"), [(on_batches(0.0166, 0.55), 260), (CASES[3][0], 120)])
 def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
-    """Theorem 4 on one and the same grid, with e but without the factor for rounding."""
+    """Theorem 5 on one and the same grid, with e but without the factor for rounding."""
     run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
     about = OnePair(run.corners, k, 0.0, 1e-6).epsilon(1e-6)
     tilt = slope(run.corners, k, 0.0, 1e-6)
@@ -210,7 +210,8 @@ def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
 )
 def test_epsilon_along_a_run(event, k, delta, noise):
     """One pass for all parts of a run: above who takes one pair, next to the price of each part."""
-    step = privacy.EventSet([event, GaussianDpEvent(noise)], "substitute")
+    among = [GaussianDpEvent(noise)] if noise < math.inf else []
+    step = privacy.EventSet([event, *among], "substitute")
     running = privacy.running_epsilon(step, k, delta)
     price = lambda t: privacy.compose(step.repeated(t)).epsilon(delta)  # noqa: E731
     assert np.all(np.diff(running) >= 0) and running[-1] == price(k)
@@ -270,6 +271,28 @@ def test_a_law_that_replaces_decisions_is_worth_more_than_each():
         slack.append((after - values[inside]) / (now - values[inside]))
     most = np.min(slack, axis=0)
     assert np.all(most < 1.25) and most.min() < 1.03  # no more than that is given away: a control
+
+
+def test_wide_losses_are_replaced_by_what_is_worth_more():
+    """Lemma 4, for laws and for the steps of decisions."""
+    corner = corners.of_normal(0.01, 1.4, corners.normal_edges(1.4), closed=True)
+    wide, narrow = (loss_grid.LossGrid(corner, 0.05, -2.0, 6.0, 1e-20, far) for far in (math.inf, 1.5))
+    assert narrow.pad < wide.pad
+    law = loss_grid.Law(np.random.default_rng(1).dirichlet(np.full(301, 0.1)), 0.0)
+    folded = narrow.folded(law)
+    assert folded.reach == narrow.reach < law.reach
+    assert folded.masses.sum() + folded.infinite == pytest.approx(1.0, abs=1e-12)
+    for mu in (0.0, 0.1, 1.0):
+        values = gaussian_delta(mu, -wide.z)
+        for one, other in (
+            (wide.moved(values, law), wide.moved(values, folded)),
+            (wide.rows(values), narrow.rows(values)),
+        ):
+            assert np.all(one <= other + 1e-12) and np.max(other - one) > 1e-8
+        lost = folded._replace(infinite=0.0)
+        assert not np.all(wide.moved(values, law) <= wide.moved(values, lost) + 1e-12)  # a control
+        # From where values are lines in the ratio, nothing is lost by the steps.
+        assert np.max((narrow.rows(values) - wide.rows(values))[:, wide.z > 4 * mu]) < 1e-6
 
 
 @pytest.mark.parametrize(("q", "shift"), [(1.0, 0.01), (1.0, 2.0), (0.1, 0.2), (0.01, 1.0), (0.3, 8.0)])
