@@ -24,6 +24,7 @@ class Counted:
 COSTS = {
     "falling": (lambda x: 3.0 / x + 0.2 / x**2, False),
     "rising": (lambda x: x**1.5 + 0.1 * x**4, True),
+    "flat": (lambda x: 0.04 + 1e-4 * x**0.1 + 1e-5 * x, True),
     "steep": (lambda x: 1e-3 * math.expm1(min(x, 600.0)), True),
     "infinite at first": (lambda x: math.inf if x > 2.7 else x**2, True),
     "nothing at first": (lambda x: max(x - 0.3, 0.0), True),

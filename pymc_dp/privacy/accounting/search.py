@@ -13,7 +13,7 @@ _FEW, _LITTLE_MORE, _TREND, _APART = 2, 2.0, 2.0, 0.01
 # Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
 _LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
 # Slopes of logarithms of cost over those of the parameter that are believed.
-_FLATTEST, _STEEPEST = 0.05, 20.0
+_FLATTEST, _STEEPEST = 0.01, 20.0
 # So much nearer must an end come in two costs, or the middle is taken.
 _SHRINKING = 0.5
 
@@ -92,7 +92,10 @@ class Search:
             if good is None or bad is None:
                 if math.isnan(after):
                     after = x + (_BLIND if value <= self._epsilon else -_BLIND) * self._sign
-                parameter = self._clipped(min(max(after, x - _LONGEST), x + _LONGEST))
+                ahead = self._sign if value <= self._epsilon else -self._sign
+                step = min(ahead * (after - x), _LONGEST)
+                step = (step if step > 0 else _BLIND) * 2 ** max(count - _PATIENCE // 2, 0)
+                parameter = self._clipped(x + ahead * step)
                 continue
             first, gap = math.log(good), math.log(bad / good)
             gaps.append(abs(gap))
@@ -111,12 +114,15 @@ class Search:
         near = sorted(points, key=lambda one: abs(one[1] - aim))[:3]
         if self._guess is not None:
             return self._followed(self._guess, points[-2:], aim)
-        near.sort()
+        x, y = near[0]
         if len(near) == 1:
-            return points[0][0] + self._sign * (aim - points[0][1])
-        steps = [(b[0] - a[0], self._sign * (b[1] - a[1])) for a, b in pairwise(near)]
-        if any(not _FLATTEST * dx <= dy <= _STEEPEST * dx or dx == 0 for dx, dy in steps):
-            return points[-1][0] + self._sign * (aim - points[-1][1])
+            return x + self._sign * (aim - y)
+        steps = [(b[0] - a[0], self._sign * (b[1] - a[1])) for a, b in pairwise(sorted(near))]
+        inside = min(y for _, y in near) <= aim <= max(y for _, y in near)
+        if not inside or any(dx == 0 or not _FLATTEST * dx <= dy <= _STEEPEST * dx for dx, dy in steps):
+            dx, dy = near[1][0] - x, near[1][1] - y
+            slope = min(max(self._sign * dy / dx, _FLATTEST), _STEEPEST) if dx else 1.0
+            return x + self._sign * (aim - y) / slope
         return sum(
             x * math.prod((aim - other) / (y - other) for _, other in near if other != y) for x, y in near
         )
