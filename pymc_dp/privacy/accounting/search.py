@@ -9,7 +9,7 @@ TOLERANCE = 1e-4
 # More is left after so many costs, so that bounds which are not smooth end too.
 _PATIENCE, _MORE_LEFT, _MOST = 6, 10.0, 60
 # The same where a guess steers; the slope of cost over guess that is believed, of points that far apart.
-_FEW, _LITTLE_MORE, _TREND, _APART = 2, 2.0, 2.0, 0.01
+_FEW, _LITTLE_MORE, _TREND, _APART = 2, 2.5, 2.0, 0.01
 # Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
 _LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
 # Slopes of logarithms of cost over those of the parameter that are believed.
