@@ -346,3 +346,12 @@ def test_an_event_is_added_by_one_line(monkeypatch):
     assert found["RDP"] == found["decision"]
     assert found["GDP"] == math.inf  # no number for it
     assert privacy.EventSet.from_json(privacy.EventSet(toys, "substitute").to_json()).counts == toys
+
+
+@pytest.mark.parametrize("narrow", [np.float16, np.float32, np.longdouble])
+def test_floats_that_are_not_doubles_are_refused(narrow):
+    """A float16 of 300 has an infinite square, and so cost nothing."""
+    for event in (dp_event.GaussianDpEvent, privacy.PenaltyDecisionDpEvent):
+        with pytest.raises(ValueError, match="finite number"):
+            privacy.compose([(event(narrow(300)), 1000)], "substitute").epsilon(1e-5)
+        assert privacy.compose([(event(np.float64(300)), 1000)], "substitute").epsilon(1e-5) > 0.1

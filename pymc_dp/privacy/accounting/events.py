@@ -44,7 +44,9 @@ def _count(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
 def check_number(name: str, value: Any) -> None:
     """Raise ValueError unless it is 0 or an ordinary number."""
     try:
-        finite = is_number(value) and not isinstance(value, np.longdouble) and math.isfinite(value)
+        # Squares of narrow floats overflow to no cost at all; doubles are Python's floats.
+        other = isinstance(value, np.floating) and not isinstance(value, float)
+        finite = is_number(value) and not other and math.isfinite(value)
     except OverflowError:  # an integer beyond every float
         finite = False
     if not finite:
