@@ -10,6 +10,7 @@ rows of the file are kept.
 """
 
 import time
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from dp_accounting import GaussianDpEvent
 from benchmarks import results
 from benchmarks.running import parser, silence
 from pymc_dp.errors import BudgetError
+from pymc_dp.privacy.accounting import composition, subset_decisions
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
@@ -109,6 +111,19 @@ def barker_on_batches(rng):
     return pricing.barker_on_batches(found, FixedSizeBatches(n, good), 1.0)
 
 
+def forget():
+    """Nothing is known of what was asked before."""
+    composition._KNOWN.clear()
+    subset_decisions.subset_barker_rdp.cache_clear()
+    subset_decisions._barker_corners.cache_clear()
+
+
+def once_more(plan):
+    """The price of a given batch: to look for the largest one is no part of a call."""
+    own = Call(**{one.name: getattr(plan, one.name) for one in fields(Call)})
+    return pricing.barker_on_batches(own, plan.mechanism.batches, plan.mechanism.clip_bound)
+
+
 def after_a_surrogate(rng):
     """Chains on what a surrogate leaves, with each test."""
     found = call(rng)
@@ -165,6 +180,10 @@ def row(index: int, name: str) -> dict:
     start = time.process_time()
     try:
         plan = KINDS[name](rng)
+        if isinstance(plan.mechanism, BarkerOnBatches):
+            forget()
+            start = time.process_time()
+            plan = once_more(plan)
         spent = plan.epsilon_at(plan.delta) / plan.epsilon
     except BudgetError as error:
         return found | {"seconds": time.process_time() - start, "reason": f"refused: {error}"[:60]}

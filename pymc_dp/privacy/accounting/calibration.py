@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,15 @@ from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
-from pymc_dp.privacy.accounting.search import MARGIN, bracket, corrected, within
+from pymc_dp.privacy.accounting.search import TOLERANCE, Search
 from pymc_dp.privacy.accounting.values import check_target
 
-_TOLERANCE = 1e-5
 _MOST_ITERATIONS = 10**9
 # With more noise scales than this, composing them is slow enough to search with a coarser bound first.
 _MANY = 8
-_COARSE_TOLERANCE = 1e-3
+# Values of decisions on a grid jump by so much of epsilon between parameters: taken one by one, or in
+# blocks.
+_ROUGH = {False: 1e-3, True: 8e-3}
 
 
 def calibrate(
@@ -36,7 +37,7 @@ def calibrate(
     neighboring_relation: str | None = None,
     low: float,
     high: float,
-    tolerance: float = _TOLERANCE,
+    tolerance: float = TOLERANCE,
 ) -> float:
     """Parameter at which a run costs `epsilon`, and never more.
 
@@ -70,23 +71,65 @@ def calibrate(
     if not 0 < low < high < math.inf:
         raise ValueError(f"0 < low < high is needed, got {low!r} and {high!r}.")
 
+    def events(parameter: float) -> EventSet:
+        return EventSet(make_events(parameter), neighboring_relation)
+
+    ends = [epsilon_of(events(end), delta, coarse=True) for end in (low, high)]
+    found = dearest(
+        events,
+        epsilon,
+        delta,
+        math.sqrt(low * high),
+        low=low,
+        high=high,
+        rising=ends[0] < ends[1],
+        tolerance=tolerance,
+    )
+    if found is None:
+        raise ValueError(
+            f"no value between {low:g} and {high:g} meets epsilon = {epsilon:g} at delta = {delta:g}."
+        )
+    return found
+
+
+def dearest(
+    events: Callable[[float], EventSet],
+    epsilon: float,
+    delta: float,
+    start: float,
+    *,
+    low: float,
+    high: float,
+    rising: bool,
+    tolerance: float = TOLERANCE,
+) -> float | None:
+    """As `calibrate`, for a cost that is known to rise or to fall, from a first parameter on.
+
+    Returns
+    -------
+    float or None
+        None if the budget is met nowhere.
+    """
+
     def cost(parameter: float, coarse: bool = False) -> float:
-        return epsilon_of(EventSet(make_events(parameter), neighboring_relation), delta, coarse)
+        return epsilon_of(events(parameter), delta, coarse)
 
     @cache
-    def quick(parameter: float) -> float:
-        return cost(parameter, coarse=True)
+    def guess(parameter: float) -> float:
+        return cost(parameter, True) if many else value_iteration(events(parameter)).about(delta)
 
-    ends = [EventSet(make_events(end), neighboring_relation) for end in (low, high)]
-    if not any(_many_sampled(end) or _iterated(end) for end in ends):
-        return within(cost, epsilon, delta, low, high, tolerance)
-    # Search with a coarser bound, which is met for certain, then correct its few per cent.
-    if min(quick(low), quick(high)) > epsilon:  # the budget is met by those few per cent, or not at all
-        return within(cost, epsilon, delta, low, high, MARGIN)
-    if any(_many_sampled(end) for end in ends):
-        tolerance = max(tolerance, _COARSE_TOLERANCE)
-    first = within(quick, epsilon, delta, low, high, tolerance)
-    return corrected(cost, quick, epsilon, first, low, high)
+    at_start = events(start)
+    many, iterated = _many_sampled(at_start), _iterated(at_start)
+    search = partial(Search, epsilon=epsilon, low=low, high=high, rising=rising)
+    if not iterated:
+        return search(cost, guess=guess if many else None, tolerance=tolerance).run(start)
+    rough = max(tolerance, _ROUGH[value_iteration(at_start).blocks])
+    found = search(cost, guess=guess, tolerance=rough).run(start)
+    if found is None or cost(found) < cost(found, True):
+        return found
+    # Another accountant is as good there, and smooth.
+    other = search(partial(cost, coarse=True), tolerance=tolerance).run(found)
+    return found if other is None else (max if rising else min)(found, other)
 
 
 def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
@@ -113,7 +156,8 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
             value = math.inf
         if value < math.inf:
             return value
-    return compose(events).coarse_epsilon(delta) if coarse else compose(events).epsilon(delta)
+    run = compose(events, reference_delta=delta)
+    return run.coarse_epsilon(delta) if coarse else run.epsilon(delta)
 
 
 def _many_sampled(events: EventSet) -> bool:
@@ -232,9 +276,6 @@ def smallest_noise_multiplier(
             one = FixedScalePenaltyDecisionDpEvent(noise_std, noise_std / noise_multiplier)
         return EventSet([dp_event.SelfComposedDpEvent(one, int(iterations))], "substitute")
 
-    def fits(noise_multiplier: float) -> bool:
-        return epsilon_of(events(noise_multiplier), delta, coarse=True) <= epsilon
-
     # Decisions never cost more than the Gaussians, so `exact` fits; how much less depends on the scale.
-    low, high = bracket(fits, exact, fits_at_start=True, least=1e-3 * exact)
-    return calibrate(events, epsilon, delta, low=low, high=high)
+    found = dearest(events, epsilon, delta, 0.8 * exact, low=1e-3 * exact, high=exact, rising=False)
+    return exact if found is None else found

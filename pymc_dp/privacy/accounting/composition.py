@@ -2,6 +2,7 @@
 
 import html
 import math
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,10 @@ from pymc_dp.privacy.accounting.accountants import (
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_up
+
+# What was asked last: a plan is asked for what its search has found.
+_KNOWN: OrderedDict[tuple[Any, ...], tuple[float, str]] = OrderedDict()
+_MOST_KNOWN = 256
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,14 @@ class Guarantee:
             return worst, "none"
         if not self.events.counts:
             return 0.0, "none"
+        key = (self.events, quantity, at, frozenset(without))
+        if key not in _KNOWN:
+            _KNOWN[key] = self._found(quantity, at, worst, without)
+            if len(_KNOWN) > _MOST_KNOWN:
+                _KNOWN.popitem(last=False)
+        return _KNOWN[key]
+
+    def _found(self, quantity: str, at: float, worst: float, without: Iterable[str]) -> tuple[float, str]:
         best, name = worst, "none"
         for candidate in ACCOUNTANTS.keys() - never_best(self.events) - set(without):
             trade_off = self._trade_off(candidate)

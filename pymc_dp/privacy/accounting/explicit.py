@@ -5,7 +5,6 @@ guarantee.
 """
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -16,6 +15,7 @@ from pymc_dp.privacy.accounting.corners import Corners
 # Counts of outcomes that are looked at: so many standard deviations, and more, about the mean.
 _DEVIATIONS, _MORE = 2.0, 60
 _HALVINGS, _NEAR = 40, 2.0
+_APART, _NEXT = 5, 3
 
 
 class OnePair:
@@ -35,13 +35,8 @@ class OnePair:
 
     def __init__(self, corners: Corners, count: int, mu_squared: float, delta: float):
         self.mu = math.sqrt(mu_squared)
-        best, found = -1.0, (np.ones(1), np.zeros(1))
-        for pair in _pairs(corners):
-            law = _law(pair, count, -math.log(delta))
-            epsilon = _epsilon(*law, delta)
-            if epsilon > best:
-                best, found = epsilon, law
-        self._probability, self._loss = found
+        law = _best(corners, count, delta)
+        self._probability, self._loss = law
 
     def delta(self, epsilon: float) -> float:
         """About as much as that is told."""
@@ -68,17 +63,28 @@ def slope(corners: Corners, count: int, mu_squared: float, delta: float) -> floa
     return 2 * _NEAR / max(epsilons[1] - epsilons[0], 1e-9)
 
 
-def _pairs(corners: Corners) -> Iterator[tuple[float, float, float]]:
-    """Probability of an outcome, its loss, and the loss of the other one."""
-    known = corners.lower > 0
-    some = Corners(corners.lower[known], corners.gap[known])
+def _best(corners: Corners, count: int, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Law of the losses of the pair that tells most: some are tried, then those next to the best of these."""
+    order = np.argsort(corners.lower)
+    order = order[corners.lower[order] > 0]
+    some = Corners(corners.lower[order], corners.gap[order])
     up, down = some.losses
-    for p, gap, one, other in zip(some.lower, some.gap, up, down, strict=True):
-        yield p, -one, -other
-        yield p + gap, one, other
+    # Probability of an outcome, its loss, and the loss of the other one; neighbours are alike.
+    pairs = np.concatenate([[some.lower, -up, -down], [some.lower + some.gap, up, down]], axis=1)
+    laws: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    epsilons: dict[int, float] = {}
+    numbers = {*range(0, pairs.shape[1], _APART), order.size - 1, pairs.shape[1] - 1}
+    while numbers:
+        for number in sorted(numbers):
+            laws[number] = _law(pairs[:, number], count, -math.log(delta))
+            epsilons[number] = _epsilon(*laws[number], delta)
+        best = sorted(epsilons, key=lambda one: -epsilons[one])[:_NEXT]
+        around = {one + step for one in best for step in range(1 - _APART, _APART)}
+        numbers = {one for one in around if 0 <= one < pairs.shape[1]} - laws.keys()
+    return laws[best[0]]
 
 
-def _law(pair: tuple[float, float, float], count: int, logarithm: float) -> tuple[np.ndarray, np.ndarray]:
+def _law(pair: np.ndarray, count: int, logarithm: float) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of total losses, and these, the largest first."""
     p, one, other = pair
     reach = math.sqrt(count * p * (1 - p) * logarithm) * _DEVIATIONS + logarithm + _MORE

@@ -1,11 +1,12 @@
 """Values of decisions on a grid of losses: a step, and laws for many (docs/proofs/value_iteration)."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 
 from pymc_dp.privacy.accounting.corners import Corners
+from pymc_dp.privacy.accounting.simplex import Cover
 
 #: Probabilities that are left out of a law, in remainders; and outcomes that are not followed.
 NEGLIGIBLE, RARE = 1e-6, 0.1
@@ -34,17 +35,30 @@ class LossGrid:
         Range of z.
     negligible : float
         Outcomes that are not more probable are not followed.
+    farthest : float
+        Losses that are followed; from a larger one, values should be lines in the likelihood ratio.
 
     Attributes
     ----------
     z : ndarray, shape (m,)
+    reach : int
+        The same in units of the spacing, not more than the grid.
     sure : ndarray
         Probability of what is not followed, of each corner in each order.
     """
 
-    def __init__(self, corners: Corners, spacing: float, low: float, high: float, negligible: float):
+    def __init__(
+        self,
+        corners: Corners,
+        spacing: float,
+        low: float,
+        high: float,
+        negligible: float,
+        farthest: float = math.inf,
+    ):
         self.spacing = spacing
         self.z = np.arange(math.floor(low / spacing), math.ceil(high / spacing) + 1) * spacing
+        self.reach = reach = math.ceil(min(farthest, high - low) / spacing)
         up, down = corners.losses
         lower, upper = corners.lower, corners.lower + corners.gap
         weight = np.concatenate([[lower, 1 - lower], [upper, 1 - lower - corners.gap]], axis=1)
@@ -53,6 +67,11 @@ class LossGrid:
         rare = (weight <= negligible) | ~np.isfinite(loss)
         self.sure = np.sum(np.where(rare, weight, 0.0), axis=0)
         weight, loss = np.where(rare, 0.0, weight), np.where(rare, 0.0, loss)
+        # So is what is beyond the reach of a step, in part (`folded`).
+        beyond = loss > (most := reach * spacing)
+        self.sure += np.sum(np.where(beyond, -weight * np.expm1(most - loss), 0.0), axis=0)
+        weight = np.where(beyond, weight * np.exp(np.minimum(most - loss, 0.0)), weight)
+        loss = np.clip(loss, -most, most)
         self.below = np.floor(loss / spacing).astype(int)
         share = np.expm1(-(loss - self.below * spacing)) / math.expm1(-spacing)
         self.low_weight, self.high_weight = weight * (1 - share), weight * share
@@ -76,43 +95,99 @@ class LossGrid:
                 row += high[i] * around[n + 1 : n + 1 + size]
         return found
 
-    def kernel(self, weights: np.ndarray) -> np.ndarray:
-        """Sum of the steps of all rows, with these weights; what is not followed has the largest loss."""
+    def law(self, weights: np.ndarray) -> "Law":
+        """Sum of the steps of all rows, with these weights; what is not followed has an infinite loss."""
         found = np.zeros(2 * self.pad + 1)
-        found[-1] = weights @ self.sure
         for i in (0, 1):
             np.add.at(found, self.below[i] + self.pad, weights * self.low_weight[i])
             np.add.at(found, self.below[i] + self.pad + 1, weights * self.high_weight[i])
-        return found
+        return Law(found, float(weights @ self.sure))
 
-    def moved(self, values: np.ndarray, kernel: np.ndarray, margin: int = 0) -> np.ndarray:
+    def moved(self, values: np.ndarray, law: "Law", margin: int = 0) -> np.ndarray:
         """Expected values before a loss with this law."""
-        return np.convolve(self.extended(values, kernel.size // 2 + margin), kernel[::-1], mode="valid")
+        around = self.extended(values, law.reach + margin)
+        used = law.used
+        found = np.correlate(around, law.masses[used], mode="valid")
+        return found[used.start : used.start + values.size + 2 * margin] + law.infinite
+
+    def folded(self, law: "Law") -> "Law":
+        """A law of losses up to `reach`: with larger ones instead, it is worth as much or less.
+
+        Less extreme ends of the lower side are worth more. A larger loss is between `reach` and an infinite
+        one in the likelihood ratio, and values are below chords in it: exact where they are lines there.
+        """
+        beyond = law.reach - self.reach
+        if beyond <= 0:
+            return law
+        kept = law.masses[beyond:-beyond].copy()
+        kept[0] += law.masses[:beyond].sum()
+        above = law.masses[-beyond:]
+        share = np.exp(-self.spacing * np.arange(1, beyond + 1))
+        kept[-1] += above @ share
+        return Law(kept, law.infinite + float(above @ (1 - share)))
 
 
-def power(kernel: np.ndarray, exponent: int, negligible: float) -> tuple[np.ndarray, float]:
-    """Law of a sum of independent losses, and the probability that it leaves out."""
-    result, lost = np.ones(1), 0.0
+class Law(NamedTuple):
+    """Law of a loss, at most a probability.
+
+    Attributes
+    ----------
+    masses : ndarray, shape (2 reach + 1,)
+        At multiples of the spacing; 0 in the middle.
+    infinite : float
+        Probability of an infinite loss.
+    """
+
+    masses: np.ndarray
+    infinite: float
+
+    @property
+    def reach(self) -> int:
+        """The largest multiple."""
+        return self.masses.size // 2
+
+    @property
+    def used(self) -> slice:
+        """Where masses are not 0."""
+        where = np.flatnonzero(self.masses)
+        return slice(int(where[0]), int(where[-1]) + 1) if where.size else slice(0, 1)
+
+    def added(self, other: "Law") -> "Law":
+        """Of the sum of independent losses, by sums of products alone: no digit of small values is lost."""
+        found = np.zeros(self.masses.size + other.masses.size - 1)
+        start = self.used.start + other.used.start
+        inside = np.convolve(self.masses[self.used], other.masses[other.used])
+        found[start : start + inside.size] = inside
+        return Law(found, self.infinite + other.infinite)
+
+    def trimmed(self, negligible: float) -> tuple["Law", float]:
+        """Without what is negligible at each end, and how much that is at most."""
+        first = int(np.sum(np.cumsum(self.masses[: self.reach]) <= negligible))
+        last = int(np.sum(np.cumsum(self.masses[: self.reach : -1]) <= negligible))
+        cut = min(first, last)
+        kept = self.masses[cut : self.masses.size - cut].copy()
+        # Zeros at the longer end cost no time.
+        kept[: first - cut] = 0.0
+        kept[kept.size - (last - cut) :] = 0.0
+        return Law(kept, self.infinite), negligible * ((first > 0) + (last > 0))
+
+
+def power(grid: LossGrid, law: Law, exponent: int, negligible: float) -> tuple[Law, float]:
+    """Law of a sum of independent losses, or one that is worth more, and the probability it leaves out."""
+    result, lost = Law(np.ones(1), 0.0), 0.0
     left = 0.0
     while True:
         if exponent & 1:
-            result, cut = _trimmed(np.convolve(result, kernel), negligible)
+            result, cut = grid.folded(result.added(law)).trimmed(negligible)
             lost += left + cut
         exponent >>= 1
         if not exponent:
             return result, lost
-        kernel, cut = _trimmed(np.convolve(kernel, kernel), negligible)
+        law, cut = grid.folded(law.added(law)).trimmed(negligible)
         left = 2 * left + cut
 
 
-def _trimmed(kernel: np.ndarray, negligible: float) -> tuple[np.ndarray, float]:
-    middle = kernel.size // 2
-    ends = np.maximum(np.cumsum(kernel[:middle]), np.cumsum(kernel[:middle:-1]))
-    cut = int(np.sum(ends <= negligible))
-    return kernel[cut : kernel.size - cut], 2 * negligible if cut else 0.0
-
-
-def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: float) -> np.ndarray | None:
+def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: float) -> Law | None:
     """Law of a loss after which somebody is worth as much as before any decision, up to a remainder.
 
     It is the same whatever happened, and so may be exchanged with decisions that are not. It is made to be
@@ -125,8 +200,8 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
     seen = np.flatnonzero(best - here > allowed)
     if seen.size == 0:
         return None
-    gain, known = (best - here)[seen], np.flatnonzero(grid.sure <= remainder)
-    usable = np.union1d(known[np.argmax(rows[np.ix_(known, seen)], axis=0)], known[::_EVERY])
+    gain = (best - here)[seen]
+    usable = np.union1d(np.argmax(rows[:, seen], axis=0), np.arange(0, rows.shape[0], _EVERY))
     gains = (rows[np.ix_(usable, seen)] - here[seen]) / gain
     needed = 1 - allowed[seen] / gain
     target = int(np.argmin(np.abs(np.gradient(np.log(here[seen]), grid.spacing) - tilt)))
@@ -138,7 +213,7 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
             return None
         weights[usable] = found
         law = _law(grid, weights, _LEFT_OUT * remainder)
-        if law.size // 2 > margin:
+        if law.reach > margin:
             # Further out than is looked at, values are a constant or a chord, as far as the law reaches.
             return None
         after = grid.moved(values, law, margin)
@@ -153,7 +228,7 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
 
 
 class _Fit:
-    """Linear programs for weights of rows that together gain enough everywhere, at the least price.
+    """Weights of rows that together gain enough everywhere, at the least price.
 
     Parameters
     ----------
@@ -164,43 +239,40 @@ class _Fit:
 
     def __init__(self, gains: np.ndarray, dear: np.ndarray):
         self._gains = gains
-        self._parts = np.array_split(np.arange(gains.shape[1]), _POINTS)
-        self._points = np.array([part[0] for part in self._parts if part.size] + [gains.shape[1] - 1])
-        self._price = dear + _OFTEN * gains[:, self._points].mean(axis=1) + _EACH
+        self._parts = [part for part in np.array_split(np.arange(gains.shape[1]), _POINTS) if part.size]
+        self._next = np.array(sorted({part[0] for part in self._parts} | {gains.shape[1] - 1}))
+        self._points = self._next[:0]  # where enough is asked for
+        self._cover = Cover(dear + _OFTEN * gains[:, self._next].mean(axis=1) + _EACH, _WEIGHT)
 
     def weights(self, needed: np.ndarray) -> np.ndarray | None:
         """Weights with gains of at least `needed`, nearly; points are added where they are missing."""
-        gains, found = self._gains, None
+        self._cover.move(needed[self._points])
+        found = None
         for _ in range(_ROUNDS):
-            solved = linprog(
-                self._price,
-                A_ub=np.vstack([-gains[:, self._points].T, np.ones(gains.shape[0])]),
-                b_ub=np.append(-needed[self._points], _WEIGHT),
-                bounds=(0, None),
-            )
-            if solved.x is None:
+            self._cover.require(self._gains[:, self._next].T, needed[self._next])
+            self._points, self._next = np.append(self._points, self._next), self._next[:0]
+            found = self._cover.weights()
+            if found is None:
                 return None
-            found = np.maximum(solved.x, 0.0)
-            short = needed - found @ gains
-            worst = [part[np.argmax(short[part])] for part in self._parts if part.size]
-            more = [one for one in worst if short[one] > _SHORT]
-            if not more:
+            short = needed - found @ self._gains
+            worst = np.array([part[np.argmax(short[part])] for part in self._parts])
+            self._next = np.unique(worst[short[worst] > _SHORT])
+            if not self._next.size:
                 break
-            self._points = np.unique(np.append(self._points, more))
         return found
 
 
-def _law(grid: LossGrid, weights: np.ndarray, negligible: float) -> np.ndarray:
+def _law(grid: LossGrid, weights: np.ndarray, negligible: float) -> Law:
     """``(1 + A / m)^m`` for steps minus 1, A, with these weights: a law as soon as m is their sum."""
     total = float(weights.sum())
     parts = max(2, math.ceil(total))
-    base = grid.kernel(weights / parts)
-    base[grid.pad] += 1 - total / parts
-    where = np.flatnonzero(base)
+    base = grid.law(weights / parts)
+    base.masses[grid.pad] += 1 - total / parts
+    where = np.flatnonzero(base.masses)
     law = base
     for _ in range(parts - 1):
-        longer = np.zeros(law.size + 2 * grid.pad)
+        longer = np.zeros(law.masses.size + 2 * grid.pad)
         for i in where:
-            longer[i : i + law.size] += base[i] * law
-        law = _trimmed(longer, negligible)[0]
+            longer[i : i + law.masses.size] += base.masses[i] * law.masses
+        law = grid.folded(Law(longer, law.infinite + base.infinite)).trimmed(negligible)[0]
     return law

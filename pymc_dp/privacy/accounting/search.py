@@ -2,152 +2,154 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
-# Corrections of a coarse bound's result aim so far below the budget; after so many this much may be left.
-MARGIN, _CORRECTIONS, _MOST_CORRECTIONS, _LEFT = 1e-4, 3, 10, 0.01
-_ITERATIONS = 60
-# Logarithms of epsilon over the budget that are told apart.
-_STEEP = 1.0
+#: Relative, of epsilon: searches end so near below the budget, or once the parameter is known that well.
+TOLERANCE = 1e-4
+# More is left after so many costs, so that bounds which are not smooth end too.
+_PATIENCE, _MORE_LEFT, _MOST = 6, 10.0, 60
+# The same where a guess steers; the slope of cost over guess that is believed, of points that far apart.
+_FEW, _LITTLE_MORE, _TREND, _APART = 2, 2.5, 2.0, 0.01
+# Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
+_LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
+# Slopes of logarithms of cost over those of the parameter that are believed.
+_FLATTEST, _STEEPEST = 0.01, 20.0
+# So much nearer must an end come in two costs, or the middle is taken.
+_SHRINKING = 0.5
 
 
-def bracket(
-    fits: Callable[[float], bool],
-    start: float,
-    *,
-    rising: bool = False,
-    fits_at_start: bool = False,
-    least: float = 0.0,
-) -> tuple[float, float]:
-    """Ends of a range of a parameter with the budget between them, for `calibrate`.
+class Search:
+    """The last parameter within a budget, from a few costs: what is found had its cost within the budget.
 
     Parameters
     ----------
-    fits : callable
-        Whether a parameter is within the budget.
-    start : float
-        Where to look first.
-    rising : bool
-        Whether the cost rises with the parameter.
-    fits_at_start : bool
-        Whether `start` is known to be within the budget; the range is then as narrow as it was seen to be.
-    least : float
-        No end below it is looked for.
-
-    Returns
-    -------
+    cost : callable
+        Upper bound of epsilon at a parameter, a positive number; it rises or falls throughout.
+    epsilon : float
+        Budget.
     low, high : float
+        Range of the parameter.
+    rising : bool
+        Whether the cost rises with it.
+    guess : callable, optional
+        About as the cost, up to a factor that hardly changes, and much cheaper: only steers.
+    tolerance : float
+        Relative, of epsilon and of the parameter.
     """
-    good = start
-    while not (fits_at_start or fits(good)):
-        good = good / 1.5 if rising else 1.5 * good
-    if rising:
-        bad = start
-        while fits(bad):
-            bad *= 1.5
-        return good, bad
-    bad = good / 1.5
-    while bad > least and fits(bad):
-        bad /= 1.5
-    return bad, min(1.5 * bad, good) if fits_at_start else good
 
+    def __init__(
+        self,
+        cost: Callable[[float], float],
+        epsilon: float,
+        *,
+        low: float,
+        high: float,
+        rising: bool,
+        guess: Callable[[float], float] | None = None,
+        tolerance: float = TOLERANCE,
+    ):
+        self._cost, self._guess, self._epsilon, self._tolerance = cost, guess, epsilon, tolerance
+        self._sign = 1 if rising else -1
+        self._low, self._high = low, high
+        self._cheap, self._dear = (low, high) if rising else (high, low)
 
-def corrected(
-    cost: Callable[[float], float],
-    quick: Callable[[float], float],
-    epsilon: float,
-    first: float,
-    low: float,
-    high: float,
-) -> float:
-    """A parameter near `first` that spends what the coarse bound left; `first` itself if none is found."""
-    spent = cost(first)
-    if spent >= epsilon * (1 - MARGIN):
-        return first
-    away = first * 1.02 if first * 1.02 <= high else first / 1.02
-    at_first, at_away = quick(first), quick(away)
-    if not (0 < spent < epsilon and 0 < at_first != at_away > 0):
-        return first
-    slope = math.log(at_away / at_first) / math.log(away / first)
-    good, bad, beyond, near, value = first, None, math.inf, first, spent
-    for count in range(_MOST_CORRECTIONS):
-        if count >= _CORRECTIONS and (bad is not None or spent >= epsilon * (1 - _LEFT)):
-            break
-        step = math.log(epsilon * (1 - MARGIN) / value) / slope
-        last, last_value = near, value
-        near = min(max(near * math.exp(step), low), high)
-        value = cost(near)
-        if epsilon * (1 - 3 * MARGIN) <= value <= epsilon:
-            return near
-        if value <= epsilon and value > spent:
-            good, spent = near, value
-        elif value > epsilon:
-            bad, beyond = near, value
-        if near == last or not 0 < value != last_value < math.inf or math.isinf(value):
-            break
-        slope = math.log(value / last_value) / math.log(near / last)
-    if bad is None or spent >= epsilon * (1 - _LEFT):
+    def run(self, start: float) -> float | None:
+        """A parameter whose cost was found within the budget; None if not even the cheapest is."""
+        if self._guess is not None:
+            known = self._guess
+            start = (
+                Search(
+                    known,
+                    self._epsilon,
+                    low=self._low,
+                    high=self._high,
+                    rising=self._sign > 0,
+                    tolerance=0.1 * self._tolerance,
+                ).run(start)
+                or self._cheap
+            )
+        aim = -0.5 * self._tolerance
+        parameter, good, bad = start, None, None
+        points: list[tuple[float, float]] = []  # logarithms: of the parameter, of cost over the budget
+        gaps: list[float] = []
+        for count in range(_MOST):
+            value = self._cost(parameter)
+            patience, more = (_PATIENCE, _MORE_LEFT) if self._guess is None else (_FEW, _LITTLE_MORE)
+            left = self._tolerance * (1 if count < patience else more)
+            if value <= self._epsilon:
+                if good is None or self._sign * (parameter - good) > 0:
+                    good = parameter
+                if value >= self._epsilon * (1 - left) or parameter == self._dear:
+                    break
+            elif parameter == self._cheap:
+                break
+            elif bad is None or self._sign * (parameter - bad) < 0:
+                bad = parameter
+            x, after = math.log(parameter), math.nan
+            if 0 < value < math.inf:
+                points.append((x, math.log(value / self._epsilon)))
+                after = self._predicted(points, aim)
+            if good is None or bad is None:
+                if math.isnan(after):
+                    after = x + (_BLIND if value <= self._epsilon else -_BLIND) * self._sign
+                ahead = self._sign if value <= self._epsilon else -self._sign
+                step = min(ahead * (after - x), _LONGEST)
+                step = (step if step > 0 else _BLIND) * 2 ** max(count - _PATIENCE // 2, 0)
+                parameter = self._clipped(x + ahead * step)
+                continue
+            first, gap = math.log(good), math.log(bad / good)
+            gaps.append(abs(gap))
+            if abs(gap) <= 0.1 * self._tolerance:
+                break
+            share = (after - first) / gap
+            slow = len(gaps) > 2 and gaps[-1] > _SHRINKING * gaps[-3]
+            if slow or not 0 <= share <= 1:
+                share = 0.5
+                gaps = gaps[-1:]
+            parameter = math.exp(first + gap * min(max(share, _INSIDE), 1 - _INSIDE))
         return good
 
-    def excess(parameter: float) -> float:
-        return _excess(cost(parameter), epsilon)
-
-    return _root(excess, good, bad, _excess(spent, epsilon), _excess(beyond, epsilon), _LEFT)
-
-
-def _excess(value: float, epsilon: float) -> float:
-    """Logarithm of what is spent over the budget; above 0 if and only if it is more."""
-    if value <= epsilon:
-        return min(math.log(value / epsilon), 0.0) if value > 0 else -700.0
-    return max(math.log(min(value, 1e300) / epsilon), 1e-300)
-
-
-def within(
-    cost: Callable[[float], float], epsilon: float, delta: float, low: float, high: float, tolerance: float
-) -> float:
-    """The last parameter in [low, high] that is within the budget, from the end that meets it."""
-
-    def excess(parameter: float) -> float:
-        return _excess(cost(parameter), epsilon)
-
-    at_low, at_high = excess(low), excess(high)
-    if at_low > 0 and at_high > 0:
-        raise ValueError(
-            f"no value between {low:g} and {high:g} meets epsilon = {epsilon:g} at delta = {delta:g}."
+    def _predicted(self, points: list[tuple[float, float]], aim: float) -> float:
+        """Where the cost is at its aim, from the points that are nearest to it."""
+        near = sorted(points, key=lambda one: abs(one[1] - aim))[:3]
+        if self._guess is not None:
+            return self._followed(self._guess, points[-2:], aim)
+        x, y = near[0]
+        if len(near) == 1:
+            return x + self._sign * (aim - y)
+        steps = [(b[0] - a[0], self._sign * (b[1] - a[1])) for a, b in pairwise(sorted(near))]
+        inside = min(y for _, y in near) <= aim <= max(y for _, y in near)
+        if not inside or any(dx == 0 or not _FLATTEST * dx <= dy <= _STEEPEST * dx for dx, dy in steps):
+            dx, dy = near[1][0] - x, near[1][1] - y
+            slope = min(max(self._sign * dy / dx, _FLATTEST), _STEEPEST) if dx else 1.0
+            return x + self._sign * (aim - y) / slope
+        return sum(
+            x * math.prod((aim - other) / (y - other) for _, other in near if other != y) for x, y in near
         )
-    if at_low <= 0 and at_high <= 0:
-        return low if at_low > at_high else high
-    good, bad = (low, high) if at_low <= 0 else (high, low)
-    f_good, f_bad = (at_low, at_high) if at_low <= 0 else (at_high, at_low)
-    return _root(excess, good, bad, f_good, f_bad, tolerance)
 
+    def _followed(
+        self, guess: Callable[[float], float], points: list[tuple[float, float]], aim: float
+    ) -> float:
+        """From the last point, by the guess times what the cost was of it."""
+        (x, y), trend = points[-1], 0.0
+        here, before = guess(math.exp(x)), guess(math.exp(points[0][0]))
+        if not (0 < here < math.inf and 0 < before < math.inf):
+            return x + self._sign * (aim - y)
+        if abs(x - points[0][0]) > _APART:
+            trend = (y - points[0][1] - math.log(here / before)) / (x - points[0][0])
+            trend = min(max(trend, -_TREND), _TREND)
+        found = Search(
+            lambda parameter: guess(parameter) * math.exp(trend * (math.log(parameter) - x)),
+            here * math.exp(aim - y),
+            low=self._low,
+            high=self._high,
+            rising=self._sign > 0,
+            tolerance=0.1 * self._tolerance,
+        ).run(math.exp(x))
+        return math.log(self._cheap if found is None else found)
 
-def _root(
-    excess: Callable[[float], float], good: float, bad: float, f_good: float, f_bad: float, tolerance: float
-) -> float:
-    """Last parameter with ``excess <= 0`` before `bad`: regula falsi (Illinois) on logarithms."""
-    x_good, x_bad = math.log(good), math.log(bad)
-    f_good, f_bad = max(f_good, -_STEEP), min(f_bad, _STEEP)
-    last = 0
-    for iteration in range(_ITERATIONS):
-        gap = x_bad - x_good
-        if abs(gap) <= tolerance:
-            break
-        share = -f_good / (f_bad - f_good)
-        if iteration % 4 == 3 or not math.isfinite(share):
-            share = 0.5
-        # Towards the inside of the bracket by half the tolerance: it then closes from both sides.
-        inside = min(0.25, 0.5 * tolerance / abs(gap))
-        x = x_good + gap * min(max(share - inside, inside), 1 - inside)
-        parameter = math.exp(x)
-        value = excess(parameter)
-        if value <= 0:
-            x_good, f_good, good = x, max(value, -_STEEP), parameter
-            f_bad = 0.5 * f_bad if last < 0 else f_bad  # twice on the same side
-            last = -1
-            if -value < tolerance:
-                break
-        else:
-            x_bad, f_bad = x, min(value, _STEEP)
-            f_good = 0.5 * f_good if last > 0 else f_good
-            last = 1
-    return good
+    def _clipped(self, x: float) -> float:
+        """The ends themselves, where x is beyond them."""
+        if x <= math.log(self._low):
+            return self._low
+        return self._high if x >= math.log(self._high) else math.exp(x)

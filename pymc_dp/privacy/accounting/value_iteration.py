@@ -5,6 +5,7 @@ them too (docs/proofs/value_iteration).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,8 +19,8 @@ from pymc_dp.privacy.accounting.loss_grid import NEGLIGIBLE, RARE, LossGrid, pow
 _FINE, _COARSE = 8, 4
 # So many steps are taken one by one; of longer runs the first few, and the others in growing blocks.
 _SINGLE, _FIRST, _BLOCK = 250, 60, 0.6
-# What a grid has beyond the losses that matter, in standard deviations: below, above.
-_BELOW, _ABOVE = 3.0, 8.0
+# What a grid has beyond the losses that matter, in standard deviations: below, above those of delta.
+_BELOW, _ABOVE = 3.0, 1.5
 _LARGEST_GRID = 8_000
 # Losses whose exponentials are in floating point's range.
 _FARTHEST = 690.0
@@ -110,9 +111,18 @@ class ValueIteration:
             squares = lower * up**2 + (1 - lower) * down**2
         return math.sqrt(float(np.max(squares[lower > 0])))
 
+    @property
+    def blocks(self) -> bool:
+        """Whether steps are taken many at a time."""
+        return self.count > _SINGLE
+
+    def about(self, delta: float) -> float:
+        """Epsilon of somebody who takes one pair throughout: no bound, a few per cent below."""
+        return OnePair(self.corners, self.count, self.mu_squared, delta).epsilon(delta)
+
     def epsilon(self, delta: float) -> float:
         """Upper bound; inf where the grid does not reach."""
-        about = OnePair(self.corners, self.count, self.mu_squared, delta).epsilon(delta)
+        about = self.about(delta)
         tilt = slope(self.corners, self.count, self.mu_squared, delta)
         for farther in _FARTHER:
             farthest = farther * about + 0.1 * self._deviation
@@ -136,6 +146,32 @@ class ValueIteration:
         found = float(values.delta(np.array(epsilon), math.sqrt(self.mu_squared))[0])
         return found if found < 1 else 1.0  # NaN would be no bound
 
+    def along(self, counts: Sequence[int], mu_squared: Sequence[float], delta: float) -> np.ndarray:
+        """Epsilon of the first decisions, in one pass: what is left at the end is worth what a start is.
+
+        Parameters
+        ----------
+        counts : sequence of int, length m
+            Decisions, from the first on; at most `count`.
+        mu_squared : sequence of float, length m
+            Of the Gaussian releases until then; at most that of all.
+        delta : float
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Upper bounds; inf where nothing was found.
+        """
+        farthest = _FARTHER[0] * self.about(delta) + 0.1 * self._deviation
+        tilt = slope(self.corners, self.count, self.mu_squared, delta)
+        tables = self._tables(farthest, tilt, delta, counts)
+        return np.array(
+            [
+                tables[n].epsilon(delta, math.sqrt(squared), farthest) if n in tables else math.inf
+                for n, squared in zip(counts, mu_squared, strict=True)
+            ]
+        )
+
     @property
     def _deviation(self) -> float:
         return self.spread * math.sqrt(self.count)
@@ -148,21 +184,31 @@ class ValueIteration:
 
     def _iterate(self, farthest: float, tilt: float, delta: float) -> _Values | None:
         """Values up to an epsilon, that are good about a delta."""
-        spread = self.spread
+        return self._tables(farthest, tilt, delta, [self.count]).get(self.count)
+
+    def _tables(self, farthest: float, tilt: float, delta: float, stops: Sequence[int]) -> dict[int, _Values]:
+        """The same for as many decisions as each of `stops` says, at most all; none where none is found."""
         deviation = self._deviation
-        single = self.count <= _SINGLE
         reach = _BELOW * deviation + 8 * math.sqrt(self.mu_squared)
-        low, high = -farthest - reach, _ABOVE * deviation + 8 * math.sqrt(self.mu_squared)
-        parts = _FINE if single else _COARSE
-        spacing = max(spread, math.sqrt(farthest / (tilt * self.count))) / parts
+        above = math.sqrt(-2 * math.log(min(delta, 1.0))) + _ABOVE
+        low, high = -farthest - reach, above * (deviation + math.sqrt(self.mu_squared))
+        parts = _COARSE if self.blocks else _FINE
+        spacing = max(self.spread, math.sqrt(farthest / (tilt * self.count))) / parts
         if not ((high - low) / spacing <= _LARGEST_GRID and low > -_FARTHEST):
-            return None
+            return {}
         remainder = max(_REMAINDER * delta / self.count, _LEAST)
-        grid = LossGrid(self.corners, spacing, low, high, RARE * remainder)
+        grid = LossGrid(self.corners, spacing, low, high, RARE * remainder, farthest + high)
         values, added, done = np.maximum(-np.expm1(-grid.z), 0.0), 0.0, 0
         missing = 4 * NEGLIGIBLE * self.count  # of the mass of the laws, where a decision has infinite losses
-        alone = self.count if single else _FIRST  # steps that are taken one by one
+        alone = _FIRST if self.blocks else self.count  # steps that are taken one by one
         single_steps = 0
+        found: dict[int, _Values] = {}
+
+        def keep(count: int, table: np.ndarray, more: float) -> None:
+            if count in stops and table[-1] < 1:
+                found[count] = _Values(grid.z, table, more)
+
+        keep(0, values, added)
         while done < self.count:
             law = None
             if done >= alone:
@@ -170,11 +216,15 @@ class ValueIteration:
                 alone = done if law is not None else int(_LATER * done)
             if law is None:
                 if single_steps >= _MOST_ALONE:
-                    return None
+                    break
                 values, done, single_steps = grid.rows(values).max(axis=0), done + 1, single_steps + 1
+                keep(done, values, added)
                 continue
             size = min(max(1, int(_BLOCK * done)), self.count - done)
-            kernel, lost = power(law, size, NEGLIGIBLE * remainder)
-            values = grid.moved(values, kernel)
-            added, done = added + size * remainder * (1 + missing) + lost, done + size
-        return _Values(grid.z, values, added) if values[-1] < 1 else None
+            # A law holds for a part of its block as well.
+            for some in sorted({one - done for one in stops if 0 < one - done < size} | {size}):
+                block, lost = power(grid, law, some, NEGLIGIBLE * remainder)
+                after, more = grid.moved(values, block), some * remainder * (1 + missing) + lost
+                keep(done + some, after, added + more)
+            values, added, done = after, added + more, done + size
+        return found

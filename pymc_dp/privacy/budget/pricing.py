@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.accounting import calibration, gaussian, search
+from pymc_dp.privacy.accounting import calibration, gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_down, round_up
@@ -51,7 +50,6 @@ SMALLEST_BATCH = 1000
 LARGEST_X = 10.0
 # Share of the records in a batch when there is no privacy to pay for, and so nothing to derive it from.
 NON_PRIVATE_SHARE = 0.1
-_TOLERANCE = 1e-4  # relative, of a bound; never over the budget
 
 # A bound for runs without privacy that clips nothing of interest, in nats.
 UNCLIPPED = 1e3
@@ -60,10 +58,8 @@ _RESIDUAL_BATCH = 100.0
 # In draws of a record: a smaller clip bound is not tried.
 _LEAST_BOUND = 1e-3
 
-# Where the end of a search that was found by coarse bounds is moved to.
-_COARSE = 1.4
-# The search for the least noise multiplier starts at the Gaussian limit's answer, and goes so far from it.
-_BRACKET, _WIDENINGS = 2.0, 12
+# Ends of searches for settings without other ones: nothing of use is beyond.
+_LEAST, _MOST = 1e-12, 1e12
 # Events in another order may be composed to another last digit.
 _NUDGE = 1e-9
 
@@ -117,28 +113,35 @@ class Budget:
         return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta, coarse)
 
     def solve(
-        self, at: Callable[[float], Mechanism], low: float, high: float, tolerance: float = 1e-5
+        self,
+        at: Callable[[float], Mechanism],
+        start: float,
+        *,
+        rising: bool = False,
+        low: float = _LEAST,
+        high: float = _MOST,
     ) -> PrivacyPlan:
-        """Dearest plan with a setting in [low, high], never over the budget (`calibration.calibrate`)."""
-        found = calibration.calibrate(
-            lambda value: self.plan(at(value)).events,
-            self.call.epsilon,
-            self.call.delta,
-            low=low,
-            high=high,
-            tolerance=tolerance,
+        """Dearest plan with a setting in [low, high], never over the budget (`calibration.dearest`).
+
+        Raises
+        ------
+        BudgetError
+            There is none.
+        """
+        call = self.call
+
+        def events(value: float) -> EventSet:
+            return self.plan(at(value)).events
+
+        found = calibration.dearest(
+            events, call.epsilon, call.delta, start, low=low, high=high, rising=rising
         )
+        if found is None:
+            raise BudgetError(
+                f"No setting between {low:g} and {high:g} is within epsilon = {call.epsilon:g} at delta = "
+                f"{call.delta:g}: raise epsilon or delta, or sample fewer iterations."
+            )
         return self.plan(at(found))
-
-    def search(self, at: Callable[[float], Mechanism], start: float, **options: Any) -> PrivacyPlan:
-        """`solve`, from one setting on (`search.bracket`)."""
-
-        def fits(value: float) -> bool:
-            return self.fits(at(value), coarse=True)
-
-        low, high = search.bracket(fits, start, **options)
-        # The end that is over the budget, by coarse bounds, is moved on.
-        return self.solve(at, *((low, high * _COARSE) if options.get("rising") else (low / _COARSE, high)))
 
 
 def calibrate(
@@ -208,7 +211,7 @@ def penalty(
         return Penalty(noise_multiplier, noise_std if shift is None else noise_multiplier * shift)
 
     # Decisions never cost more than the Gaussians behind them, so `exact` fits; look below it.
-    return budget.search(at, exact, fits_at_start=True, least=1e-3 * exact)
+    return budget.solve(at, 0.8 * exact, low=1e-3 * exact, high=exact)
 
 
 @lru_cache(maxsize=256)
@@ -230,7 +233,7 @@ def barker(
         return Barker.of_range(eta, tempering, relation, most)
 
     # eta^2 / 8-zCDP is mu = eta / 2: as much as that is always allowed, up to the tightness of zCDP.
-    return budget.search(at, 2 * math.sqrt(budget.mu_squared / call.iterations), rising=True)
+    return budget.solve(at, 2 * math.sqrt(budget.mu_squared / call.iterations), rising=True)
 
 
 def barker_at(call: Call, clip_bound: float, tempering: float, clip_fraction: bool) -> PrivacyPlan:
@@ -284,7 +287,7 @@ def penalty_on_batches(
     plain = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # a Gaussian without sampling
     many = batches.batch_size / batches.dataset_size * plain  # where releases are many and small
     start = max(many, min(plain, 0.3))
-    return budget.search(lambda nm: PenaltyOnBatches(batches, nm, release), start, least=1e-3)
+    return budget.solve(lambda nm: PenaltyOnBatches(batches, nm, release), start, low=1e-3)
 
 
 @lru_cache(maxsize=256)
@@ -302,7 +305,9 @@ def hamiltonian(
     ratio = math.sqrt(call.iterations / ((1 - gradient_share) * budget.mu_squared)) * (1 + _HEADROOM)
     gradient = math.sqrt(gradients / (gradient_share * budget.mu_squared)) * (1 + _HEADROOM)
     # At scale 1 the Gaussians behind the decisions fit; decisions cost less.
-    return budget.solve(lambda scale: Hamiltonian(scale * ratio, scale * gradient, n_leapfrog), 0.5, 1.0)
+    return budget.solve(
+        lambda scale: Hamiltonian(scale * ratio, scale * gradient, n_leapfrog), 0.9, low=0.5, high=1.0
+    )
 
 
 def fixed(
@@ -455,7 +460,10 @@ def fast_mh(
             if budget.fits(batches(least, given)):
                 return budget.plan(batches(least, given))
             if budget.fits(batches(FULL_BATCH_FROM, given)):
-                return budget.solve(lambda draws: batches(draws, given), least, FULL_BATCH_FROM, _TOLERANCE)
+                start = math.sqrt(least * FULL_BATCH_FROM)
+                return budget.solve(
+                    lambda draws: batches(draws, given), start, low=least, high=FULL_BATCH_FROM
+                )
         return fixed(call, on_all(given), lambda: advice)
     if (default_inclusion(largest, n, d) if inclusion is None else inclusion) >= FULL_BATCH_FROM:
         return full
@@ -465,10 +473,8 @@ def fast_mh(
 
     if inclusion is not None:
         largest = min(largest, inclusion * LARGEST_X / (1 + LARGEST_X))
-    low = high = largest
-    while (cost := budget.cost(at(low))) > call.epsilon:
-        low, high = low * max(0.95 * call.epsilon / cost, 0.2), low  # epsilon is about linear in the bound
-    return budget.plan(at(low)) if low == largest else budget.solve(at, low, high, _TOLERANCE)
+    # With a batch for far shorter moves the largest bound is far too dear, and its price takes long.
+    return budget.solve(at, min(largest, inclusion or largest) / 2, rising=True, high=largest)
 
 
 def penalty_on_residuals(
@@ -567,24 +573,13 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: boo
     # Equal releases in the Gaussian limit: ``mu^2 = k q^2 (exp(1 / nm^2) - 1)``.
     q = dynamics.batches.sampling_probability
     guess = 1 / math.sqrt(math.log1p(budget.mu_squared / (call.iterations * n_steps * q * q)))
-    floor, nudge = _floor(call, events, guess), _NUDGE
+    floor = calibration.dearest(events, call.epsilon, call.delta, guess, low=_LEAST, high=_MOST, rising=False)
+    if floor is None:
+        raise BudgetError(
+            f"No amount of noise is within epsilon = {call.epsilon:g} at delta = {call.delta:g} by the "
+            "accounting of releases on batches: raise epsilon or delta, or sample fewer iterations."
+        )
+    nudge = _NUDGE
     while not fits(found := budget.plan(at(floor))):
         floor, nudge = floor * (1 + nudge), 2 * nudge
     return found
-
-
-def _floor(call: Call, events: Callable[[float], EventSet], guess: float) -> float:
-    low, high = guess / _BRACKET, guess * _BRACKET
-    for _ in range(_WIDENINGS):
-        try:
-            found = calibration.calibrate(events, call.epsilon, call.delta, low=low, high=high)
-        except ValueError:  # not even `high` is within the budget
-            low, high = high, high * _BRACKET
-            continue
-        if found > low:
-            return found
-        low, high = low / _BRACKET, low
-    raise BudgetError(
-        f"No amount of noise is within epsilon = {call.epsilon:g} at delta = {call.delta:g} by the "
-        "accounting of releases on batches: raise epsilon or delta, or sample fewer iterations."
-    )
