@@ -8,6 +8,9 @@ from scipy.optimize import linprog
 
 from pymc_dp.privacy.accounting.search import Search
 from pymc_dp.privacy.accounting.simplex import Cover
+from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 
 
 class Counted:
@@ -89,3 +92,16 @@ def test_cheapest_covers_are_those_of_another_solver():
             )
             assert price @ found == pytest.approx(exact.fun, rel=1e-7)
     assert 0 < none < 30
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        lambda: pricing.penalty_on_batches(Call(1, 1e-2, "substitute", 1, 0, 5), FixedSizeBatches(10**6, 11)),
+        lambda: pricing.barker(Call(20, 1e-3, "substitute", 1, 0, 2)),
+    ],
+)
+def test_a_search_goes_on_where_its_steering_has_no_value(plan):
+    """Value iteration ends at a noise of .1 and at an eta of 10: searches raised there."""
+    found = plan()
+    assert found.epsilon_at(found.delta) <= found.epsilon

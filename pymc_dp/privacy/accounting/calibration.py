@@ -116,7 +116,12 @@ def dearest(
 
     @cache
     def guess(parameter: float) -> float:
-        return cost(parameter, True) if many else value_iteration(events(parameter)).about(delta)
+        if not many:
+            try:
+                return value_iteration(events(parameter)).about(delta)
+            except NotApplicableError:
+                pass  # it has none at this parameter: what steers never refuses
+        return cost(parameter, True)
 
     at_start = events(start)
     many, iterated = _many_sampled(at_start), _iterated(at_start)

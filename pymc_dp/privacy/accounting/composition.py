@@ -19,7 +19,7 @@ from pymc_dp.privacy.accounting.accountants import (
 )
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import round_up
+from pymc_dp.privacy.accounting.values import is_number, round_up
 
 # What was asked last: a plan is asked for what its search has found.
 _KNOWN: OrderedDict[tuple[Any, ...], tuple[float, str]] = OrderedDict()
@@ -97,7 +97,7 @@ class Guarantee:
             `delta` is outside (0, 1).
         """
         check_delta(delta)
-        return self._smallest("epsilon", delta, math.inf)[0]
+        return self._smallest("epsilon", float(delta), math.inf)[0]
 
     def coarse_epsilon(self, delta: float) -> float:
         """An upper bound of `epsilon` that takes less time."""
@@ -111,9 +111,9 @@ class Guarantee:
         ValueError
             `epsilon` is negative or NaN.
         """
-        if not epsilon >= 0:
-            raise ValueError(f"epsilon must be at least 0, got {epsilon!r}.")
-        return self._smallest("delta", epsilon, 1.0)[0]
+        if not (is_number(epsilon) and epsilon >= 0):
+            raise ValueError(f"epsilon must be at least 0, and in double precision, got {epsilon!r}.")
+        return self._smallest("delta", float(epsilon), 1.0)[0]
 
     def profile(self, epsilons: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Points of the curve.

@@ -69,7 +69,7 @@ class LossGrid:
         weight, loss = np.where(rare, 0.0, weight), np.where(rare, 0.0, loss)
         # So is what is beyond the reach of a step, in part (`folded`).
         beyond = loss > (most := reach * spacing)
-        self.sure += np.sum(np.where(beyond, -weight * np.expm1(most - loss), 0.0), axis=0)
+        self.sure += np.sum(np.where(beyond, -weight * np.expm1(np.minimum(most - loss, 0.0)), 0.0), axis=0)
         weight = np.where(beyond, weight * np.exp(np.minimum(most - loss, 0.0)), weight)
         loss = np.clip(loss, -most, most)
         self.below = np.floor(loss / spacing).astype(int)
