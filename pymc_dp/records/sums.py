@@ -13,6 +13,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
+from pymc_dp.records.vector_math import vectorised
 
 
 def guarded(
@@ -210,7 +211,8 @@ def compiled(
     inputs: Sequence[Variable], outputs: Any, compile_kwargs: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """A function of inputs of the right type, not all of which are used."""
-    return pytensor.function(inputs, outputs, on_unused_input="ignore", trust_input=True, **compile_kwargs)
+    settings = {**compile_kwargs, "mode": vectorised(compile_kwargs.get("mode"))}
+    return pytensor.function(inputs, outputs, on_unused_input="ignore", trust_input=True, **settings)
 
 
 def compiled_rows(
