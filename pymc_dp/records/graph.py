@@ -24,7 +24,6 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dp.records import special  # noqa: F401  (compiled forms of what gradients are made of)
 from pymc_dp.records.row_types.ops import inner_constants
-from pymc_dp.records.vector_math import faster
 
 # Position of the first input of each Op that says a size rather than a value.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
@@ -301,8 +300,8 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     """Put the rows into a form that costs less to evaluate, with the same values.
 
     PyTensor's own canonical and stable forms first; then a switch between two values of one function becomes
-    one evaluation of that function, and exponentials and logarithms those of `vector_math`.
+    one evaluation of that function.
     """
     graph = rewrite_graph(list(outputs), include=("canonicalize", "stabilize"), clone=True)
     graph = rewrite_graph(graph, include=(), custom_rewrite=in2out(_switch_inside))
-    return faster(cast(list[Variable], graph))
+    return cast(list[Variable], graph)

@@ -193,7 +193,7 @@ class Batches:
         compile_kwargs: Mapping[str, Any],
     ):
         self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
-        self._function = compiled_rows(theta, terms, roots, n_rows, trust_input=True, **compile_kwargs)
+        self._function = compiled_rows(theta, terms, roots, n_rows, **compile_kwargs)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Log-likelihood at `new` minus that at `theta`, shape (b,).
@@ -221,7 +221,7 @@ def compiled_rows(
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
     fast = graph.simplify([rows])[0]
-    return pytensor.function([theta, *stand_ins.values()], fast, on_unused_input="ignore", **kwargs)
+    return compiled([theta, *stand_ins.values()], fast, kwargs)
 
 
 def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:

@@ -2,11 +2,11 @@
 
 PyTensor's Numba backend calls the C library for them, once a number: that is most of what a pass over the data
 costs. The functions below are polynomials; errors are below 2 units in the last place (`tests/records`).
-`faster` writes them into a graph as Ops of their own, so that other models of the process keep PyTensor's.
+`vectorised` has them put into the graphs that are compiled here; other models of the process keep PyTensor's.
 """
 
-from collections.abc import Sequence
-from typing import Any, cast
+from inspect import signature
+from typing import Any
 
 import numba
 import numpy as np
@@ -15,11 +15,9 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 from pytensor.compile.mode import get_mode
-from pytensor.graph.basic import Variable
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.scalar import basic
-from pytensor.scalar.math import Sigmoid, Softplus
+from pytensor.scalar.math import GammaLn, Sigmoid, Softplus
 from pytensor.tensor.elemwise import Elemwise
 
 # No reordering: that would undo corrections of rounding errors. Products may be fused with sums. Inlined, or
@@ -126,64 +124,105 @@ def rest_of_sum(x):
     return left if u > 0.0 and u < np.inf else 0.0
 
 
-class _Compiled(basic.UnaryScalarOp):
-    """A function of one number: compiled as above, otherwise NumPy's."""
-
-    function: Any
-    nfunc_spec: Any
-
-    def impl(self, x):
-        """For other backends."""
-        return getattr(np, self.nfunc_spec[0])(x)
-
-    def c_code(self, node, name, inputs, outputs, sub):
-        """For PyTensor's C backend, and a sign that loops may be fused."""
-        return f"{outputs[0]} = {self.nfunc_spec[0]}({inputs[0]});"
+# The log-gamma function by Stirling's series from 8 on, and before by eight steps of its recurrence; below 1/2
+# by its reflection. In parts, see `_FORMS`.
 
 
-class _Exp(_Compiled):
-    function, nfunc_spec = staticmethod(exp), ("exp", 1, 1)
+@numba.njit(**_OPTIONS)
+def gamma_place(x):
+    """Where Stirling's series is taken for x."""
+    y = x if x >= 0.5 else 1.0 - x
+    return y if y >= 8.0 else y + 8.0
 
 
-class _Log(_Compiled):
-    function, nfunc_spec = staticmethod(log), ("log", 1, 1)
+@numba.njit(**_OPTIONS)
+def gamma_factor(x):
+    """What the gamma function there is divided by; below 1/2 by the sine of the reflection as well."""
+    y = x if x >= 0.5 else 1.0 - x
+    t = y * (y + 7.0)
+    product = (t * (t + 6.0)) * ((t + 10.0) * (t + 12.0))
+    product = product if y < 8.0 else 1.0
+    r = x - np.rint(x)
+    q = r * r
+    # sin(pi r) / r for |r| <= 1/2, to 1e-16: Chebyshev's.
+    p = 7.6978267682241906454e-7
+    p = p * q - 0.000021903497074626017191
+    p = p * q + 0.00046629981618983938014
+    p = p * q - 0.0073704305059169434047
+    p = p * q + 0.08214588657310289502
+    p = p * q - 0.59926452931894468132
+    p = p * q + 2.5501640398773004745
+    p = p * q - 5.1677127800499696077
+    p = p * q + 3.1415926535897932378
+    return product if x >= 0.5 else product / abs(r * p)
 
 
-class _LogOnePlus(_Compiled):
-    function, nfunc_spec = staticmethod(log_one_plus), ("log1p", 1, 1)
+@numba.njit(**_OPTIONS)
+def gamma_series(z, log_z):
+    """Stirling's series of log gamma for z >= 8."""
+    inverse = 1.0 / z
+    q = inverse * inverse
+    p = -0.029550653594771243
+    p = p * q + 0.0064102564102564100
+    p = p * q - 0.0019175269175269176
+    p = p * q + 8.4175084175084175e-4
+    p = p * q - 5.9523809523809524e-4
+    p = p * q + 7.9365079365079365e-4
+    p = p * q - 2.7777777777777778e-3
+    p = p * q + 0.083333333333333333
+    return (z - 0.5) * log_z - z + 0.91893853320467274 + inverse * p
 
 
-class _LogOfSum(_LogOnePlus):
-    function = staticmethod(log_of_sum)
+@numba.njit(**_OPTIONS)
+def gamma_whole(x, series, log_factor):
+    """Log gamma of x from these."""
+    found = series - log_factor
+    found = found if x >= 0.5 else 1.1447298858494002 - found
+    return found if abs(x) < np.inf or x != x else np.inf
 
 
-class _RestOfSum(_Compiled):
-    function, nfunc_spec = staticmethod(rest_of_sum), ("zeros_like", 1, 1)
+class _Compiled(basic.ScalarOp):
+    """One of these functions in a graph that the Numba backend compiles."""
 
-    def c_code(self, node, name, inputs, outputs, sub):
-        """The C library's logarithm is whole."""
-        return f"{outputs[0]} = 0 * {inputs[0]};"
+    def __init__(self, function: Any):
+        self.function, self.nin = function, len(signature(function.py_func).parameters)
+        super().__init__(basic.upgrade_to_float64, name=function.__name__)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name))
+
+    def impl(self, *numbers):
+        """Without its loop."""
+        return self.function(*numbers)
+
+    def c_code(self, *arguments):
+        """A sign that loops may be fused; no other backend is given this Op."""
+        return ""
 
 
-def _op(kind: type) -> Any:
-    return Elemwise(kind(basic.upgrade_to_float64, name=kind.__name__))
-
-
-_EXP, _LOG, _LOG_ONE_PLUS, _LOG_OF_SUM, _REST_OF_SUM = map(
-    _op, (_Exp, _Log, _LogOnePlus, _LogOfSum, _RestOfSum)
-)
+def _op(function: Any) -> Any:
+    return Elemwise(_Compiled(function))
 
 
 def _softplus(x: Any) -> Any:
-    return pt.maximum(x, 0.0) + _LOG_ONE_PLUS(_EXP(-pt.abs(x)))
+    return pt.maximum(x, 0.0) + _op(log_one_plus)(_op(exp)(-pt.abs(x)))
 
 
-# Two Ops where one would be too long for the compiler to inline.
+def _log_gamma(x: Any) -> Any:
+    z = _op(gamma_place)(x)
+    return _op(gamma_whole)(x, _op(gamma_series)(z, _op(log)(z)), _op(log)(_op(gamma_factor)(x)))
+
+
+# Several Ops where one would be too long for the compiler to inline.
 _FORMS: dict[type, Any] = {
-    basic.Exp: _EXP,
-    basic.Log: _LOG,
-    basic.Log1p: lambda x: _LOG_OF_SUM(x) + _REST_OF_SUM(x),
-    Sigmoid: lambda x: pt.reciprocal(1.0 + _EXP(-x)),
+    basic.Exp: _op(exp),
+    basic.Log: _op(log),
+    basic.Log1p: lambda x: _op(log_of_sum)(x) + _op(rest_of_sum)(x),
+    GammaLn: _log_gamma,
+    Sigmoid: lambda x: pt.reciprocal(1.0 + _op(exp)(-x)),
     Softplus: _softplus,
 }
 
@@ -191,18 +230,9 @@ _FORMS: dict[type, Any] = {
 @node_rewriter([Elemwise])
 def _fast_form(fgraph, node):
     form = _FORMS.get(type(node.op.scalar_op))
-    x = node.inputs[0]
-    if form is None or x.type.dtype != "float64" or all(x.type.broadcastable):
+    if form is None or node.outputs[0].type.dtype != "float64" or all(node.outputs[0].type.broadcastable):
         return None
-    return [form(x)]
-
-
-def faster(outputs: Sequence[Variable]) -> list[Variable]:
-    """The same graphs, with the functions above for those of many numbers; derivatives are taken before."""
-    found = rewrite_graph(
-        list(outputs), include=(), custom_rewrite=in2out(_fast_form, ignore_newtrees=True), clone=True
-    )
-    return cast(list[Variable], found)
+    return [form(pt.cast(node.inputs[0], "float64"))]
 
 
 class _Inlined(basic.Composite):
@@ -218,23 +248,28 @@ def _inline(fgraph, node):
     return inlined(*node.inputs, return_list=True)
 
 
-# After PyTensor has made one loop of many (49), before it looks for memory that loops may overwrite (50.5).
-_PLACE = 49.5
+# Before PyTensor makes one loop of many (49); after, and before it looks for memory to overwrite (50.5).
+_BEFORE, _AFTER = 48.9, 49.5
 
 
 def vectorised(mode: Any) -> Any:
-    """A compilation mode whose loops the compiler can vectorise, however long they are.
+    """A compilation mode whose loops over many numbers the compiler can vectorise.
 
     Parameters
     ----------
     mode : Mode, str or None
-        As in `pytensor.function`.
+        As in `pytensor.function`. One that does not compile with Numba is returned as it is.
     """
-    return get_mode(mode).register((in2out(_inline, ignore_newtrees=True, name="inline"), _PLACE))
+    plain = get_mode(mode)
+    if NUMBA is None or not isinstance(plain.linker, NUMBA):
+        return plain
+    forms, inline = (in2out(r, ignore_newtrees=True, name=r.__name__) for r in (_fast_form, _inline))
+    # Numbers that all records share stay vectors of length 1: otherwise a function is put between.
+    return plain.excluding("scalarize").register((forms, _BEFORE), (inline, _AFTER))
 
 
-def _register() -> None:
-    """Tell PyTensor's Numba backend; versions without this door call Python, which is right and slow."""
+def _register() -> Any:
+    """Tell PyTensor's Numba backend, and say what it is; None: a version without this door."""
     try:
         from pytensor.link.numba.dispatch.basic import (
             numba_funcify_and_cache_key,
@@ -242,21 +277,21 @@ def _register() -> None:
             register_funcify_and_cache_key,
         )
         from pytensor.link.numba.dispatch.scalar import register_scalar_funcify, scalar_op_cache_key
+        from pytensor.link.numba.linker import NumbaLinker
     except ImportError:
-        return
+        return None
 
     def compiled(op, node, **kwargs):
-        return op.function, scalar_op_cache_key(op, pymc_dp=1)
-
-    for kind in (_Exp, _Log, _LogOnePlus, _LogOfSum, _RestOfSum):
-        register_scalar_funcify(kind)(compiled)
+        return op.function, scalar_op_cache_key(op, pymc_dp=1, function=op.name)
 
     def inlined(op, node, **kwargs):
         plain = basic.Composite(op.inputs, op.outputs)
         function, key = numba_funcify_and_cache_key(plain, node=node, **kwargs)
         return numba_njit(function.py_func, forceinline=True), key and f"inlined {key}"
 
+    register_scalar_funcify(_Compiled)(compiled)
     register_funcify_and_cache_key(_Inlined)(inlined)
+    return NumbaLinker
 
 
-_register()
+NUMBA = _register()
