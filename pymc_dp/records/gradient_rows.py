@@ -88,9 +88,7 @@ class GradientRows:
         self._shared = _union(place.columns for place in self._places if not place.alone)
         self.width = 1 + self._shared.size + sum(_numbers(place) for place in self._places)
         of_one = {v: shape for (v, axis), shape in zip(records.items(), shapes, strict=True) if axis == 0}
-        self._function = self._compiled(
-            narrow(self._outputs(parts), of_one), self._records, compile_kwargs
-        )
+        self._function = self._compiled(narrow(self._outputs(parts), of_one), self._records, compile_kwargs)
         derivatives = [
             adjoints.jacobian(part.parameter, adjoints.touched(part.parameter, list(columns)))
             for part, place in zip(parts, self._places, strict=True)

@@ -32,8 +32,9 @@ class NarrowProduct(Op):
     def __init__(self, width: int):
         self.width = width
 
-    def make_node(self, table: Any, column: Any) -> Apply:
+    def make_node(self, *inputs: Any) -> Apply:
         """As of a product."""
+        table, column = inputs
         return Apply(self, [table, column], [pt.tensor(dtype="float64", shape=(table.type.shape[0], 1))])
 
     def perform(self, node: Any, inputs: Any, outputs: Any) -> None:

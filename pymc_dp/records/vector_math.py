@@ -1,7 +1,7 @@
 """Exponentials and logarithms without branches, so that a compiler works on several records at once.
 
-PyTensor's Numba backend calls the C library for them, once a number: that is most of what a pass over the data
-costs. The functions below are polynomials; errors are below 2 units in the last place (`tests/records`).
+PyTensor's Numba backend calls the C library for them, once a number: that is most of what a pass over the
+data costs. The functions below are polynomials; errors are below 2 units in the last place (`tests/records`).
 `vectorised` has them put into the graphs that are compiled here; other models of the process keep PyTensor's.
 """
 
@@ -32,16 +32,17 @@ _LEAST, _MOST = -708.0, 709.0
 _HALF, _NORMAL = 0x3FE6A09E667F3BCD, 2.2250738585072014e-308
 
 
-@intrinsic
-def _bits(context, x):
-    """The 64 bits of a number."""
+def _bits_of(context, x):
     return types.int64(types.float64), lambda context, b, sig, args: b.bitcast(args[0], ir.IntType(64))
 
 
-@intrinsic
-def _number(context, bits):
-    """The number of 64 bits."""
+def _number_of(context, bits):
     return types.float64(types.int64), lambda context, b, sig, args: b.bitcast(args[0], ir.DoubleType())
+
+
+# The 64 bits of a number, and back.
+_bits: Any = intrinsic(_bits_of)
+_number: Any = intrinsic(_number_of)
 
 
 @numba.njit(**_OPTIONS)
@@ -124,8 +125,8 @@ def rest_of_sum(x):
     return left if u > 0.0 and u < np.inf else 0.0
 
 
-# The log-gamma function by Stirling's series from 8 on, and before by eight steps of its recurrence; below 1/2
-# by its reflection. In parts, see `_FORMS`.
+# The log-gamma function by Stirling's series from 8 on, and before by eight steps of its recurrence; below
+# 1/2 by its reflection. In parts, see `_FORMS`.
 
 
 @numba.njit(**_OPTIONS)
