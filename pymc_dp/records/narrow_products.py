@@ -1,17 +1,14 @@
-"""Products of a narrow matrix of records with a vector, in a loop made for its width."""
+"""Products of a narrow matrix of records with a vector, in a loop compiled for its width."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numba
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.graph.traversal import toposort
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.tensor.math import Dot
-
-from pymc_dp.records import graph
 
 # Columns up to which this is faster than a library's product: with 6 or 10 by a factor of two.
 MOST = 12
@@ -42,39 +39,16 @@ class NarrowProduct(Op):
         outputs[0][0] = np.dot(*inputs)
 
 
-def narrow(outputs: Sequence[Variable], shapes: Mapping[Variable, tuple[int, ...]]) -> list[Variable]:
-    """The same graphs, with products of narrow matrices of records as loops of their own.
-
-    Parameters
-    ----------
-    outputs : sequence of Variable
-    shapes : mapping of Variable to tuple of int
-        Of one record's part of each variable with data of records on its first axis.
-    """
-    memo: dict[Variable, Variable] = {}
-    for node in toposort(list(outputs)):
-        inputs = [memo.get(i, i) for i in node.inputs]
-        if isinstance(node.op, Dot) and (width := _width(node, shapes)):
-            memo[node.outputs[0]] = cast(Variable, NarrowProduct(width)(*inputs))
-        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(
-                zip(node.outputs, node.clone_with_new_inputs(inputs, strict=False).outputs, strict=True)
-            )
-    return [memo.get(v, v) for v in outputs]
-
-
-def _width(node: Any, shapes: Mapping[Variable, tuple[int, ...]]) -> int:
-    """Columns of a product that is worth it; otherwise 0."""
+@node_rewriter([Dot])
+def narrow(fgraph, node):
+    """A narrow matrix times one column of known length, in a loop of its own."""
     table, column = node.inputs
-    if len(shapes.get(table, ())) != 1 or table.type.dtype != "float64" or column.type.shape[1] != 1:
-        return 0
-    (width,) = shapes[table]
-    return width if column.type.shape[0] == width <= MOST and column.type.dtype == "float64" else 0
-
-
-def shapes_of_one(roots: Mapping[Variable, int]) -> dict[Variable, tuple[int, ...]]:
-    """Of one record's part of data leaves that have the records on their first axis."""
-    return {root: np.shape(graph.leaf_value(root))[1:] for root, axis in roots.items() if axis == 0}
+    width, number = column.type.shape
+    if number != 1 or width is None or not 0 < width <= MOST:
+        return None
+    if table.type.dtype != "float64" or column.type.dtype != "float64":
+        return None
+    return [NarrowProduct(width)(table, column)]
 
 
 def _loop(width: int) -> Any:

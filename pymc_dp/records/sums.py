@@ -13,7 +13,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
-from pymc_dp.records.vector_math import vectorised
+from pymc_dp.records.fast_forms import vectorised
 
 
 def guarded(

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_dp.records import graph
+from pymc_dp.records import fast_forms, graph
 from pymc_dp.records import vector_math as fast
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
@@ -118,9 +118,9 @@ def test_values_are_pymcs_and_loops_have_the_forms(compiled):
     expected = sum(model.compile_fn(model.logp(model.observed_RVs, sum=False))(records.unravel(theta)))
     np.testing.assert_allclose(records.full_batch.rows(theta), expected, rtol=1e-13, atol=1e-13)
     ops = in_loops(records.full_batch._function)
-    names = {op.name for op in ops if isinstance(op, fast._Compiled)}
+    names = {op.name for op in ops if isinstance(op, fast_forms._Compiled)}
     assert {"exp", "gamma_series", "log_one_plus"} <= names
-    assert any(isinstance(op, fast._Inlined) for op in ops)
+    assert any(isinstance(op, fast_forms._Inlined) for op in ops)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320])
@@ -147,4 +147,4 @@ def test_other_backends_keep_pytensors():
     _, x = data()
     records = RecordModel(declared(data()[0], x))  # of the tests' own backend
     ops = in_loops(records.full_batch._function)
-    assert ops and not any(isinstance(op, fast._Compiled | fast._Inlined) for op in ops)
+    assert ops and not any(isinstance(op, fast_forms._Compiled | fast_forms._Inlined) for op in ops)
