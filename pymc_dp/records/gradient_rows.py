@@ -11,7 +11,6 @@ from pytensor.graph.basic import Variable
 from pymc_dp.records import adjoints, checks, kernels
 from pymc_dp.records.adjoints import NotStructuredError, Part
 from pymc_dp.records.clipped_sums import Block, Dense, Jacobian, Scaled, Sparse, identity, sparse
-from pymc_dp.records.narrow_products import by_columns
 from pymc_dp.records.sums import compiled, guarded
 
 # Look-ups a record that are kept as positions; with more of them a full vector is not longer.
@@ -87,10 +86,7 @@ class GradientRows:
         self._places = self._arranged(parts, columns, numbers)
         self._shared = _union(place.columns for place in self._places if not place.alone)
         self.width = 1 + self._shared.size + sum(_numbers(place) for place in self._places)
-        of_one = {v: shape for (v, axis), shape in zip(records.items(), shapes, strict=True) if axis == 0}
-        self._function = self._compiled(
-            by_columns(self._outputs(parts), of_one), self._records, compile_kwargs
-        )
+        self._function = self._compiled(self._outputs(parts), self._records, compile_kwargs)
         derivatives = [
             adjoints.jacobian(part.parameter, adjoints.touched(part.parameter, list(columns)))
             for part, place in zip(parts, self._places, strict=True)

@@ -17,7 +17,6 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import Switch
-from pytensor.scalar.math import Softplus
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
@@ -286,15 +285,6 @@ def _switch_inside(fgraph, node):
     return [op(pt.switch(condition, yes.owner.inputs[0], no.owner.inputs[0]))]
 
 
-@node_rewriter([Elemwise])
-def _one_sided_softplus(fgraph, node):
-    """``softplus(u) -> max(u, 0) + softplus(-|u|)``: the same, in the branch of the code that costs least."""
-    if not isinstance(node.op.scalar_op, Softplus):
-        return None
-    (u,) = node.inputs
-    return [pt.maximum(u, 0) + node.op(-pt.abs(u))]
-
-
 def rows(terms: Sequence[Variable]) -> Variable:
     """One log-likelihood a record: all terms, summed over everything but their first axis, in a fast form."""
     return simplify([smooth_rows(terms)])[0]
@@ -310,9 +300,8 @@ def simplify(outputs: Sequence[Variable]) -> list[Variable]:
     """Put the rows into a form that costs less to evaluate, with the same values.
 
     PyTensor's own canonical and stable forms first; then a switch between two values of one function becomes
-    one evaluation of that function, and softplus its cheapest form: half the time of a logistic regression.
+    one evaluation of that function.
     """
     graph = rewrite_graph(list(outputs), include=("canonicalize", "stabilize"), clone=True)
-    for rewrite in (in2out(_switch_inside), in2out(_one_sided_softplus, ignore_newtrees=True)):
-        graph = rewrite_graph(graph, include=(), custom_rewrite=rewrite)
+    graph = rewrite_graph(graph, include=(), custom_rewrite=in2out(_switch_inside))
     return cast(list[Variable], graph)

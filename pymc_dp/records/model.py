@@ -16,7 +16,6 @@ from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, sli
 from pymc_dp.records.curvature_rows import CurvatureSource
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
-from pymc_dp.records.narrow_products import by_columns, shapes_of_one
 from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import number_of_rows, read
 from pymc_dp.records.sums import FullBatch, Points
@@ -134,8 +133,7 @@ class RecordModel(Points):
     @cached_property
     def full_batch(self) -> FullBatch:
         """Exact sums over all units."""
-        (rows,) = by_columns([graph.rows(self._terms)], shapes_of_one(self._roots))
-        rows = self._unit_rows(rows)
+        rows = self._unit_rows(graph.rows(self._terms))
         return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs)
 
     @cached_property

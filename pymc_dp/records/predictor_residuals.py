@@ -20,7 +20,6 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import adjoints, graph
-from pymc_dp.records.narrow_products import by_columns, shapes_of_one
 
 
 class PredictorResiduals:
@@ -60,8 +59,7 @@ class PredictorResiduals:
         """Residuals of all records as a graph of theta; ``across`` is m' delta."""
         (rows,) = self._on_theta([self._graph(*self._stored()) - (1.0 - self.factor) * across])
         roots = dict(zip(self._predictors.records, self._model._roots, strict=True))
-        fast = graph.simplify(adjoints.replaced([rows], roots))
-        return by_columns(fast, shapes_of_one(self._model._roots))[0]
+        return graph.simplify(adjoints.replaced([rows], roots))[0]
 
     def some(self) -> tuple[list[Any], Any]:
         """Inputs for some records (stored numbers, and data), and their residuals with m = 0."""

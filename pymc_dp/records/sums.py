@@ -14,6 +14,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
+from pymc_dp.records.fast_forms import vectorised
 
 
 def guarded(
@@ -193,7 +194,7 @@ class Batches:
         compile_kwargs: Mapping[str, Any],
     ):
         self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
-        self._function = compiled_rows(theta, terms, roots, n_rows, trust_input=True, **compile_kwargs)
+        self._function = compiled_rows(theta, terms, roots, n_rows, **compile_kwargs)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Log-likelihood at `new` minus that at `theta`, shape (b,).
@@ -211,7 +212,8 @@ def compiled(
     inputs: Sequence[Variable], outputs: Any, compile_kwargs: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """A function of inputs of the right type, not all of which are used."""
-    return pytensor.function(inputs, outputs, on_unused_input="ignore", trust_input=True, **compile_kwargs)
+    settings = {**compile_kwargs, "mode": vectorised(compile_kwargs.get("mode"))}
+    return pytensor.function(inputs, outputs, on_unused_input="ignore", trust_input=True, **settings)
 
 
 def compiled_rows(
@@ -220,7 +222,7 @@ def compiled_rows(
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
     fast = graph.simplify([rows])[0]
-    return pytensor.function([theta, *stand_ins.values()], fast, on_unused_input="ignore", **kwargs)
+    return compiled([theta, *stand_ins.values()], fast, kwargs)
 
 
 def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
