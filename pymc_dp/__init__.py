@@ -23,7 +23,7 @@ from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
-from pymc_dp.page import report
+from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy
 from pymc_dp.plots import plot_accuracy, plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.prepare import Boolean, Category, Numeric, Prepare

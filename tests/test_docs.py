@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytensor
 import pytest
 from scipy import stats
 from scipy.optimize import root
@@ -16,6 +17,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.pricing import CLIP_FRACTION_SHARE
 from pymc_dp.privacy.budget.pricing import calibrate as plan
 from pymc_dp.proposals import FixedRadius
+from tests.conftest import NUMBA
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -74,13 +76,17 @@ def blocks(page):
     return [code for language, code in FENCE.findall(page.read_text()) if language == "python"]
 
 
+LONG = {"docs/index.md"}  # compiled code is worth its compilation there
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent != ROOT and blocks(p)], ids=name)
 @pytest.mark.slow
 def test_blocks_run(page):
     """One after the other, as a reader would run them."""
     namespace = {"__name__": name(page)}
-    for code in blocks(page):
-        exec(compile(code, name(page), "exec"), namespace)
+    with pytensor.config.change_flags(**(NUMBA if name(page) in LONG else {})):
+        for code in blocks(page):
+            exec(compile(code, name(page), "exec"), namespace)
 
 
 # docs/proofs/penalty.md

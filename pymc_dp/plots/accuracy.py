@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import xarray as xr
 
-from pymc_dp.plots.privacy import map_visual, new_collection
+from pymc_dp.plots.drawing import map_labels, map_visual, new_collection
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -36,10 +36,8 @@ def plot_accuracy(
     expected : pandas.DataFrame
         From `pymc_dp.expected_accuracy`. Budgets that were refused have no points.
     quantity : {"wider", "moved"}
-    plot_collection : PlotCollection, optional
-        Add to this one.
-    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
-        Default: ``rcParams["plot.backend"]``.
+    plot_collection, backend, **pc_kwargs
+        As in `plot_privacy_profile`.
     visuals : mapping of {str : mapping or bool}, optional
         Arguments of each visual, or False to leave it out:
 
@@ -48,9 +46,6 @@ def plot_accuracy(
         * title -> passed to :func:`arviz_plots.visuals.labelled_title`
         * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
         * legend -> passed to :meth:`arviz_plots.PlotCollection.add_legend`
-
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
 
     Returns
     -------
@@ -87,19 +82,7 @@ def plot_accuracy(
         plot_collection, draw.hline, "none", chosen, plain=True, data=level, color="gray", linestyle="C1"
     )
     map_visual(plot_collection, draw.line_xy, "lines", chosen, data=data)
-    map_visual(plot_collection, draw.labelled_title, "title", chosen, plain=True, subset_info=True)
-    map_visual(
-        plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="epsilon", subset_info=True
-    )
-    map_visual(
-        plot_collection,
-        draw.labelled_y,
-        "ylabel",
-        chosen,
-        plain=True,
-        text=_TITLES[quantity],
-        subset_info=True,
-    )
+    map_labels(plot_collection, chosen, title=None, xlabel="epsilon", ylabel=_TITLES[quantity])
     if chosen.get("legend", True) is not False and expected["parameter"].nunique() > 1:
         legend = chosen.get("legend", {})
         plot_collection.add_legend("parameter", **(legend if isinstance(legend, Mapping) else {}))

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import ndtri
 
 from pymc_dp.evaluation.check import Check
-from pymc_dp.plots.privacy import map_visual, new_collection
+from pymc_dp.plots.drawing import map_labels, map_visual, new_collection
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -35,10 +35,8 @@ def plot_check(
         From `pymc_dp.check`.
     band_prob : float
         Probability of the band, for all cells together (Bonferroni), in (0, 1).
-    plot_collection : PlotCollection, optional
-        Add to this one.
-    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
-        Default: ``rcParams["plot.backend"]``.
+    plot_collection, backend, **pc_kwargs
+        As in `plot_privacy_profile`.
     visuals : mapping of {str : mapping or bool}, optional
         Arguments of each visual, or False to leave it out:
 
@@ -47,9 +45,6 @@ def plot_check(
         * band -> passed to :func:`arviz_plots.visuals.hspan`
         * title -> passed to :func:`arviz_plots.visuals.labelled_title`
         * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
-
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
 
     Returns
     -------
@@ -83,12 +78,6 @@ def plot_check(
     map_visual(plot_collection, draw.hline, "expected", chosen, data=middle, color="gray", linestyle="C1")
     map_visual(plot_collection, draw.line_xy, "counts", chosen, data=line)
     title = f"{name}: p = {check.p_value:.2g}; noise of a count {check.noise:.3g}"
-    map_visual(
-        plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True
-    )
     where = "place in the predictive distribution"
-    map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text=where, subset_info=True)
-    map_visual(
-        plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="records", subset_info=True
-    )
+    map_labels(plot_collection, chosen, title=title, xlabel=where, ylabel="records")
     return plot_collection

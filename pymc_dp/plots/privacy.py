@@ -5,13 +5,14 @@ ArviZ and Matplotlib are imported when something is drawn: they take as long as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from pymc_dp.plots.drawing import map_labels, map_visual, new_collection
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.report import PrivacyReport, privacy_report
 
@@ -98,10 +99,7 @@ def plot_privacy_profile(
             profile, backend, {"aes": {"color": ["guarantee"]}, "cols": [], **pc_kwargs}
         )
     map_visual(plot_collection, draw.line_xy, "profile", chosen, data=profile)
-    map_visual(plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="ε", subset_info=True)
-    map_visual(
-        plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text="log₁₀ δ", subset_info=True
-    )
+    map_labels(plot_collection, chosen, xlabel="ε", ylabel="log₁₀ δ")
     legend = get_visual_kwargs(chosen, "legend")
     if legend is not False and len(objects) > 1:
         plot_collection.add_legend("guarantee", **{"title": "", **legend})
@@ -123,10 +121,8 @@ def plot_privacy_spend(
     idata : xarray.DataTree
         From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown if it
         was kept (``discard_tuned_samples=False``); it is paid for in any case.
-    plot_collection : PlotCollection, optional
-        Add to this one.
-    backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
-        Default: ``rcParams["plot.backend"]``.
+    plot_collection, backend, **pc_kwargs
+        As in `plot_privacy_profile`.
     visuals : mapping of {str : mapping or bool}, optional
         Arguments of each visual, or False to leave it out:
 
@@ -135,9 +131,6 @@ def plot_privacy_spend(
         * tuning -> passed to :func:`arviz_plots.visuals.vline`: where warm-up ends
         * title -> passed to :func:`arviz_plots.visuals.labelled_title`
         * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
-
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
 
     Returns
     -------
@@ -175,14 +168,8 @@ def plot_privacy_spend(
         border = xr.Dataset({"spent": plan.tune + 0.5})
         map_visual(plot_collection, draw.vline, "tuning", chosen, data=border, color="gray", linestyle="C2")
         title += ", end of tuning (dotted)"
-    map_visual(
-        plot_collection, draw.labelled_title, "title", chosen, plain=True, text=title, subset_info=True
-    )
-    map_visual(
-        plot_collection, draw.labelled_x, "xlabel", chosen, plain=True, text="iteration", subset_info=True
-    )
     label = f"ε spent at δ = {plan.delta:g}"
-    map_visual(plot_collection, draw.labelled_y, "ylabel", chosen, plain=True, text=label, subset_info=True)
+    map_labels(plot_collection, chosen, title=title, xlabel="iteration", ylabel=label)
     return plot_collection
 
 
@@ -211,31 +198,3 @@ def _spent(idata: xr.DataTree, tune: int) -> tuple[np.ndarray, np.ndarray]:
     if not spent:
         raise ValueError("this result has no epsilon_spent in its sample_stats.")
     return np.concatenate(iterations).astype(float), np.concatenate(spent)
-
-
-def new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, Any]) -> PlotCollection:
-    """A collection of one picture, with room for a legend."""
-    from arviz_base import rcParams
-    from arviz_plots import PlotCollection
-
-    backend = rcParams["plot.backend"] if backend is None else backend
-    if backend == "matplotlib":  # makes room for the legend, as ArviZ's styles do
-        pc_kwargs["figure_kwargs"] = {"layout": "constrained", **pc_kwargs.get("figure_kwargs", {})}
-    return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
-
-
-def map_visual(
-    collection: PlotCollection,
-    function: Callable[..., Any],
-    name: str,
-    visuals: Mapping[str, Any],
-    plain: bool = False,
-    **defaults: Any,
-) -> None:
-    """Map one visual with its defaults, unless it was switched off; `plain` ones ignore the aesthetics."""
-    from arviz_plots.plots.utils import get_visual_kwargs
-
-    given = get_visual_kwargs(visuals, name)
-    if given is not False:
-        ignore: Sequence[str] | set = collection.aes_set if plain else set()
-        collection.map(function, name, ignore_aes=ignore, **{**defaults, **given})

@@ -55,6 +55,22 @@ def test_draws_are_of_prior_times_surrogate(result):
     assert np.abs((x[0].mean(axis=0) - mean - 0.5 * sd) / (sd / np.sqrt(DRAWS / 5))).min() > 5
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("both", [True, False])
+def test_other_data_in_the_model_change_no_draw(result, both):
+    """After `pm.set_data`, also where inputs to predict at have another length than what was observed."""
+    _, _, idata = result
+    known = dp.surrogate_draws(idata, result[0], 20, random_seed=3)
+    with pm.Model() as model:
+        x = pm.Data("x", np.ones((400, 2)))
+        y = pm.Data("y_seen", np.zeros(400, int))
+        beta = pm.Normal("beta", 0, 2, shape=2)
+        pm.Bernoulli("y", logit_p=x @ beta, observed=y, shape=x.shape[0])
+        pm.set_data({"x": np.zeros((7, 2)), "y_seen": np.zeros(7, int)} if both else {"x": np.zeros((7, 2))})
+    found = dp.surrogate_draws(idata, model, 20, random_seed=3)
+    np.testing.assert_array_equal(found["beta"], known["beta"])
+
+
 def test_a_density_adds_nothing_to_the_model_in_context():
     """Chains one after another in `with model:` were refused: moves had put variables into it."""
     model = logistic_model(n=20)

@@ -35,7 +35,7 @@ X = np.random.default_rng(4).uniform(-1, 1, size=N) * 1.5
 Y = (np.random.default_rng(5).random(N) < 1 / (1 + np.exp(-0.8 * X))).astype(float)
 # A surrogate that is bad on purpose: away from the mode, noisy, most of its curvature clipped away.
 POINT, BOUND, HESSIAN_BOUND, NOISE = 0.6, 0.28, 0.006, 1.5
-DRAWS, THIN = 12_000, 30
+DRAWS, THIN = 4_900, 12  # correlated by a tenth or less
 
 
 def derivatives():

@@ -57,11 +57,18 @@ def main(directory, kills, reserve_first):
         child = os.fork()
         if child == 0:
             work(ledger, released, reserve_first)
-        time.sleep(rng.uniform(0.0, 0.15))
+        # Not by the clock alone: on a busy machine a worker would often be killed before it began.
+        enough = len(released.read_text().split()) + rng.randrange(4)
+        while len(released.read_text().split()) < enough:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 0.02))
+        journal, until = Path(f"{ledger}-journal"), time.monotonic() + 5 * (run % 2)
+        while time.monotonic() < until and not journal.exists():
+            pass  # every second worker is killed in a transaction, if that can be
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         found["kills"] += os.WIFSIGNALED(status)
-        found["interrupted"] += Path(f"{ledger}-journal").exists()
+        found["interrupted"] += journal.exists()
         found["unpaid"] += bool(unpaid(ledger, released))
     found["releases"] = sum(len(file.read_text().split()) for file in directory.glob("*.txt"))
     return found

@@ -28,6 +28,7 @@ from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.template import Template
 from tests.conftest import simple_data
+from tests.remote import processes
 from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk
 
 DATA = simple_data(n=61)
@@ -455,8 +456,9 @@ def test_the_documented_program_runs(here, tmp_path):
 
 
 @pytest.mark.slow
-def test_in_processes_of_their_own(tmp_path):
+def test_in_processes_of_their_own(tmp_path, monkeypatch):
     """Pipes are watched: texts alone pass, as many as there are iterations; a killed owner ends the run."""
+    processes.for_owners(monkeypatch)
     path = str(tmp_path / "b.db")
     dp.Ledger(path, epsilon=60.0, delta=1e-6)
     both = [
@@ -464,8 +466,8 @@ def test_in_processes_of_their_own(tmp_path):
         dp.Owner("b", build, split(DATA, 2)[1], epsilon=50.0, delta=1e-6, lipschitz=1.0, ledger=path),
     ]
     step = make_step(made_up(), owners=both, chains=1)
-    processes = [home._process.pid for home in step.records._homes]
-    assert len({*processes, os.getpid()}) == 3
+    pids = [home._process.pid for home in step.records._homes]
+    assert len({*pids, os.getpid()}) == 3
     home = step.records._homes[1]
     connection, received = home._connection, []
 
@@ -496,7 +498,7 @@ def test_in_processes_of_their_own(tmp_path):
     connection.recv_bytes()
     Watched.poll, home._waiting = connection.poll, False
     walk_on(step)
-    os.kill(processes[1], signal.SIGKILL)
+    os.kill(pids[1], signal.SIGKILL)
     with pytest.raises(UnavailableError, match="Owner 'b': the process ended"):
         walk_on(step)
     assert [entry.status for entry in dp.Ledger(path).entries()] == ["reserved"]

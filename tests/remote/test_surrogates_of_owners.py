@@ -34,6 +34,7 @@ from tests.control_variates.fixed import (
     some_records,
 )
 from tests.control_variates.test_releases import extremes
+from tests.remote import processes
 from tests.remote.parts import build, made_up, split
 from tests.remote.test_owners import HOMES, here, said
 
@@ -380,7 +381,8 @@ def test_a_whole_call(here, quiet, relation, tmp_path):
 
 
 @pytest.mark.slow
-def test_owners_in_processes_of_their_own(quiet):
+def test_owners_in_processes_of_their_own(quiet, monkeypatch):
+    processes.for_owners(monkeypatch)
     with made_up():
         step = dp.DPPenaltyMH(
             owners=two(privacy_unit=persons_of, epsilon=20.0), control_variates=True, chains=1

@@ -6,6 +6,7 @@ import signal
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records.model import RecordModel
 from pymc_dp.remote.answers import UnavailableError
 from tests.conftest import simple_data
+from tests.remote import processes
 from tests.remote.parts import SECRET, build, build_that_fails, made_up, make_step, split, walk
 
 distributed = pytest.importorskip("distributed")
@@ -27,6 +29,8 @@ ITERATIONS = 80
 def client():
     """Two workers, each a process of one thread."""
     with (
+        mock.patch("distributed.nanny.get_mp_context", lambda: processes.CONTEXT),
+        mock.patch("distributed.process.get_mp_context", lambda: processes.CONTEXT),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
         ) as cluster,

@@ -14,6 +14,7 @@ import pymc_dp as dp
 from pymc_dp.privacy.budget.slots import ChainSlots
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.conftest import logistic_model
+from tests.remote import processes
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0}
 
@@ -145,7 +146,7 @@ def test_processes_racing_for_the_last_slots():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", processes.CONTEXT], ids=["fork", "pickled"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_two_processes(quiet, method, tmp_path):
     """They share what may run, and one entry of a ledger; a second call finds it taken, in any process."""

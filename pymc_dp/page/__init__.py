@@ -1,0 +1,1 @@
+"""One page about a result, for readers who were not there."""

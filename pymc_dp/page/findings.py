@@ -1,0 +1,175 @@
+"""What a page says of what was found: the posterior, predictions, bias and noise, checks and comparisons."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xarray import DataTree
+
+from pymc_dp.evaluation.check import Check
+from pymc_dp.evaluation.compare import Comparison
+from pymc_dp.page.guarantee import unit_of
+from pymc_dp.page.parts import figure, paragraph, section, table
+from pymc_dp.plots import plot_check
+from pymc_dp.report import PrivacyReport
+
+# Scalars whose densities are drawn.
+_DRAWN = 12
+
+
+def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> Any:
+    import arviz as az
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind = "all" if group == "posterior" and idata[group].sizes["draw"] >= 4 else "stats"
+        names = None if var_names is None else [v for v in var_names if v in idata[group].data_vars]
+        return az.summary(idata, group=group, var_names=names, kind=kind, round_to="none")
+
+
+def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | None) -> str:
+    """Numbers and densities of the parameters."""
+    numbers = _summary(idata, "posterior", var_names)
+    names = list(idata["posterior"].data_vars) if var_names is None else list(var_names)
+    drawn, scalars = [], 0
+    for name in names:
+        scalars += int(np.prod(idata["posterior"][name].shape[2:], dtype=int))
+        if scalars <= _DRAWN:
+            drawn.append(name)
+    parts = [
+        paragraph(
+            "What the model says of its parameters, given the data and the noise. Each row is one number; "
+            "the interval "
+            "holds it with the probability in its name, if the model is right."
+        ),
+        table(numbers),
+    ]
+    if drawn:
+
+        def draw() -> Any:
+            import arviz as az
+
+            return az.plot_dist(idata, var_names=drawn, backend="matplotlib")
+
+        count = sum(int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in drawn)
+        parts.append(figure(draw, (9.0, 2.6 * math.ceil(count / 4))))
+    rhat = (
+        float(np.nanmax(numbers["r_hat"]))
+        if "r_hat" in numbers and len(idata["posterior"]["chain"]) > 1
+        else math.nan
+    )
+    if rhat > 1.05:
+        parts.append(
+            paragraph(
+                f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, "
+                f"not privacy: "
+                "the guarantee does not need chains that have converged."
+            )
+        )
+    parts.append(
+        paragraph(
+            f"The numbers are those of: {known.facts['approximation'] or 'the exact posterior'}.", "small"
+        )
+    )
+    return section("What was found", *parts)
+
+
+def predictions(idata: DataTree, var_names: Sequence[str] | None) -> str:
+    """Numbers of what was predicted."""
+    return section("Predictions", table(_summary(idata, "predictions", var_names)))
+
+
+_CUT_WORDS = {
+    "put_back": "put back",
+    "left": "may be missing",
+    "shown": "information seen",
+    "towards_prior": "moved to the prior",
+    "wider": "wider by",
+    "told": "told by the data",
+}
+
+
+def bias(known: PrivacyReport) -> str:
+    """What clipping and noise did to them."""
+    parts = [
+        paragraph(
+            f"To bound what one {unit_of(known)} can do, very unusual ones count less than they otherwise "
+            f"would "
+            "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
+        )
+    ]
+    cut = known.cut.to_dataframe()
+    if len(cut):
+        numbers = cut.rename(columns=_CUT_WORDS)
+        for share in ("information seen", "wider by", "told by the data"):
+            numbers[share] = [
+                f"{100 * value:.0f} %" if np.isfinite(value) else "not known" for value in numbers[share]
+            ]
+        parts += [
+            table(numbers),
+            paragraph(
+                "In units of each parameter's standard deviation. Put back: how far it was moved back for "
+                "what clipping "
+                "took. May be missing: what may still be, and was added to the interval. Information "
+                "seen: the share "
+                "that clipping left. Moved to the prior: by that widening. Wider by: how much too wide "
+                "the interval may "
+                "be. Told by the data: how much less is left of the prior's variance. A few records, each "
+                "far beyond "
+                "all others, cannot be seen by any of these.",
+                "small",
+            ),
+        ]
+    if known.clip_fractions:
+        shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
+        parts.append(paragraph(f"Share of comparisons that were clipped (noisy, one a chain): {shares}."))
+    if len(parts) == 1:
+        parts.append(paragraph("Nothing about clipping was released with this result."))
+    return section("Bias and noise", *parts)
+
+
+def other_release(found: Check | Comparison) -> str:
+    """A check or a comparison that was released besides."""
+    cost = next(line for line in str(found).splitlines() if line.startswith("Guarantee: "))
+    if isinstance(found, Check):
+        verdict = (
+            "They are spread as they should be, as far as the noise lets one see."
+            if found.p_value > 0.01
+            else "They are not spread as they should be: the model does not fit in this respect."
+        )
+        return section(
+            f"Does the model fit? ({found.variable})",
+            paragraph(
+                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that "
+                f"the model predicts "
+                f"for it, and the places were counted, with noise. If the model is right all counts are "
+                f"about "
+                f"{found.expected:.0f}. {verdict} (p = {found.p_value:.2g})"
+            ),
+            figure(lambda: plot_check(found, backend="matplotlib"), (7.0, 3.0)),
+            paragraph(cost, "small"),
+        )
+    notes = "".join(paragraph(f"Note: {sentence}") for sentence in found.warnings)
+    return section(
+        "Which model predicts better?",
+        paragraph(
+            f"Expected log predictive density of new records, compared with {found.reference!r}; higher "
+            f"is better. dse: "
+            "error over data sets; noise: of the release; cut: what clipping may have changed."
+        ),
+        table(_in_words(found.table)),
+        notes,
+        paragraph(cost, "small"),
+    )
+
+
+def _in_words(found: Any) -> Any:
+    shown = found[["elpd_diff", "dse", "noise", "cut"]].copy()
+    known = found["p_better"]
+    shown["better, probably"] = [
+        "" if np.isnan(p) else "> 99.9 %" if p > 0.999 else "< 0.1 %" if p < 0.001 else f"{100 * p:.1f} %"
+        for p in known
+    ]
+    return shown.rename(columns={"elpd_diff": "difference"})

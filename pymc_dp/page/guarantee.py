@@ -1,0 +1,189 @@
+"""What a page says of a guarantee: whether to publish, what is promised, spent, assumed."""
+
+import html
+import math
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from xarray import DataTree
+
+from pymc_dp.page.parts import figure, paragraph, plain_table, section
+from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
+from pymc_dp.privacy.accounting.values import round_up
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.report import ASSUMPTIONS, PrivacyReport
+
+# False alarms that an attacker accepts, in the example.
+_ALARMS = 0.05
+
+
+def unit_of(known: PrivacyReport) -> str:
+    """Whom the guarantee protects: a row, or a person."""
+    return "row" if known.facts["unit"] == "row" else "person"
+
+
+def verdict(known: PrivacyReport) -> str:
+    """Whether it may be published, and why."""
+    if not known.facts["is_private"]:
+        kind, what = "bad", "Do not publish: this run has no guarantee"
+        why = "It was made without noise, or with noise that can be recomputed. It is for trying things out."
+    elif known.not_released:
+        kind, what = "bad", "Do not publish this object"
+        why = (
+            f"Besides the private result it holds {', '.join(known.not_released)}, which no guarantee "
+            f"covers. Publish "
+            "dp.release(idata) instead. Nothing of it is shown here."
+        )
+    elif known.changed:
+        kind, what = "bad", "Do not publish this object as it stands"
+        why = "It was changed after its release. What follows is about the release it came from."
+    else:
+        kind, what = "good", "May be published"
+        why = (
+            "Everything in this result, and all that is computed from it, has the guarantee below. It "
+            f"protects each single {unit_of(known)} of the data. What was released of the same data before, "
+            "such as scales by which columns were divided, has a cost of its own: the ledger has both."
+        )
+    return f'<div class="verdict {kind}"><strong>{html.escape(what)}</strong>{html.escape(why)}</div>'
+
+
+def _detection(known: PrivacyReport) -> float:
+    """Most that a test with 5 % false alarms detects, by what is guaranteed."""
+    plan = known.plan
+    by_curve = min(math.exp(e) * _ALARMS + plan.guarantee.delta(e) for e in np.linspace(0, plan.epsilon, 9))
+    by_mu = float(ndtr(ndtri(_ALARMS) + plan.mu)) if not math.isnan(plan.mu) else 1.0
+    return min(1.0, by_curve, by_mu)
+
+
+def promise(known: PrivacyReport) -> str:
+    """What is promised, to readers who know no mathematics."""
+    plan, unit = known.plan, unit_of(known)
+    epsilon = plan.epsilon_at(plan.delta)
+    if plan.neighboring_relation == "substitute":
+        change = f"replacing one {unit} of the data by any other"
+    else:
+        change = f"adding one {unit} to the data, or taking one away"
+    factor = math.exp(epsilon)
+    rows = "" if unit == "row" else " A person is all rows that carry one id."
+    numbers = (
+        f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most {round_up(plan.epsilon)}</li>"
+        f"<li><b>δ = {plan.delta:g}</b>1 in {1 / plan.delta:,.0f}: a probability that is left out</li>"
+        f"<li><b>{100 * _detection(known):.1f} %</b>of cases an attacker detects at most, where guessing "
+        f"detects "
+        f"{100 * _ALARMS:.0f} %</li></ul>"
+    )
+    return section(
+        "What is promised",
+        paragraph(
+            f"The result was made with noise, so that it says about the same whoever is in the data: "
+            f"{change} changes "
+            f"the probability of any result by a factor of at most {round_up(factor, 3)} (e to the power "
+            f"ε), up to a "
+            f"probability of {plan.delta:g} (δ).{rows}"
+        ),
+        numbers,
+        paragraph(
+            f"Put otherwise: someone who knows everything about the data but one {unit}'s values, has two "
+            f"candidates for "
+            f"them, and accepts a false alarm in {100 * _ALARMS:.0f} of 100 cases, finds the right one in "
+            f"at most "
+            f"{100 * _detection(known):.1f} of 100. This holds whatever else is known, now or later, and "
+            f"whatever "
+            "is computed from the result. It does not promise that nothing is learnt about a group: that "
+            "is what the "
+            "analysis is for."
+        ),
+        *(
+            f'<div class="verdict bad">{html.escape(said)}</div>'
+            for key, said in known._rows()
+            if key == "Weak"
+        ),
+    )
+
+
+def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str:
+    """What was allowed and used; by other results too, with a ledger."""
+    plan, parts = known.plan, []
+    parts.append(
+        paragraph(
+            f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
+            f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, over {plan.chains} chain(s) of "
+            f"{plan.tune} tuning and {plan.draws} kept steps, discarded ones included."
+        )
+    )
+    if "sample_stats" in idata.children and not known.changed:
+        drawn = figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
+        parts += [
+            drawn,
+            paragraph(
+                "The budget as it is spent, step by step; the dashed line is what was allowed.", "small"
+            ),
+        ]
+    parts += [
+        figure(lambda: plot_privacy_profile(plan, backend="matplotlib"), (7.0, 2.8)),
+        paragraph(
+            "The same guarantee at other values of δ: a smaller probability that is left out, a larger ε.",
+            "small",
+        ),
+    ]
+    if ledger is not None:
+        spent = ledger.spent().epsilon(ledger.delta)
+        rows = [[str(e.id), e.created[:16].replace("T", " "), e.status, e.label] for e in ledger.entries()]
+        parts += [
+            paragraph(
+                "All work on these data, with this result: the ledger allows "
+                f"ε = {round_up(ledger.epsilon)} at δ = {ledger.delta:g} for everything together. "
+                f"{len(rows)} entries used {round_up(spent)}."
+            ),
+            plain_table(["entry", "when (UTC)", "status", "what"], rows),
+        ]
+    else:
+        parts.append(
+            paragraph(
+                "No ledger was given for this page. If other results were computed from the same data, "
+                "their costs add "
+                "up with this one's.",
+                "small",
+            )
+        )
+    return section("What was spent", *parts)
+
+
+def assumptions(known: PrivacyReport) -> str:
+    """What the guarantee rests on, and what was taken as public."""
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in ASSUMPTIONS)
+    public = known.facts.get("public_arrays", ())
+    listed = "".join(
+        f"<li>{html.escape(label)} ({html.escape(', '.join(map(str, shape)))}): {html.escape(kind)}</li>"
+        for label, shape, kind in public
+    )
+    trusted = known.facts.get("trusted_ops")
+    return section(
+        "What was assumed and taken as public",
+        paragraph("The guarantee rests on these; they are the data holder's to see to:"),
+        f"<ul>{items}</ul>",
+        paragraph("Inputs of the model that were read as public, without protection:" if public else
+           "No input of the model was read as public."),
+        f"<ul>{listed}</ul>" if public else "",
+        paragraph(f"Operations that the analyst vouched for: {', '.join(trusted)}.") if trusted else "",
+        paragraph(
+            "The model itself, its priors and its code are public, and so are the names of variables. "
+            + (
+                "The number of records is public."
+                if known.plan.neighboring_relation == "substitute"
+                else "The number of records is not."
+            )
+        ),
+    )  # fmt: skip
+
+
+def details(known: PrivacyReport) -> str:
+    """All terms of the guarantee."""
+    rows = "".join(
+        f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in known._rows()
+    )
+    return (
+        f"<section><h2>For specialists</h2><details><summary>All terms of the guarantee</summary><table "
+        f"class=facts>"
+        f"{rows}</table></details></section>"
+    )
