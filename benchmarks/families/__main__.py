@@ -3,6 +3,7 @@
     python -m benchmarks.families --datasets 40
     python -m benchmarks.families --families linear student_t --epsilon 1 --datasets 10
     python -m benchmarks.families --surrogate --datasets 20      # prior times surrogate, no chain: faster
+    python -m benchmarks.families --others --surrogate --datasets 8 --out others.csv
 
 Each data set: parameters from the prior, fresh records, fresh noise. For each parameter, in unconstrained
 space (log of what is positive): z = (posterior mean - truth) / posterior sd, whether the 90% interval covers
@@ -22,6 +23,7 @@ import pymc_dp as dp
 from benchmarks import running
 from benchmarks.families.family import Family
 from benchmarks.families.models import FAMILIES
+from benchmarks.families.others import OTHERS
 
 RESULTS = Path(__file__).parents[1] / "results" / "families.csv"
 
@@ -85,7 +87,8 @@ def rows_of(family, epsilon, args):
 
 def main():
     parser = running.parser(__doc__)
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--families", nargs="+", choices=[*FAMILIES, *OTHERS], default=list(FAMILIES))
+    parser.add_argument("--others", action="store_true", help="families that no setting was chosen for")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 4.0])
     parser.add_argument("--datasets", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="seed of the first data set")
@@ -97,7 +100,7 @@ def main():
     head = ["family", "parameter", "epsilon", "n", "data sets", "refused", "warned"]
     head += ["mean z", "rms z", "coverage", "sd ratio"]
     table = [head]
-    for name in args.families:
+    for name in OTHERS if args.others else args.families:
         family = Family(name, args.n)
         for epsilon in args.epsilon:
             table += rows_of(family, epsilon, args)

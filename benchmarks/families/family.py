@@ -10,6 +10,7 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 import pymc_dp as dp
 from benchmarks import surrogates
 from benchmarks.families.models import FAMILIES
+from benchmarks.families.others import OTHERS
 from benchmarks.running import QUIET
 from pymc_dp.control_variates import ControlVariates
 from pymc_dp.control_variates.verdict import judge, what_was_cut
@@ -23,7 +24,7 @@ class Family:
 
     def __init__(self, name, n):
         self.name, self.n = name, n
-        self.define, self.covariates = FAMILIES[name]
+        self.define, self.covariates = {**FAMILIES, **OTHERS}[name]
         x = self.covariates(np.random.default_rng(0), n)
         with pm.Model() as self.simulator:
             self.define(pm.Data("data_x", x), None)

@@ -1,12 +1,12 @@
-"""The table of families, from what the benchmark wrote: benchmarks/results/families.csv."""
+"""The tables of families, from what the benchmark wrote: benchmarks/results."""
 
 import csv
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "families.csv"
-NAMES = {
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+FAMILIES = {
     "logistic": "logistic",
     "ordered": "ordered logistic",
     "poisson": "Poisson",
@@ -22,27 +22,53 @@ NAMES = {
     "hierarchy": "hierarchy of 16 groups, 500 to 10,000",
     "softmax": "softmax, 3 classes",
 }
+OTHERS = {
+    "lognormal": "log-normal, with σ",
+    "exponential": "exponential",
+    "unequal_noise": "normal, log σ linear in x",
+    "skew_normal": "skew normal, with σ and α",
+    "gumbel": "Gumbel, with scale",
+    "logistic_noise": "logistic noise, with scale",
+    "beta_binomial": "beta-binomial, with κ",
+    "binomial": "binomial",
+    "probit": "probit",
+    "cloglog": "complementary log-log",
+    "inverse_gaussian": "inverse Gaussian, with λ",
+    "zero_inflated_nb": "zero-inflated negative binomial",
+    "logit_heavy_x": "logistic, covariates t₄ and log-normal",
+    "rare_outcome": "logistic, 2% positive",
+    "linear_skewed_x": "linear, a mark that 2% have",
+    "poisson_skewed_x": "Poisson, the same covariates",
+    "polynomial": "cubic polynomial and sine, with σ",
+    "saturation": "saturation curve, with σ",
+    "truncated_normal": "truncated normal, with σ",
+    "normal_wide_prior": "mean and σ, priors 100 times too wide",
+    "exgaussian": "exponentially modified normal",
+}
 EPSILONS = ("1.0", "4.0")
 
 
-def table() -> str:
+def table(file: Path, names: dict[str, str]) -> str:
     """Markdown: a line a family, with what it does at each epsilon."""
     found = defaultdict(list)
-    with RESULTS.open() as file:
-        for row in csv.DictReader(file):
+    with file.open() as opened:
+        for row in csv.DictReader(opened):
             found[row["family"], row["epsilon"]].append(row)
-    unknown = {family for family, _ in found} ^ NAMES.keys()
+    unknown = {family for family, _ in found} ^ names.keys()
     if unknown:
         raise ValueError(f"families without a name here, or without results: {sorted(unknown)}")
     lines = [
         "| family | " + " | ".join(f"ε = {e[0]}: returned | coverage | width" for e in EPSILONS) + " |",
         "|---|" + "---|" * 3 * len(EPSILONS),
     ]
-    for family, name in NAMES.items():
+    for family, name in names.items():
         cells = [name]
         for epsilon in EPSILONS:
             rows = found[family, epsilon]
             returned, refused = int(rows[0]["data sets"]), int(rows[0]["refused"])
+            if not returned:
+                cells += [f"0 of {refused}", "", ""]
+                continue
             widths = [float(row["sd ratio"]) for row in rows]
             cells += [
                 f"{returned} of {returned + refused}",
@@ -55,8 +81,10 @@ def table() -> str:
 
 def fill_in(app, docname: str, source: list[str]) -> None:
     if docname == "which_models":
-        app.env.note_dependency(str(RESULTS))
-        source[0] = source[0].replace("<!-- families -->", table())
+        for name, names in {"families": FAMILIES, "other_families": OTHERS}.items():
+            file = RESULTS / f"{name}.csv"
+            app.env.note_dependency(str(file))
+            source[0] = source[0].replace(f"<!-- {name} -->", table(file, names))
 
 
 def setup(app) -> dict:
