@@ -89,7 +89,7 @@ def families() -> None:
             )
     axes.set_yticks(range(len(order)), [family.replace("_", " ") for family in order])
     axes.axvline(1, color="grey", ls="--", lw=1)
-    axes.set(xlabel="posterior standard deviation over the non-private one, a dot a parameter")
+    axes.set(xlabel="posterior sd over the non-private one; a dot a parameter")
     axes.legend(frameon=False, loc="lower right")
     figure.savefig(IMAGES / "families.png")
 
