@@ -21,8 +21,9 @@ from benchmarks.running import parser, silence
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import composition, subset_decisions
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget import fast_mh_pricing, pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.remaining import Budget
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import BarkerOnBatches, Friction, OnTunaBatches
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches
@@ -46,7 +47,7 @@ def call(rng, relation=None, most=20_000):
 
 def surrogate(rng, found):
     """What a surrogate releases before the chains: up to half of a Gaussian's budget."""
-    squared = pricing.Budget(found).mu_squared * float(rng.uniform(0.05, 0.5))
+    squared = Budget(found).mu_squared * float(rng.uniform(0.05, 0.5))
     releases = int(rng.integers(1, 6))
     return EventSet([(GaussianDpEvent((releases / squared) ** 0.5), releases)], found.neighboring_relation)
 
@@ -56,7 +57,7 @@ def fast_mh(rng, noise_std):
     n = int(number(rng, 3.5, 6))
     inclusion = None if rng.random() < 0.5 else number(rng, -2.5, -0.4)
     one_scale = noise_std is not None and bool(rng.random() < 0.5)
-    return pricing.fast_mh(
+    return fast_mh_pricing.fast_mh(
         call(rng),
         n=n,
         d=int(rng.integers(1, 30)),
@@ -94,7 +95,7 @@ def on_batches(rng):
 def barker_on_batches(rng):
     """DPBarkerMH(batch_size=...), whose price follows from the sizes: the largest batch that is taken."""
     found, n = call(rng, "substitute", 300), int(number(rng, 3, 6))
-    budget = pricing.Budget(found)
+    budget = Budget(found)
 
     def fits(size):
         return budget.fits(BarkerOnBatches(FixedSizeBatches(n, size), 1.0))
@@ -157,7 +158,7 @@ def reason(plan: PrivacyPlan) -> str:
     mechanism, why, holds = plan.mechanism, "", False
     if isinstance(mechanism, OnTunaBatches):
         why = "the given batch allows no longer moves"
-        most = mechanism.batches.inclusion * pricing.LARGEST_X / (1 + pricing.LARGEST_X)
+        most = mechanism.batches.inclusion * fast_mh_pricing.LARGEST_X / (1 + fast_mh_pricing.LARGEST_X)
         holds = mechanism.batches.clip_bound >= 0.9999 * most
     elif isinstance(mechanism, Friction):
         why = "the friction that was asked for has noise enough"
@@ -169,7 +170,7 @@ def reason(plan: PrivacyPlan) -> str:
         larger = FixedSizeBatches(n, min(size + 1, n))
         if size == n:
             return "all records are in the batch"
-        holds = not pricing.Budget(plan).fits(BarkerOnBatches(larger, mechanism.clip_bound))
+        holds = not Budget(plan).fits(BarkerOnBatches(larger, mechanism.clip_bound))
     return why if holds else ""
 
 

@@ -68,7 +68,6 @@ LONGEST = {
     "privacy/accounting/costs.py": 260,
     "privacy/accounting/decisions.py": 275,
     "privacy/budget/ledger_file.py": 520,
-    "privacy/budget/pricing.py": 420,
     "records/reader.py": 285,
     "records/row_types/types.py": 275,
     "report.py": 330,

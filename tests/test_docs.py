@@ -14,8 +14,8 @@ from pymc_dp.clipping import LipschitzClip
 from pymc_dp.kernels.metropolis import largest_acceptance, penalty
 from pymc_dp.kernels.tuning import optimal_walk
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.budget.pricing import CLIP_FRACTION_SHARE
 from pymc_dp.privacy.budget.pricing import calibrate as plan
+from pymc_dp.privacy.budget.remaining import CLIP_FRACTION_SHARE
 from pymc_dp.proposals import FixedRadius
 from tests.conftest import NUMBA
 

@@ -10,8 +10,9 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.accounting.values import is_number
-from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget import fast_mh_pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.remaining import plan_of
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches, Unlimited
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
@@ -205,8 +206,8 @@ class DPFastMH(MetropolisStep):
 
     def _price_of_walk(self, call: Call) -> PrivacyPlan:
         if self._published is not None:
-            return pricing.plan_of(call, Unlimited())
-        return pricing.fast_mh(
+            return plan_of(call, Unlimited())
+        return fast_mh_pricing.fast_mh(
             call,
             n=self._n,
             d=self.records.d,

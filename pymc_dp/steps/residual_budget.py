@@ -9,7 +9,7 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.verdict import judge_price
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget import fast_mh_pricing, pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.ratios import on_owners
@@ -112,7 +112,7 @@ class ResidualBudget:
         releases = surrogate_events(settings, call.epsilon, call.delta)
         once = EventSet(releases, call.neighboring_relation)
         if self.test == "fast":
-            return pricing.barker_on_residuals(call, self.n or 0, self.tempering, once)
+            return fast_mh_pricing.barker_on_residuals(call, self.n or 0, self.tempering, once)
         shared: Any = {"clip_fraction": clip_fraction, "once": once}
         if self.test == "barker":
             return pricing.barker(call, self.tempering, most=pricing.UNCLIPPED, **shared)

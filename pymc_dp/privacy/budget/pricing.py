@@ -6,142 +6,34 @@ composed and found within the budget.
 
 import math
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.accounting import calibration, gaussian
-from pymc_dp.privacy.accounting.accountants import exact_gaussian
+from pymc_dp.privacy.accounting import calibration
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import round_down, round_up
+from pymc_dp.privacy.accounting.values import round_down
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
+from pymc_dp.privacy.budget.remaining import HEADROOM, LEAST, MOST, Budget, fixed, plan_of
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
     BarkerOnBatches,
     Friction,
     Hamiltonian,
-    Mechanism,
     NoisyRatio,
-    OnTunaBatches,
     Penalty,
     PenaltyOnBatches,
-    Unlimited,
 )
-from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, TunaBatches
-
-# Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
-CLIP_FRACTION_SHARE = 1e-4
-# Relative headroom of a noise multiplier over the exact calibration: covers the rounding of a few operations.
-_HEADROOM = 1e-9
-
-# Expected draws of a record from which on all records are used instead: a draw costs two evaluations of the
-# log-likelihood, a record of the full batch one, and the full batch is cheaper in privacy and has no noise.
-FULL_BATCH_FROM = 0.5
-# Batches below this save no time: an iteration costs as much without any record.
-SMALLEST_BATCH = 1000
-# Largest x = N B / lambda of a bound that is found from a batch size: longer moves would drown in the noise
-# of their batch, at any price.
-LARGEST_X = 10.0
-# Share of the records in a batch when there is no privacy to pay for, and so nothing to derive it from.
-NON_PRIVATE_SHARE = 0.1
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches
 
 # A bound for runs without privacy that clips nothing of interest, in nats.
 UNCLIPPED = 1e3
-# A batch for what a surrogate leaves, in expected draws: it is so little that nothing more is needed.
-_RESIDUAL_BATCH = 100.0
-# In draws of a record: a smaller clip bound is not tried.
-_LEAST_BOUND = 1e-3
-
-# Ends of searches for settings without other ones: nothing of use is beyond.
-_LEAST, _MOST = 1e-12, 1e12
 # Events in another order may be composed to another last digit.
 _NUDGE = 1e-9
-
-
-def plan_of(call: Call, mechanism: Mechanism) -> PrivacyPlan:
-    """Plan of a call that releases nothing but its iterations; without a budget, one that is not private."""
-    return Budget(call).plan(mechanism)
-
-
-class Budget:
-    """What a call has left for its iterations.
-
-    Parameters
-    ----------
-    call : Call
-    clip_fraction : bool
-        Each chain releases its mean clipped share, for 1e-4 of the budget.
-    once : EventSet, optional
-        Gaussian releases made once for all chains.
-    """
-
-    def __init__(self, call: Call, clip_fraction: bool = False, once: EventSet | None = None):
-        nothing = EventSet([], call.neighboring_relation)
-        self.call, self.once = call, nothing if once is None else once
-        self.share: ClipFraction | None = None
-        self.mu_squared = math.inf
-        if math.isinf(call.epsilon):
-            self.once = nothing
-            return
-        squared, shares = float(gaussian.mu(call.epsilon, call.delta)) ** 2, 0.0
-        if clip_fraction:
-            noise = math.sqrt(call.chains / (squared * CLIP_FRACTION_SHARE)) * (1 + _HEADROOM)
-            self.share = ClipFraction(noise)
-            shares = exact_gaussian(EventSet(self.share.event(), call.neighboring_relation)).mu ** 2
-        # mu^2 that is left for the iterations of all chains, counting Gaussians only.
-        self.mu_squared = squared - (exact_gaussian(self.once).mu ** 2 + call.chains * shares)
-        if self.mu_squared <= 0:
-            raise BudgetError("What is released once costs the whole budget: nothing is left for draws.")
-
-    def plan(self, mechanism: Mechanism) -> PrivacyPlan:
-        """Plan whose iterations run a mechanism."""
-        own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
-        return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=self.once)
-
-    def fits(self, mechanism: Mechanism, coarse: bool = False) -> bool:
-        """Whether its plan is within the budget."""
-        return self.cost(mechanism, coarse) <= self.call.epsilon
-
-    def cost(self, mechanism: Mechanism, coarse: bool = False) -> float:
-        """Epsilon of its plan, an upper bound (`calibration.epsilon_of`)."""
-        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta, coarse)
-
-    def solve(
-        self,
-        at: Callable[[float], Mechanism],
-        start: float,
-        *,
-        rising: bool = False,
-        low: float = _LEAST,
-        high: float = _MOST,
-    ) -> PrivacyPlan:
-        """Dearest plan with a setting in [low, high], never over the budget (`calibration.dearest`).
-
-        Raises
-        ------
-        BudgetError
-            There is none.
-        """
-        call = self.call
-
-        def events(value: float) -> EventSet:
-            return self.plan(at(value)).events
-
-        found = calibration.dearest(
-            events, call.epsilon, call.delta, start, low=low, high=high, rising=rising
-        )
-        if found is None:
-            raise BudgetError(
-                f"No setting between {low:g} and {high:g} is within epsilon = {call.epsilon:g} at delta = "
-                f"{call.delta:g}: raise epsilon or delta, or sample fewer iterations."
-            )
-        return self.plan(at(found))
 
 
 def calibrate(
@@ -203,7 +95,7 @@ def penalty(
     if math.isinf(call.epsilon):
         return plan_of(call, NoisyRatio(0.0) if release == "noisy_ratio" else Penalty(0.0))
     budget = Budget(call, clip_fraction, once)
-    exact = math.sqrt(call.iterations / budget.mu_squared) * (1 + _HEADROOM)
+    exact = math.sqrt(call.iterations / budget.mu_squared) * (1 + HEADROOM)
     if release == "noisy_ratio":
         return budget.plan(NoisyRatio(exact))
 
@@ -302,179 +194,12 @@ def hamiltonian(
         return plan_of(call, Hamiltonian(0.0, 0.0, n_leapfrog))
     budget = Budget(call, clip_fraction)
     gradients = call.iterations * n_leapfrog + call.chains
-    ratio = math.sqrt(call.iterations / ((1 - gradient_share) * budget.mu_squared)) * (1 + _HEADROOM)
-    gradient = math.sqrt(gradients / (gradient_share * budget.mu_squared)) * (1 + _HEADROOM)
+    ratio = math.sqrt(call.iterations / ((1 - gradient_share) * budget.mu_squared)) * (1 + HEADROOM)
+    gradient = math.sqrt(gradients / (gradient_share * budget.mu_squared)) * (1 + HEADROOM)
     # At scale 1 the Gaussians behind the decisions fit; decisions cost less.
     return budget.solve(
         lambda scale: Hamiltonian(scale * ratio, scale * gradient, n_leapfrog), 0.9, low=0.5, high=1.0
     )
-
-
-def fixed(
-    call: Call,
-    mechanism: Mechanism,
-    advice: Callable[[], str],
-    *,
-    clip_fraction: bool = False,
-    once: EventSet | None = None,
-) -> PrivacyPlan:
-    """Plan of an iteration whose price is given.
-
-    Parameters
-    ----------
-    call : Call
-    mechanism : Mechanism
-    advice : callable
-        How to make it cheaper, for the error.
-    clip_fraction, once
-        As in `Budget`.
-
-    Raises
-    ------
-    BudgetError
-        It does not fit; nothing has been read.
-    """
-    budget = Budget(call, clip_fraction, once)
-    if math.isinf(call.epsilon) or budget.fits(mechanism):
-        return budget.plan(mechanism)
-    plan = budget.plan(mechanism)
-    (one,) = plan.iteration
-    other = [budget.once, plan.chain.repeated(call.chains)]
-    allowed = calibration.iterations_allowed(one, call.epsilon, call.delta, once=other)
-    raise BudgetError(
-        f"{call.iterations} iterations (chains x (tune + draws)) cost epsilon = "
-        f"{round_up(plan.epsilon_at(call.delta))} at delta = {call.delta:g}, and the budget is "
-        f"{call.epsilon:g}: {allowed} iterations would fit. {advice()}"
-    )
-
-
-# ---- DP-Fast MH --------------------------------------------------------------------------------------------
-
-
-def default_inclusion(clip_bound: float, n: int, d: int) -> float:
-    """Expected draws of a record when no batch size is given.
-
-    Parameters
-    ----------
-    clip_bound : float
-        B, in nats of the tempered ratio.
-    n : int
-        Number of records, public.
-    d : int
-        Number of parameters.
-
-    Returns
-    -------
-    float
-        Large enough that (1) drawing a batch adds a variance of at most about 1 to the log-ratio, in the mean
-        over directions of a short move, whatever the records (docs/proofs/fast_mh, section 7); (2) ``x = N B
-        / lambda <= 1``, where batches cost next to nothing in privacy; (3) there are 1,000 records.
-    """
-    return max(n * clip_bound**2 / d + 0.5 * clip_bound, 2 * clip_bound, SMALLEST_BATCH / n)
-
-
-@lru_cache(maxsize=256)
-def fast_mh(
-    call: Call,
-    *,
-    n: int,
-    d: int,
-    tempering: float = 1.0,
-    noise_std: float | None = None,
-    one_scale: bool = False,
-    inclusion: float | None = None,
-    clip_bound: float | None = None,
-) -> PrivacyPlan:
-    """Bound and batches of DP-Fast MH.
-
-    Parameters
-    ----------
-    call : Call
-    n : int
-        Number of records, public.
-    d : int
-        Number of parameters.
-    tempering : float
-    noise_std : float, optional
-        Standard deviation of the noise of the longest move, in nats, for the penalty test. Default: Barker's
-        test, and no noise (docs/proofs/fast_mh, Theorem 5).
-    one_scale : bool
-        Whether all moves have that noise; decisions are then cheaper on the full batch.
-    inclusion : float, optional
-        Expected draws of a record, batch size over n. Default: `default_inclusion`. From `FULL_BATCH_FROM`
-        on, all records are used.
-    clip_bound : float, optional
-        In nats of the untempered ratio. Default: the largest that fits.
-
-    Returns
-    -------
-    PrivacyPlan
-        Of `OnTunaBatches`, or of `Barker` or `Penalty` on all records.
-
-    Raises
-    ------
-    BudgetError
-        The bound does not fit the budget, whatever the batches.
-    ValueError
-        The batch is too small for the bound: no lambda is left.
-    """
-    sensitivity = ExactSum.sensitivity(call.neighboring_relation)
-    given = None if clip_bound is None else tempering * clip_bound
-
-    def batches(draws: float, bound: float, noise: float | None = noise_std) -> OnTunaBatches:
-        return OnTunaBatches(TunaBatches(draws, bound), n, tempering, noise)
-
-    if math.isinf(call.epsilon):
-        share = max(NON_PRIVATE_SHARE, SMALLEST_BATCH / n) if inclusion is None else inclusion
-        if inclusion is None and given is not None:
-            share = max(share, 2 * given)
-        if share >= FULL_BATCH_FROM:
-            return plan_of(call, Unlimited(clip_bound))
-        # TunaMH: a bound that leaves some lambda.
-        bound = share * LARGEST_X / (1 + LARGEST_X) if given is None else given
-        return plan_of(call, batches(share, bound, 0.0))
-
-    def on_all(bound: float) -> Mechanism:
-        shift = sensitivity * bound
-        if noise_std is None:
-            return Barker(shift, bound / tempering)
-        return Penalty(noise_std / shift, noise_std, bound / tempering, one_scale)
-
-    budget = Budget(call)
-    if noise_std is None:
-        full = barker(call, tempering)
-        largest = full.mechanism.eta / sensitivity  # type: ignore[attr-defined]
-    else:
-        nm = penalty(call, clip_fraction=False, noise_std=noise_std if one_scale else None).noise_multiplier
-        largest = noise_std / (nm * sensitivity)
-        full = budget.plan(Penalty(nm, noise_std, largest / tempering, one_scale))
-    if given is not None:
-        most = round_down(0.999 * largest / tempering, 3)
-        less = f"Take clip_bound = {most} or less, fewer draws, a shorter tune, fewer chains"
-        advice = f"{less}, or a larger epsilon."
-        # The smallest batches that fit, not below the default.
-        least = default_inclusion(given, n, d) if inclusion is None else inclusion
-        if least < FULL_BATCH_FROM:
-            if inclusion is not None:
-                return fixed(call, batches(least, given), lambda: f"Take a larger batch_size. {advice}")
-            if budget.fits(batches(least, given)):
-                return budget.plan(batches(least, given))
-            if budget.fits(batches(FULL_BATCH_FROM, given)):
-                start = math.sqrt(least * FULL_BATCH_FROM)
-                return budget.solve(
-                    lambda draws: batches(draws, given), start, low=least, high=FULL_BATCH_FROM
-                )
-        return fixed(call, on_all(given), lambda: advice)
-    if (default_inclusion(largest, n, d) if inclusion is None else inclusion) >= FULL_BATCH_FROM:
-        return full
-
-    def at(bound: float) -> OnTunaBatches:
-        return batches(inclusion or default_inclusion(bound, n, d), bound)
-
-    if inclusion is not None:
-        largest = min(largest, inclusion * LARGEST_X / (1 + LARGEST_X))
-    # With a batch for far shorter moves the largest bound is far too dear, and its price takes long.
-    return budget.solve(at, min(largest, inclusion or largest) / 2, rising=True, high=largest)
 
 
 def penalty_on_residuals(
@@ -487,32 +212,6 @@ def penalty_on_residuals(
         return plan_of(call, Penalty(nm, clip_bound=UNCLIPPED))
     bound = noise_std / (ExactSum.sensitivity(call.neighboring_relation) * tempering * nm)
     return replace(plan, mechanism=Penalty(nm, noise_std, bound))
-
-
-def barker_on_residuals(call: Call, n: int, tempering: float, once: EventSet) -> PrivacyPlan:
-    """Batches of 100 draws, and the largest clip bound that fits, up to half a draw a record.
-
-    Residuals are far smaller than that where there are many records: halving it clips nothing.
-
-    Raises
-    ------
-    BudgetError
-        Not even the smallest fits.
-    """
-    inclusion = min(_RESIDUAL_BATCH / n, 0.5)
-    budget, bound = Budget(call, once=once), 0.5 * inclusion
-
-    def at(bound: float) -> OnTunaBatches:
-        return OnTunaBatches(TunaBatches(inclusion, bound), n, tempering)
-
-    least = 2 * _LEAST_BOUND * inclusion
-    while math.isfinite(call.epsilon) and bound >= least and not budget.fits(at(bound)):
-        bound /= 2
-    advice = "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain."
-    return fixed(call, at(bound), lambda: advice, once=once)
-
-
-# ---- friction ----------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -573,7 +272,7 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: boo
     # Equal releases in the Gaussian limit: ``mu^2 = k q^2 (exp(1 / nm^2) - 1)``.
     q = dynamics.batches.sampling_probability
     guess = 1 / math.sqrt(math.log1p(budget.mu_squared / (call.iterations * n_steps * q * q)))
-    floor = calibration.dearest(events, call.epsilon, call.delta, guess, low=_LEAST, high=_MOST, rising=False)
+    floor = calibration.dearest(events, call.epsilon, call.delta, guess, low=LEAST, high=MOST, rising=False)
     if floor is None:
         raise BudgetError(
             f"No amount of noise is within epsilon = {call.epsilon:g} at delta = {call.delta:g} by the "

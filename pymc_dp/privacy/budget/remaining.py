@@ -1,0 +1,139 @@
+"""What a call has left for its iterations: the dearest setting within it, or whether a given price fits."""
+
+import math
+from collections.abc import Callable
+from dataclasses import fields
+
+from pymc_dp.errors import BudgetError
+from pymc_dp.privacy.accounting import calibration, gaussian
+from pymc_dp.privacy.accounting.accountants import exact_gaussian
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.values import round_up
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
+from pymc_dp.privacy.mechanisms.iterations import Mechanism
+
+# Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
+CLIP_FRACTION_SHARE = 1e-4
+# Relative headroom of a noise multiplier over the exact calibration: covers the rounding of a few operations.
+HEADROOM = 1e-9
+# Ends of searches for settings without other ones: nothing of use is beyond.
+LEAST, MOST = 1e-12, 1e12
+
+
+def plan_of(call: Call, mechanism: Mechanism) -> PrivacyPlan:
+    """Plan of a call that releases nothing but its iterations; without a budget, one that is not private."""
+    return Budget(call).plan(mechanism)
+
+
+class Budget:
+    """What a call has left for its iterations.
+
+    Parameters
+    ----------
+    call : Call
+    clip_fraction : bool
+        Each chain releases its mean clipped share, for 1e-4 of the budget.
+    once : EventSet, optional
+        Gaussian releases made once for all chains.
+    """
+
+    def __init__(self, call: Call, clip_fraction: bool = False, once: EventSet | None = None):
+        nothing = EventSet([], call.neighboring_relation)
+        self.call, self.once = call, nothing if once is None else once
+        self.share: ClipFraction | None = None
+        self.mu_squared = math.inf
+        if math.isinf(call.epsilon):
+            self.once = nothing
+            return
+        squared, shares = float(gaussian.mu(call.epsilon, call.delta)) ** 2, 0.0
+        if clip_fraction:
+            noise = math.sqrt(call.chains / (squared * CLIP_FRACTION_SHARE)) * (1 + HEADROOM)
+            self.share = ClipFraction(noise)
+            shares = exact_gaussian(EventSet(self.share.event(), call.neighboring_relation)).mu ** 2
+        # mu^2 that is left for the iterations of all chains, counting Gaussians only.
+        self.mu_squared = squared - (exact_gaussian(self.once).mu ** 2 + call.chains * shares)
+        if self.mu_squared <= 0:
+            raise BudgetError("What is released once costs the whole budget: nothing is left for draws.")
+
+    def plan(self, mechanism: Mechanism) -> PrivacyPlan:
+        """Plan whose iterations run a mechanism."""
+        own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
+        return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=self.once)
+
+    def fits(self, mechanism: Mechanism, coarse: bool = False) -> bool:
+        """Whether its plan is within the budget."""
+        return self.cost(mechanism, coarse) <= self.call.epsilon
+
+    def cost(self, mechanism: Mechanism, coarse: bool = False) -> float:
+        """Epsilon of its plan, an upper bound (`calibration.epsilon_of`)."""
+        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta, coarse)
+
+    def solve(
+        self,
+        at: Callable[[float], Mechanism],
+        start: float,
+        *,
+        rising: bool = False,
+        low: float = LEAST,
+        high: float = MOST,
+    ) -> PrivacyPlan:
+        """Dearest plan with a setting in [low, high], never over the budget (`calibration.dearest`).
+
+        Raises
+        ------
+        BudgetError
+            There is none.
+        """
+        call = self.call
+
+        def events(value: float) -> EventSet:
+            return self.plan(at(value)).events
+
+        found = calibration.dearest(
+            events, call.epsilon, call.delta, start, low=low, high=high, rising=rising
+        )
+        if found is None:
+            raise BudgetError(
+                f"No setting between {low:g} and {high:g} is within epsilon = {call.epsilon:g} at delta = "
+                f"{call.delta:g}: raise epsilon or delta, or sample fewer iterations."
+            )
+        return self.plan(at(found))
+
+
+def fixed(
+    call: Call,
+    mechanism: Mechanism,
+    advice: Callable[[], str],
+    *,
+    clip_fraction: bool = False,
+    once: EventSet | None = None,
+) -> PrivacyPlan:
+    """Plan of an iteration whose price is given.
+
+    Parameters
+    ----------
+    call : Call
+    mechanism : Mechanism
+    advice : callable
+        How to make it cheaper, for the error.
+    clip_fraction, once
+        As in `Budget`.
+
+    Raises
+    ------
+    BudgetError
+        It does not fit; nothing has been read.
+    """
+    budget = Budget(call, clip_fraction, once)
+    if math.isinf(call.epsilon) or budget.fits(mechanism):
+        return budget.plan(mechanism)
+    plan = budget.plan(mechanism)
+    (one,) = plan.iteration
+    other = [budget.once, plan.chain.repeated(call.chains)]
+    allowed = calibration.iterations_allowed(one, call.epsilon, call.delta, once=other)
+    raise BudgetError(
+        f"{call.iterations} iterations (chains x (tune + draws)) cost epsilon = "
+        f"{round_up(plan.epsilon_at(call.delta))} at delta = {call.delta:g}, and the budget is "
+        f"{call.epsilon:g}: {allowed} iterations would fit. {advice()}"
+    )
