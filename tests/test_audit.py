@@ -93,6 +93,7 @@ def test_values_that_are_not_finite_count(odd):
     assert tester.test(first, second).violated
 
 
+@pytest.mark.slow
 def test_pure_and_approximate_claims():
     """Randomised response is exactly epsilon-DP: the implied curve is its own."""
     claim, p = Approximate(1.0, 0.0), np.e / (1 + np.e)

@@ -239,6 +239,7 @@ def effective_draws(iterations, mu, d, precision, chains=200, direction=radial):
     return 1 / (precision * np.var(total / iterations))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", [radial, axial])
 def test_effective_draws_of_a_run(direction):
     """Within 25% of the rule of thumb: seven standard errors, as 2,000 means give 3.2%."""

@@ -215,6 +215,7 @@ def test_grid_posterior_of_a_known_density():
         models.GridPosterior(narrow.logpdf, 2.0)
 
 
+@pytest.mark.slow
 def test_mixture_modes():
     # Normalized density: modes near (0, 1) and (1, -1). The energy of appendix E.1: one mode, theta_2 = 0.
     two = models.truncated_mixture()

@@ -116,6 +116,7 @@ def finder(records, epsilon, seed=3, relation="add_remove", settings=SETTINGS):
     )
 
 
+@pytest.mark.slow
 def test_what_is_released_is_what_was_paid(drawn):
     """The noise that was made, with the sensitivities tested above, against the events of the plan."""
     squared = float(gaussian.mu(30.0, 1e-6)) ** 2
@@ -236,6 +237,7 @@ def test_settings_by_a_public_number():
     assert suited("substitute", public_n=1e6).early != many.early  # n itself counts there: 60
 
 
+@pytest.mark.slow
 def test_calls_are_priced_without_n():
     for cls, kwargs in (
         (dp.DPPenaltyMH, {}),

@@ -211,6 +211,7 @@ def test_another_bend_is_another_model(banana):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", [dp.DPFastMH, dp.DPHMC])
+@pytest.mark.usefixtures("little_tuning")
 def test_other_steps_and_copies(banana, cls):
     """They run on the same surrogate, and a copied step too."""
     problem, released, _ = banana

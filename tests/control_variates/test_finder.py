@@ -219,6 +219,7 @@ def test_what_gradients_show_is_their_products():
     assert np.abs(products - np.diag(np.diag(products))).max() > 5 * surrogate.seen_noise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "small sigma", "groups"])
 def test_what_hessians_lose_is_less_than_what_is_said(name):
     """Fails where what is beyond the bound is not said, and where ten times as much is."""

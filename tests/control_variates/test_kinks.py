@@ -61,6 +61,7 @@ def test_other_models_have_none(likelihood):
     assert "kink" not in predictors.describe()
 
 
+@pytest.mark.slow
 def test_curvature_is_spread_over_posterior_standard_deviations():
     """As by hand, record by record; more of them where the metric is wider, and each has less."""
     records = RecordModel(model_of(laplace))
@@ -82,6 +83,7 @@ def test_curvature_is_spread_over_posterior_standard_deviations():
     assert 3 < numbers[1] / numbers[0] < 4.1
 
 
+@pytest.mark.slow
 def test_a_record_at_its_kink_leaves_nothing():
     """Of all records and of some; others leave the far side of their kink. Fails where all are compared."""
     records = RecordModel(model_of(laplace))

@@ -226,6 +226,7 @@ def test_what_is_added_up_is_one_predictor():
     assert RecordModel(model).predictors.size == 2
 
 
+@pytest.mark.slow
 def test_what_is_found_does_not_depend_on_values():
     found = []
     for seed in (0, 1):
@@ -235,6 +236,7 @@ def test_what_is_found_does_not_depend_on_values():
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_releases_by_predictors_are_those_by_derivatives():
     """Whole releases, without noise."""
     with pm.Model() as model:

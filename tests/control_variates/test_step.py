@@ -200,6 +200,7 @@ def surrogates(idata):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("little_tuning")
 def test_resuming_goes_on_from_the_same_place():
     step = step_of(debug_seed=1, compile_kwargs=None)
     rng = np.random.default_rng(0)
@@ -218,6 +219,7 @@ def test_resuming_goes_on_from_the_same_place():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("little_tuning")
 def test_a_copy_holds_no_private_factors_and_a_copied_chain_goes_on():
     runs = []
     for copied in (False, True):
@@ -281,7 +283,9 @@ def test_bad_arguments(kwargs, match, logistic):
         step_of(**{"model": logistic, **kwargs})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [dp.DPPenaltyMH, dp.DPBarker, dp.DPFastMH, dp.DPHMC])
+@pytest.mark.usefixtures("little_tuning")
 def test_it_is_an_argument_of_its_step(cls, tmp_path):
     """Of this class, under its own name, in the ledger too; nothing is special about the class without it."""
     ledger = dp.Ledger(tmp_path / "l.db", epsilon=2000.0, delta=1e-5)

@@ -135,6 +135,7 @@ def test_wrong_models_show():
     assert "p-value" in str(narrow) and json.loads(narrow.to_json())["variable"] == "y"
 
 
+@pytest.mark.slow
 def test_check_of_a_fit(tmp_path, monkeypatch):
     idata, model = pair()["slope"]
     ledger, seen = dp.Ledger(tmp_path / "study.db", 10, 1e-6), []

@@ -251,6 +251,7 @@ def test_sampling_error_is_that_of_the_sum():
 # through models
 
 
+@pytest.mark.slow
 def test_the_right_model_wins():
     result = dp.compare(pair(), epsilon=20.0, delta=1e-6, reference="none")
     assert list(result.table.index) == ["slope", "none"] and result.probability_better("slope") > 0.9

@@ -81,6 +81,7 @@ def test_intervals_cover(fitted):
     assert all(abs(a - counts[k]) < z * c.count_noise for k, a in zip(c.levels, c.counts, strict=True))
 
 
+@pytest.mark.slow
 def test_noise_that_is_stated_is_the_noise():
     """Mean squared z-scores of 300 releases: outside of the range once in 10**6; noise a half off, never."""
     rng = np.random.default_rng(3)

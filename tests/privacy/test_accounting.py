@@ -450,6 +450,7 @@ def poisson_mixture_density(x, rate, clip_bound, noise_std, w):
     return sum(poisson.pmf(k, mean) * norm.pdf(x, k * jump, noise_std) for k in range(60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "clip_bound", "noise_std"), [(0.1, 0.05, 0.5), (0.01, 0.02, 1.0), (2.0, 0.4, 0.6)]
 )

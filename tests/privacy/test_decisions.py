@@ -104,6 +104,7 @@ def test_a_little_noise_leaves_no_cliff(s, noise_multiplier, alpha):
     assert penalty_rdp(noise_multiplier, [alpha], max(0.8 * s, 1e-3))[0] < largest or s <= 1e-3
 
 
+@pytest.mark.slow
 def test_a_constant_clip_bound_spends_the_budget_at_any_noise():
     for shift in (2.5e-4, 1e-3):
         call = Call(1.0, 1e-6, "substitute", 4, 0, 1000)

@@ -41,6 +41,7 @@ def event_of(found):
     return event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("test", TESTS[:2], ids=str)
 @pytest.mark.parametrize("inclusion", [None, 0.05])
@@ -161,6 +162,7 @@ def test_nothing_ever_costs_more_than_the_budget(test):
         assert found.epsilon_at(1e-6) <= epsilon
 
 
+@pytest.mark.slow
 def test_table_of_bounds_and_batches():
     """docs/fast_mh.md, "Privacy, batch, mixing"."""
     page = (Path(__file__).parents[2] / "docs" / "fast_mh.md").read_text()

@@ -106,6 +106,7 @@ def test_nobody_who_chooses_offsets_gets_more():
     assert gaussian_delta(0.5 * shift * math.sqrt(0.95 * k), epsilon) < value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["penalty", "barker", "barker without a Gaussian"])
 def test_one_release_is_worth_its_price(kind):
     """Inequality (1) of the proof, for two-point laws at many offsets and losses."""

@@ -165,6 +165,7 @@ def test_different_scales_of_replaced_records_agree_with_dp_accounting():
         assert ours.epsilon(delta) == pytest.approx(exact, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, 1e-12])
 def test_the_bound_of_rounding_covers_it(monkeypatch, delta):
     """The same composition with transforms in extended precision."""
@@ -196,6 +197,7 @@ def test_there_is_no_floor_of_delta():
     assert loss_distribution.LossDistribution(hundred).epsilon(1e-15) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add_remove", "substitute"])
 def test_epsilon_along_a_run_is_above_its_parts(relation):
     steps = [privacy.EventSet(one, relation) for one in falling(1.0, 150)]
@@ -225,6 +227,7 @@ def test_epsilon_along_a_run_of_other_releases_is_left_to_others():
     assert np.all(loss_distribution.running_epsilon([step], nothing, 5, 1e-6, chains=1) == np.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add_remove", "substitute"])
 def test_calibration_of_many_scales_takes_few_compositions(relation, monkeypatch):
     composed = {True: 0, False: 0}

@@ -71,6 +71,7 @@ def test_a_record_moves_a_sum_by_twice_the_bound_or_once():
     assert ExactSum.sensitivity("substitute") == 2.0 and ExactSum.sensitivity("add_remove") == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "kwargs"), [(dp.DPHMC, {}), (dp.DPSGHMC, {"sampling_probability": 0.5})], ids=["HMC", "SGHMC"]
 )

@@ -201,6 +201,7 @@ def test_a_mechanism_that_could_not_be_read_again_is_refused_when_it_is_written(
         plan.to_dict()
 
 
+@pytest.mark.slow
 def test_a_clip_bound_is_in_untempered_nats_everywhere():
     """With the likelihood to a tenth, the same price allows ten times the bound, whatever the sampler."""
     call = Call(1.0, 1e-6, "substitute", 1, 0, 200)

@@ -94,6 +94,7 @@ def test_cheapest_covers_are_those_of_another_solver():
     assert 0 < none < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",
     [

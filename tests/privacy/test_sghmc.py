@@ -47,6 +47,7 @@ def test_lode_table_6_3a():
         assert plan.epsilon_at(delta) == pytest.approx(epsilon, abs=6e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("iterations", "epsilon"), [(100, 0.609), (500, 1.040), (1000, 1.324)])
 def test_lode_table_6_3b(iterations, epsilon):
     plan = price(call(5.0, 1e-5, chains=1, tune=0, draws=iterations), lode(0.7, 1.0, 3.0), 10)

@@ -185,6 +185,7 @@ def test_penalty_decision_is_above_and_close_to_its_pairs(q, noise_multiplier, o
     assert largest * (1 - 1e-6) <= bound <= 1.012 * largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "noise_multiplier", "epsilon", "before", "now"),
     [(0.1, 5.0, 1.0, 153, 261), (0.1, 1.0, 4.0, 23, 59), (0.01, 2.0, 1.0, 1832, 3943)],

@@ -70,6 +70,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("event", "k", "epsilon", "delta", "factor"), CASES)
 def test_above_and_next_to_who_takes_the_best_offset(event, k, epsilon, delta, factor):
     guarantee = privacy.compose([(event, k)], "substitute", reference_delta=delta)
@@ -148,6 +149,7 @@ def of_who_chooses(pairs, k, epsilon, h, low, high):
     return value[-index[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "nm", "k", "delta", "worth", "factor"),
     [
@@ -174,6 +176,7 @@ def test_above_who_chooses_at_each_of_many_steps(q, nm, k, delta, worth, factor)
     assert of_who_chooses(best, k, found / factor, run.spread / 4, *reach) > delta  # so near, also a control
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("event", "k"), [(on_batches(0.0166, 0.55), 260), (CASES[3][0], 120)])
 def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
     """Theorem 5 on one and the same grid, with e but without the factor for rounding."""
@@ -200,6 +203,7 @@ def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
     assert not np.all(steps.values <= worse.values * (1 + 1e-9) + worse.added)  # a control
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "k", "delta", "noise"),
     [
@@ -223,6 +227,7 @@ def test_epsilon_along_a_run(event, k, delta, noise):
         assert of_the_best_pair(event, t, found / 1.3, math.sqrt(t) / noise) > delta  # control
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "k"), [(on_batches(0.3, 0.12), 300), (events.PenaltyDecisionDpEvent(0.1), 250)]
 )
@@ -231,6 +236,7 @@ def test_losses_that_overflow_are_not_looked_at(event, k):
     assert run.epsilon(1e-6) == math.inf and run.delta(1.0) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", [CASES[0][0], CASES[3][0]])
 def test_with_gaussian_releases(event):
     k, mu = 100, 0.15
@@ -242,6 +248,7 @@ def test_with_gaussian_releases(event):
     assert value_iteration(privacy.EventSet([(event, k)], "substitute")).delta(found) < exact  # control
 
 
+@pytest.mark.slow
 def test_blocks_cost_little_more_than_steps(monkeypatch):
     run = lambda: value_iteration(privacy.EventSet([(on_batches(0.1, 5.0), 200)], "substitute"))  # noqa: E731
     steps = run().epsilon(1e-5)

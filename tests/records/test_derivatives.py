@@ -60,6 +60,7 @@ def test_against_finite_differences(name, monkeypatch):
     check(model)
 
 
+@pytest.mark.slow
 def test_at_a_kink_of_the_fast_form():
     """All linear predictors are zero at the start, where the fast form of softplus is not smooth."""
     with pm.Model() as model:

@@ -29,6 +29,7 @@ def clipped(gradients, bound):
     return (gradients * np.minimum(1, bound / np.maximum(norms, 1e-300))).sum(0), np.sum(norms > bound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_with_and_without_clipping(name):
     """Within the rounding to the grid, on all records and on batches with repeats, also where all is zero."""
@@ -101,6 +102,7 @@ def test_sums_are_exact_in_any_order():
     np.testing.assert_array_equal(*totals)
 
 
+@pytest.mark.slow
 def test_rows_of_a_person_are_added_before_they_are_clipped():
     ids = np.random.default_rng(3).integers(0, 12, 40)
     model = model_of("logit")

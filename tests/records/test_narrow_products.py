@@ -95,6 +95,7 @@ def test_one_record_moves_the_sum_by_twice_its_bound_at_most(family, place, valu
     assert totals[0] == int(totals[0]) and abs(totals[1] - totals[0]) <= 2 * GRID
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_a_table_of_another_width_is_not_read_beyond_its_end(width):
     """That would be memory of something else."""

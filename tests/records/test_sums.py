@@ -84,6 +84,7 @@ def test_an_unclipped_sum_would_fail_this():
     assert abs(sums[1] - sums[0]) > 2 * GRID
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [{}, NUMBA], ids=["py", "numba"])
 def test_the_sum_is_exact(mode):
     """Equal to the integer sum in any order, clipped ratios and their number included."""

@@ -125,19 +125,25 @@ SMALL = [name for name in ZOO if next(iter(ZOO[name].arrays.values())).shape[0] 
 PAIRS = [(name, array) for name in ZOO for array in ZOO[name].arrays]
 
 
-@pytest.mark.parametrize("name", ZOO)
+#: In the quick part one model in four; in a run of all tests each.
+SLOW = {name for number, name in enumerate(ZOO) if number % 4}
+MODELS = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in ZOO]
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_accepted(name):
     found, what = own(name)
     assert found == "accepted", what
 
 
-QUICK = [(name, number % 2) for number, name in enumerate(ZOO)]
+ALL = [(name, number % 2) for number, name in enumerate(ZOO)]
+USUAL = [pytest.param(name, k, marks=pytest.mark.slow) if name in SLOW else (name, k) for name, k in ALL]
 # What is left out of a run of all tests as well: pytest -m exhaustive.
 EXHAUSTIVE = [pytest.mark.slow, pytest.mark.exhaustive]
-REST = [pytest.param(name, 1 - k, marks=EXHAUSTIVE) for name, k in QUICK]
+REST = [pytest.param(name, 1 - k, marks=EXHAUSTIVE) for name, k in ALL]
 
 
-@pytest.mark.parametrize(("name", "k"), [*QUICK, *REST])
+@pytest.mark.parametrize(("name", "k"), [*USUAL, *REST])
 def test_other_values_read_the_same(name, k):
     """All arrays at once, each by one of the two replacements that say most."""
     entry = ZOO[name]

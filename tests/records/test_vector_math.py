@@ -58,6 +58,7 @@ def test_errors_are_below_two_units(function, exact, points):
     assert units_in_the_last_place(lambda x: function(x) * (1 + 1e-15), exact, points) > 2.0
 
 
+@pytest.mark.slow
 def test_log_gamma():
     with mpmath.workdps(60):
         exact = np.array([float(mpmath.log(abs(mpmath.gamma(mpmath.mpf(float(x)))))) for x in GAMMA])

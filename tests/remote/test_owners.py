@@ -165,6 +165,7 @@ def test_no_seed_controls_an_owners_noise(here):
     assert not step.is_private  # the step's own part of it is known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -1e300])
 def test_a_record_moves_a_sum_by_at_most_the_sensitivity(poison):
     question, sums = (np.zeros(2), np.array([0.3, 0.1])), []

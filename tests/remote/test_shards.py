@@ -418,6 +418,7 @@ def test_dask_collections_are_computed_where_the_model_is_made():
         dp.Shards(build, array.from_array(table, chunks=(31, 2)))
 
 
+@pytest.mark.slow
 def test_mapped_arrays_are_not_copied(tmp_path):
     """What the compiled likelihood reads is the file."""
     x, y = DATA

@@ -26,6 +26,8 @@ from tests.control_variates.test_releases import extremes
 from tests.remote.parts import build, made_up, split
 from tests.remote.test_shards import Given, by_person, leaky
 
+pytestmark = pytest.mark.usefixtures("little_tuning")
+
 DATA = simple_data(n=200)
 ITERATIONS = 25
 BUDGET = {"epsilon": 200.0, "delta": 1e-6, "chains": 1, "debug_seed": 7}
@@ -219,6 +221,7 @@ def test_curved_coordinates():
     same(one, run(build_groups(grouped(9, 1)), epsilon=1000.0, data=data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("template", "part"), [(4, 9), (9, 4)])
 def test_parts_in_other_coordinates_are_refused(template, part):
     """A vector as long as there are rows is taken for one with an entry a row."""
@@ -279,6 +282,7 @@ def test_sample_and_report(quiet):
     assert dp.surrogate_draws(idata, made_up(), 10)["beta"].shape == (1, 10, 2)
 
 
+@pytest.mark.slow
 def test_a_shard_without_its_question_is_as_before():
     """Ratios of the likelihood, after ratios of residuals."""
     shard = Shard(Recipe(build, DATA))

@@ -39,6 +39,8 @@ from tests.remote.parts import build, made_up, split
 from tests.remote.test_owners import HOMES, here, said
 
 __all__ = ["here"]  # a fixture
+pytestmark = pytest.mark.usefixtures("little_tuning")
+
 ALPHA = 1e-6
 DATA = simple_data(n=12_000)
 CHECKED = "a text that was found to be a surrogate"

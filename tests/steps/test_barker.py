@@ -297,6 +297,7 @@ def test_acceptance_law(logistic, ratio):
         assert stats.binomtest(accepted, draws, stats.norm.cdf(ratio / math.sqrt(2))).pvalue < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{}, {"batch_size": 20, "epsilon": 100.0}])
 def test_a_proposal_without_density_is_rejected(logistic, monkeypatch, kwargs):
     for impossible in (-math.inf, math.nan):
@@ -330,6 +331,7 @@ def test_tuning_aims_at_barkers_rate_and_stops(logistic):
     assert len({s["step_size"] for s in after}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{}, {"batch_size": 20, "epsilon": 100.0}])
 def test_debug_seed_resumes_where_it_was(logistic, kwargs):
     step = started(logistic, debug_seed=7, draws=60, **kwargs)
@@ -387,6 +389,7 @@ def test_a_step_must_own_every_free_variable(logistic):
             dp.DPBarker([logistic["beta"]], **ARGS)
 
 
+@pytest.mark.slow
 def test_the_clip_fraction_is_released_and_charged(logistic):
     step = started(logistic, draws=40)
     gaussians = [e for e in step.plan.events.counts if isinstance(e, dp_event.GaussianDpEvent)]

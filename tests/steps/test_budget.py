@@ -63,6 +63,7 @@ def test_second_call_is_refused_with_advice_before_a_read(logistic, quiet, reads
     assert not reads
 
 
+@pytest.mark.slow
 def test_a_chain_too_many_is_refused_by_the_chain_itself(logistic, reads):
     """Not only by the progress bar's early check, which PyMC might stop making."""
     step = make(logistic)

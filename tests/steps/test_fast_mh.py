@@ -97,6 +97,7 @@ def test_shorter_moves_have_less_noise_in_proportion_to_the_largest_term(large):
     assert len({s["noise_std"] for s in all_stats}) > 20
 
 
+@pytest.mark.slow
 def test_what_is_priced_is_what_draws(large):
     """One object: nobody can change it between its price and its use."""
     step = started(large, draws=123)
@@ -170,6 +171,7 @@ def test_a_poisoned_record_moves_the_ratio_by_its_own_draws_only(bad):
     assert 0 < sum(s["accepted"] for s in all_stats) < 50
 
 
+@pytest.mark.slow
 def test_tuning_stays_within_the_longest_move(large):
     """Decisions alone move the step size; accepted longest moves do not make it grow."""
     step = started(large, tune=100, draws=100)

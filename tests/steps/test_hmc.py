@@ -108,6 +108,7 @@ def test_tuning_adapts_step_and_mass_from_what_is_released(logistic):
     assert np.array_equal(again.moves.mass, [1.0, 1.0])
 
 
+@pytest.mark.slow
 def test_resuming_elsewhere_is_not_paid_for(logistic):
     step = started(logistic)
     point = logistic.initial_point(0)

@@ -71,6 +71,7 @@ def test_an_interrupted_call_stays_reserved(logistic, quiet, ledger):
     assert [entry.status for entry in ledger.entries()] == ["reserved"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{"epsilon": np.inf}, {"debug_seed": 1}])
 def test_what_is_not_private_does_not_fit_any_ledger(logistic, quiet, ledger, kwargs):
     with pytest.raises(dp.PrivacyBudgetExceeded):

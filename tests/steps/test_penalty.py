@@ -79,6 +79,7 @@ def logistic_x():
     return np.random.default_rng(2).uniform(-1, 1, size=(60, 2)) / np.sqrt(2)
 
 
+@pytest.mark.slow
 def test_debug_seed_resumes_where_it_was(logistic):
     step = started(logistic, debug_seed=7, draws=60)
     point = logistic.initial_point(0)
@@ -112,6 +113,7 @@ def test_random_seed_does_not_control_the_noise(logistic):
     assert not np.array_equal(*chains)
 
 
+@pytest.mark.slow
 def test_tuning_uses_decisions_alone(logistic):
     step = started(logistic, tune=200, draws=10)
     rng = np.random.default_rng(3)
@@ -126,6 +128,7 @@ def test_tuning_uses_decisions_alone(logistic):
     assert sizes[0] == sizes[1] > 0.1  # accepted more often than the target: longer steps
 
 
+@pytest.mark.slow
 def test_step_size_is_fixed_after_tuning(logistic):
     step = started(logistic, tune=50, draws=50)
     point = logistic.initial_point(0)

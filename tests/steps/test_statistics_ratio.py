@@ -140,6 +140,7 @@ def neighbours(relation):
         yield one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [1.5, [1.0, 0.8]])
 @pytest.mark.parametrize(("relation", "sensitivity"), [("substitute", 2.0), ("add_remove", 1.0)])
 def test_one_record_moves_the_ratio_by_at_most_the_sensitivity(relation, sensitivity, bound):

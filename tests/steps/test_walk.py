@@ -64,6 +64,7 @@ def test_a_second_chain_starts_without_memory(logistic):
     np.testing.assert_allclose(step.moves.relative, 1.0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_states_and_copies_do_not_share_a_memory(logistic):
     step = started(logistic, draws=40, proposal="guided")
     point = logistic.initial_point(0)
@@ -82,6 +83,7 @@ def test_states_and_copies_do_not_share_a_memory(logistic):
     assert np.array_equal(state.moves_state[0]._directions, directions)
 
 
+@pytest.mark.slow
 def test_a_guided_chain_resumes_where_it_was(logistic):
     settings = {"debug_seed": 7, "draws": 30, "proposal": "guided", "tune": 30}
     step = started(logistic, **settings)
