@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-# Step of the central differences of the log-prior's gradient, in prior standard deviations.
-_DIFFERENCE = 1e-4
+from pymc_dp.records.public_density import DIFFERENCE, curvature
+
 # Relative rounding of the log-prior's gradient, and a curvature below which a prior counts as flat.
 _ROUNDING, _FLAT = 1e-14, 1e-40
 # Prior precision that is assumed at least, in units of that at the start: keeps flat directions finite.
@@ -17,15 +17,7 @@ _NOTHING, _RELATIVE = 1e-12, 1e-10
 
 def prior_curvature(records: Any, point: np.ndarray) -> np.ndarray:
     """Minus the Hessian of the log-prior, by central differences of its gradient; zero where undefined."""
-    gradient = records.log_prior_gradient
-    columns = []
-    for j in range(len(point)):
-        h = _DIFFERENCE * max(1.0, abs(point[j]))
-        e = np.zeros(len(point))
-        e[j] = h
-        columns.append((gradient(point - e) - gradient(point + e)) / (2 * h))
-    matrix = np.nan_to_num(np.array(columns), posinf=0.0, neginf=0.0)
-    return 0.5 * (matrix + matrix.T)
+    return curvature(records.log_prior_gradient, point)
 
 
 def inverse_root(precision: np.ndarray) -> np.ndarray:
@@ -66,7 +58,7 @@ class Prior:
         curvature = np.diag(prior_curvature(records, start))
         # Above the rounding of the differences: a prior of dollars has a curvature of 1e-10.
         slope = np.nan_to_num(np.abs(records.log_prior_gradient(start)))
-        rounding = _ROUNDING * slope / (_DIFFERENCE * np.maximum(1.0, np.abs(start)))
+        rounding = _ROUNDING * slope / (DIFFERENCE * np.maximum(1.0, np.abs(start)))
         self.scale = 1 / np.sqrt(np.where(curvature > np.maximum(rounding, _FLAT), curvature, 1.0))
 
     def precision(self, point: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Prior times the exponential of a public quadratic function of likelihood coordinates."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -8,6 +9,21 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.replace import graph_replace
+
+# Step of the central differences of gradients, over the size of a parameter.
+DIFFERENCE = 1e-4
+
+
+def curvature(gradient: Callable[[np.ndarray], np.ndarray], point: np.ndarray) -> np.ndarray:
+    """Minus the Hessian of a public log-density, (d, d), from its gradient; zero where undefined."""
+    columns = []
+    for j in range(len(point)):
+        h = DIFFERENCE * max(1.0, abs(point[j]))
+        e = np.zeros(len(point))
+        e[j] = h
+        columns.append((gradient(point - e) - gradient(point + e)) / (2 * h))
+    matrix = np.nan_to_num(np.array(columns), posinf=0.0, neginf=0.0)
+    return 0.5 * (matrix + matrix.T)
 
 
 class PublicDensity:

@@ -1,7 +1,7 @@
 """Moves that leave prior times surrogate invariant: they cost no privacy, and only what is left is tested."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -9,11 +9,40 @@ from arviz_stats.base import array_stats
 from pymc.blocking import DictToArrayBijection
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
+from pymc_dp.records.public_density import curvature
+
 # Before a chain starts: transitions that tune the step length, and that show how well they mix.
 _TUNE, _PILOT = 300, 200
 _AIM = 0.9
 # Effective draws of the worst parameter that a move is worth, and transitions of a move at most.
 _WORTH, _MOST = 0.5, 10
+# Leapfrog steps of a transition from which on another metric is tried; of so many first ones, not yet tuned.
+_LONG, _LOOK, _TOO_LONG = 40, 50, 100
+# Draws for each dimension that are many; draws at which curvatures are looked at otherwise; least eigenvalue
+# of their mean in the metric before.
+_MANY, _CURVATURES, _LEAST = 10, 40, 1e-3
+
+
+class _Pilot(NamedTuple):
+    """Transitions that show how well they mix.
+
+    Attributes
+    ----------
+    draws : ndarray, shape (number, d)
+    effective : float
+        Effective draws that each is worth, for the worst parameter; 0: not known.
+    length : float
+        Leapfrog steps of each, on average.
+    """
+
+    draws: np.ndarray
+    effective: float
+    length: float
+
+    @property
+    def value(self) -> tuple[float, float]:
+        """What a move can be worth, and then what a leapfrog step is."""
+        return min(_MOST * self.effective, _WORTH), self.effective / self.length
 
 
 class PublicTransitions:
@@ -39,7 +68,7 @@ class PublicTransitions:
 
     def __call__(self, rng: np.random.Generator, theta: np.ndarray) -> np.ndarray:
         """New point, shape (d,)."""
-        return self._draws(rng, theta, self._transitions)[-1]
+        return self._draws(rng, theta, self._transitions)[0][-1]
 
     def tune(self, rng: np.random.Generator, theta: np.ndarray) -> np.ndarray:
         """Choose the step length, and where draws mix slowly the metric and the transitions of a move.
@@ -57,24 +86,54 @@ class PublicTransitions:
         ndarray, shape (d,)
             A draw, to start a chain from.
         """
-        pilot, effective = self._tuned(rng, theta)
-        if effective < _WORTH:
+        found = self._tuned(rng, theta, _TOO_LONG)
+        if found.effective == 0:
+            found = self._tuned(rng, self._learn(found))
+        if found.effective < _WORTH or found.length > _LONG:
             # Densities whose curvature at one point says little of the others: a hierarchy's, a ridge.
-            first = self._nuts, pilot, effective
-            self._nuts = self._sampler(_shrunk(pilot, first[0].potential._cov))
-            pilot, effective = self._tuned(rng, pilot[-1])
-            if effective < first[2]:
-                self._nuts, pilot, effective = first
-        self._transitions = math.ceil(min(_WORTH / effective, _MOST))
-        return pilot[-1]
+            nuts, first = self._nuts, found
+            found = self._tuned(rng, self._learn(found))
+            if found.value < first.value:
+                self._nuts, found = nuts, first
+        self._transitions = math.ceil(min(_WORTH / found.effective, _MOST))
+        return found.draws[-1]
 
-    def _tuned(self, rng: np.random.Generator, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Draws after tuning, and how many effective ones each is worth, for the worst parameter."""
-        theta = self._draws(rng, theta, _TUNE)[-1]
+    def _tuned(self, rng: np.random.Generator, theta: np.ndarray, most: float = math.inf) -> _Pilot:
+        """Transitions after tuning. Where the first have more than `most` steps they are all."""
+        found, length = self._draws(rng, theta, _LOOK)
+        if length > most:
+            return _Pilot(found[_LOOK // 2 :], 0.0, length)
+        theta = self._draws(rng, found[-1], _TUNE - _LOOK)[0][-1]
         self._nuts.stop_tuning()
-        pilot = self._draws(rng, theta, _PILOT)
+        pilot, length = self._draws(rng, theta, _PILOT)
         effective = array_stats.ess(pilot[None], chain_axis=0, draw_axis=1) / _PILOT
-        return pilot, float(np.clip(np.nan_to_num(np.min(effective)), 1 / _PILOT, 1.0))
+        least = float(np.clip(np.nan_to_num(np.min(effective)), 1 / _PILOT, 1.0))
+        return _Pilot(pilot, least, length)
+
+    def _learn(self, pilot: _Pilot) -> np.ndarray:
+        """Take another metric; the last of the draws it was learnt from.
+
+        With many draws it is their covariance, with the one before for as many as there are dimensions. With
+        few, the inverse of the mean of the curvature at them: close to the covariance, and of full rank
+        however few there are.
+        """
+        draws, covariance = pilot.draws, self._nuts.potential._cov
+        number, d = draws.shape
+        if number >= _MANY * d:
+            centred = draws - draws.mean(axis=0)
+            covariance = (centred.T @ centred + d * covariance) / (number + d)
+        else:
+            some = draws[:: max(number // _CURVATURES, 1)]
+            mean = np.mean([curvature(self._slope, draw) for draw in some], axis=0)
+            root = np.linalg.cholesky(covariance)
+            values, vectors = np.linalg.eigh(root.T @ mean @ root)
+            axes = root @ vectors
+            covariance = (axes / np.maximum(np.abs(values), _LEAST)) @ axes.T
+        self._nuts = self._sampler(covariance)
+        return draws[-1]
+
+    def _slope(self, theta: np.ndarray) -> np.ndarray:
+        return self._density.value_and_gradient._pytensor_function(theta)[1]
 
     def _sampler(self, covariance: np.ndarray) -> pm.NUTS:
         return pm.NUTS(
@@ -85,21 +144,15 @@ class PublicTransitions:
             initial_point=self._density.start,
         )
 
-    def _draws(self, rng: np.random.Generator, theta: np.ndarray, number: int) -> np.ndarray:
-        """Shape (number, d)."""
+    def _draws(self, rng: np.random.Generator, theta: np.ndarray, number: int) -> tuple[np.ndarray, float]:
+        """Shape (number, d), and leapfrog steps of each on average."""
         # The chain's own generator, so that a chain can be repeated.
         self._nuts.rng = self._nuts.potential.rng = rng
-        found = np.empty((number, theta.size))
+        found, length = np.empty((number, theta.size)), 0.0
         state = DictToArrayBijection.map({"theta": theta})
         with np.errstate(all="ignore"):
             for k in range(number):
-                state, _ = self._nuts.astep(state)
+                state, stats = self._nuts.astep(state)
                 found[k] = state.data
-        return found
-
-
-def _shrunk(draws: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Covariance of draws, with another one for as many draws as there are dimensions."""
-    number, d = draws.shape
-    centred = draws - draws.mean(axis=0)
-    return (centred.T @ centred + d * covariance) / (number + d)
+                length += stats[0]["tree_size"] / number
+        return found, length
