@@ -106,4 +106,5 @@ def quiet():
 def little_tuning(monkeypatch):
     """Public moves tuned for a tenth of the time, where it does not matter how well they mix."""
     monkeypatch.setattr("pymc_dp.records.public_moves._TUNE", 30)
+    monkeypatch.setattr("pymc_dp.records.public_moves._LOOK", 10)
     monkeypatch.setattr("pymc_dp.records.public_moves._PILOT", 20)
