@@ -150,6 +150,9 @@ class ByPredictors:
             whole = np.zeros((rows.shape[2], rows.shape[2]))
             kernels.add_rank_one(rows, second, scale, steps, whole)
             found = whole[self._structure.rows, self._structure.columns]
+        elif self._structure.full:
+            found = np.zeros(total.size)
+            kernels.add_whole(rows, second, scale, steps, found)
         else:
             found = np.zeros(total.size)
             kernels.add_entries(rows, second, *self._wanted(), scale, steps, found)

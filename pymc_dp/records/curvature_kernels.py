@@ -187,6 +187,47 @@ def add_entries(rows, weights, columns, factors, scale, steps, total):
 
 
 @numba.njit(cache=True, error_model="numpy")
+def add_whole(rows, weights, scale, steps, total):
+    """Add all entries: as `add_entries` with those of the upper triangle, row by row."""
+    k, m, p = rows.shape
+    entries, left, row = np.empty(total.size), np.empty((k, p)), np.empty((k, p))
+    for i in range(m):
+        for a in range(k):  # next to each other in memory
+            row[a] = rows[a, i]
+        _lefts(row, weights[i], scale, left)
+        at = 0
+        for r in range(p):
+            _line(row, left, r, entries[at : at + p - r])
+            at += p - r
+        square = _dot(entries, entries)
+        if square < np.inf:
+            factor = 1.0 if square <= steps * steps else steps / np.sqrt(square)
+            for t in range(entries.size):
+                total[t] += np.trunc(entries[t] * factor)
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _line(row, left, r, line):
+    """Entries of one row of the matrix, from its diagonal on."""
+    root, k = np.sqrt(2.0), len(row)
+    first, a = row[0][r:], left[0, r]
+    if k == 2:
+        second, b = row[1][r:], left[1, r]
+        for j in range(line.size):
+            line[j] = (a * first[j] + b * second[j]) * root
+        line[0] = a * first[0] + b * second[0]
+        return
+    for j in range(line.size):
+        line[j] = a * first[j]
+    for q in range(1, k):
+        other, b = row[q][r:], left[q, r]
+        for j in range(line.size):
+            line[j] += b * other[j]
+    for j in range(1, line.size):
+        line[j] *= root
+
+
+@numba.njit(cache=True, error_model="numpy")
 def entry_norms(rows, weights, columns, factors):
     """Euclidean norms of these entries, shape (m,); 0 where one is not finite."""
     k, m, p = rows.shape
@@ -209,7 +250,8 @@ def all_entries(rows, weights, columns, factors):
 
 
 @numba.njit(cache=True, error_model="numpy")
-def _entries(row, weights, columns, factors, scale, left, out):
+def _lefts(row, weights, scale, left):
+    """``scale sum_b W_ab v_b`` for each a."""
     k, p = row.shape
     for a in range(k):
         for j in range(p):
@@ -219,6 +261,12 @@ def _entries(row, weights, columns, factors, scale, left, out):
             if weight != 0.0:
                 for j in range(p):
                     left[a, j] += weight * row[b, j]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _entries(row, weights, columns, factors, scale, left, out):
+    k = len(row)
+    _lefts(row, weights, scale, left)
     for t in range(columns.shape[1]):
         r, c = columns[0, t], columns[1, t]
         value = left[0, r] * row[0, c]
