@@ -141,6 +141,16 @@ class Releases:
         ]
         return np.concatenate(noisy), noise
 
+    def ahead(self, *requests: tuple[Any, ...]) -> None:
+        """Say what will be released next at one point, each a kind and its arguments: the data are read once.
+
+        **Privacy.** Sums are kept until they are released, in the order of the schedule; the arguments are
+        known by then, so that none depends on noise that is still to be drawn.
+        """
+        made = getattr(self._totals, "ahead", None)
+        if made is not None:
+            made([(kind, arguments) for kind, *arguments in requests])
+
     def _noise_of(self, kind: str, arguments: Sequence[Any]) -> list[float]:
         """Standard deviations of the next release's noise."""
         if kind == "histogram":
