@@ -27,8 +27,9 @@ _AHEAD = 2
 _EXACT = 4096
 #: Bytes of derivatives that are kept between sums.
 KEPT = 2**28
-#: What is summed.
+#: What is summed; and what of it can be at one point in one pass.
 KINDS = ("gradient", "hessian", "fisher", "histogram", "direction", "cut", "line")
+TOGETHER = ("gradient", "hessian", "fisher", "direction", "cut")
 
 #: ``total(kind, *arguments)``: a sum over all records, as integers of 64 bits. Private.
 Totals = Callable[..., np.ndarray]
@@ -81,9 +82,11 @@ class RecordSums:
         Parameters
         ----------
         requests : sequence of (str, sequence)
-            Kinds, but "line" and "histogram", and their arguments: with the same phi and metric.
+            Of `TOGETHER`, and their arguments: with the same phi and metric.
         """
         phi, metric = requests[0][1][:2]
+        if any(kind not in TOGETHER or a[0] is not phi or a[1] is not metric for kind, a in requests):
+            raise PrivacyError("These sums are not at one point.")
         parts = [self._part_of(kind, *arguments[2:], metric=metric) for kind, arguments in requests]
         totals = self._added(phi, metric, parts, any(kind == "hessian" for kind, _ in requests))
         self._made = {
