@@ -50,15 +50,7 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
         idata[stats].data_vars[facts.STAT] for stats in GROUPS.values() if _has(idata, stats, facts.STAT)
     ]
     if stored:
-        arrays = [_in_order(array) for array in stored]
-        first = arrays[0][0, 0]
-        if not all(a.shape[2:] == first.shape and np.all(a == first) for a in arrays):
-            raise PrivacyError(
-                "The draws of this result come from several runs, or are damaged: their facts differ.\n"
-                "  Why this is refused: a guarantee is for one call, and its epsilon not that of several.\n"
-                "  How to fix it: release each result by itself, and join the releases."
-            )
-        return facts.decode(first)
+        return facts.decode(facts.together([_in_order(array) for array in stored]))
     if facts.STAT in idata.attrs:
         return facts.read(idata.attrs[facts.STAT])
     raise PrivacyError(

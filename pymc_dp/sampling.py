@@ -59,8 +59,9 @@ def sample(
     epsilon, delta : float, optional
         Guarantee of the whole call, without a step.
     **kwargs
-        Passed to `pymc.sample`: cores, random_seed, progressbar, initvals, ... Without a step, those that
-        steps have are the step's: chains, ledger, label, privacy_unit, data, tempering, public, ...
+        Passed to `pymc.sample`: cores, random_seed, progressbar, initvals, ... With cores= a surrogate is
+        made in so many threads, while other chains wait for it. Without a step, those that steps have are
+        the step's: chains, ledger, label, privacy_unit, data, tempering, public, ...
 
     Returns
     -------
@@ -115,6 +116,10 @@ def sample(
         raise ValueError("The step was made for another model than model=: leave model= out.")
     if getattr(step.records, "one_process", False):  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
+    elif hasattr(step.records, "threads"):
+        # While the first chain makes the surrogate the others wait for it.
+        cores = kwargs.get("cores")
+        step.records.threads = cores if isinstance(cores, int) and cores > 1 else 1
     step.shows_progress = bool(kwargs.get("progressbar", True)) and not kwargs.get("quiet", False)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
 

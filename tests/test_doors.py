@@ -175,6 +175,47 @@ def test_one_draw_with_facts_of_its_own_is_refused(raw, group, where):
         dp.release(edited(raw, **{group: stats}))
 
 
+def spread(long=40_000, draws=200, chains=2, run=0):
+    """What two chains carry of facts that are long, and the facts."""
+    text = np.random.default_rng(run).bytes(long).hex()
+    carried = facts.parts({"text": text}, draws)
+    one = np.stack([carried[k % len(carried)] for k in range(draws)])
+    return np.stack([one] * chains), facts.encode({"text": text})
+
+
+def test_long_facts_are_spread_over_draws():
+    stored, whole = spread()
+    assert stored.nbytes < 2 * 200 * whole.size / 50  # all of them at each draw: the control
+    for some in (slice(None), slice(80, None), slice(None, None, 2), slice(3, None, 3)):
+        for chains in (slice(None), slice(1, 2)):
+            np.testing.assert_array_equal(facts.together([stored[chains, some]]), whole)
+    np.testing.assert_array_equal(facts.together([stored[:, :50], stored[:, 50:]]), whole)
+    with pytest.raises(dp.PrivacyError, match="Too few draws"):
+        facts.together([stored[:, :60]])
+
+
+@pytest.mark.parametrize("where", [(0, 0, -1), (1, 7, 60), (0, 30, 3), (1, 0, 13)], ids=str)
+def test_damaged_parts_are_refused(where):
+    stored, _ = spread()
+    stored[where] ^= 1
+    with pytest.raises(dp.PrivacyError, match="facts differ"):
+        facts.together([stored])
+    with pytest.raises(dp.PrivacyError):
+        facts.together([stored[where[0] : where[0] + 1, where[1] : where[1] + 61]])
+
+
+def test_parts_of_two_runs_are_refused():
+    with pytest.raises(dp.PrivacyError, match="several runs"):
+        facts.together([spread()[0], spread(run=1)[0]])
+    with pytest.raises(dp.PrivacyError, match="several runs"):
+        facts.together([spread()[0], spread(long=100)[0]])
+
+
+def test_few_draws_have_all_of_long_facts():
+    stored, whole = spread(draws=4)
+    np.testing.assert_array_equal(facts.together([stored[:, 2:3]]), whole)
+
+
 @pytest.mark.parametrize("dim", ["chain", "draw"])
 def test_a_draw_is_released_once(raw, dim):
     with pytest.raises(dp.PrivacyError, match="twice"):

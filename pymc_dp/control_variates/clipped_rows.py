@@ -120,10 +120,17 @@ class ByPredictors:
     def __init__(self, part: CurvatureRows, structure: Structure):
         self._part, self._structure = part, structure
         self.units = part.units
+        self._last: tuple[Any, Any] = (None, None)
+
+    def _rows(self, metric: np.ndarray) -> np.ndarray:
+        """Whitened rows of the predictors; several sums ask for those of one metric."""
+        if self._last[0] is not metric:
+            self._last = metric, self._part.rows(metric)
+        return self._last[1]
 
     def whitened(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
         """See `RecordRows`."""
-        return kernels.combined(self._part.rows(metric), self._part.first, metric @ centre)
+        return kernels.combined(self._rows(metric), self._part.first, metric @ centre)
 
     def norms(self, metric: np.ndarray, centre: np.ndarray) -> np.ndarray:
         """See `RecordRows`."""
@@ -137,19 +144,22 @@ class ByPredictors:
 
     def hessian_norms(self, metric: np.ndarray) -> np.ndarray:
         """See `RecordRows`."""
-        rows, second = self._part.rows(metric), self._part.second
+        rows, second = self._rows(metric), self._part.second
         if self._structure.full:
             return kernels.norms(rows, second)
         return kernels.entry_norms(rows, second, *self._wanted())
 
     def add_hessians(self, metric: np.ndarray, bound: float, total: np.ndarray) -> None:
         """See `RecordRows`."""
-        rows, second = self._part.rows(metric), self._part.second
+        rows, second = self._rows(metric), self._part.second
         scale, steps = _steps(GRID, bound), _ROOM * GRID
         if self._structure.full and len(rows) == 1:
             whole = np.zeros((rows.shape[2], rows.shape[2]))
             kernels.add_rank_one(rows, second, scale, steps, whole)
             found = whole[self._structure.rows, self._structure.columns]
+        elif self._structure.full:
+            found = np.zeros(total.size)
+            kernels.add_whole(rows, second, scale, steps, found)
         else:
             found = np.zeros(total.size)
             kernels.add_entries(rows, second, *self._wanted(), scale, steps, found)

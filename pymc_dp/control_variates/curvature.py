@@ -50,7 +50,9 @@ class Prior:
     Attributes
     ----------
     scale : ndarray, shape (d,)
-        Prior standard deviations at the start, 1 where the prior has no curvature.
+        Prior standard deviations at the start, given the others; 1 where the prior has no curvature.
+    spread : ndarray, shape (d,)
+        The same, whatever the others are.
     """
 
     def __init__(self, records: Any, start: np.ndarray):
@@ -60,6 +62,8 @@ class Prior:
         slope = np.nan_to_num(np.abs(records.log_prior_gradient(start)))
         rounding = _ROUNDING * slope / (DIFFERENCE * np.maximum(1.0, np.abs(start)))
         self.scale = 1 / np.sqrt(np.where(curvature > np.maximum(rounding, _FLAT), curvature, 1.0))
+        inverse = np.linalg.inv(self.precision(start) * np.outer(self.scale, self.scale))
+        self.spread = self.scale * np.sqrt(np.diag(inverse))
 
     def precision(self, point: np.ndarray) -> np.ndarray:
         """Curvature at a point, positive semi-definite, and a little of that at the start."""

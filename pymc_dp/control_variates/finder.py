@@ -161,7 +161,9 @@ class Finder:
         metric = at_least(fisher.weakest(), self._newton(sums).surely(), 1.0)
         slope = self._slope(sums)
         # Newton's where curvature is far from Fisher's (scales far off), Fisher's where it is not definite.
-        steps = [np.linalg.solve(self._precision(c, at.theta), slope) for c in (newton, safe)]
+        steps = [
+            self._held(at.theta, np.linalg.solve(self._precision(c, at.theta), slope)) for c in (newton, safe)
+        ]
         candidates = [at.theta + length * step for length in self.settings.line_steps for step in steps]
         ratios, noise = self.releases.line(at.theta, candidates, self.tempering)
         log_prior = self.records.log_prior
@@ -172,6 +174,15 @@ class Finder:
         candidates, scores = [*candidates, at.theta], np.r_[scores, 0.0]
         chosen = int(np.flatnonzero(scores >= scores.max() - 3 * noise)[0])
         return self._next(at, candidates[chosen], metric)
+
+    def _held(self, theta: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Parameters that only the prior sees move by a prior standard deviation at most.
+
+        The density of a centred hierarchy is infinite where all groups are equal and their scale is 0: at the
+        start they are equal, and a step without bound goes there.
+        """
+        unseen = ~np.any(self._jacobian(theta) != 0, axis=0)
+        return np.where(unseen, np.clip(step, -self.prior.spread, self.prior.spread), step)
 
     def _late_round(self, at: Point, k: int) -> Sums:
         """Hessian and gradient, clipped where noise balances what may be cut, and what is."""
@@ -190,6 +201,17 @@ class Finder:
         )
         self._hessian_left = hessians.excess(hessian_bound)[1]
         depth = layer * bound
+        self.releases.ahead(
+            ("cut", at.phi, at.metric, at.centre, bound, depth),
+            ("hessian", at.phi, at.metric, hessian_bound),
+            ("gradient", at.phi, at.metric, at.centre, bound),
+            (
+                "fisher",
+                at.phi,
+                at.metric,
+                bound if k < len(self.settings.late) - 1 else self._shown(at, bound),
+            ),
+        )
         found, noise = self.releases.cut(at.phi, at.metric, at.centre, bound, depth)
         cut = put_back(depth * found, depth * noise, gradients, bound, depth, self.structure.mask)
         # Least noise of the gradient squared plus that of the Hessian times hessian_weight.
@@ -295,15 +317,29 @@ class Finder:
         norms = self._norms(at, cells)
         outer, hessian_bound = self._limited(at, *[self._outer(h) for h in norms])
         tail = Tail(norms[0], self._top(norms[0], far=True), self.settings.align)
+
+        def bounds() -> tuple[float, float]:
+            """Of gradients, and of their products, which are rounded to a grid that goes by their bound."""
+            best = tail.best_bound(self._multiplier(self.settings.early_gradient * r), at.phi.size)
+            bound, _ = self._limited(at, max(best, outer), hessian_bound)
+            further = min(bound, _FURTHER * outer) if tail.missing else outer
+            return bound, max(outer, further)
+
+        where = at.phi, at.metric
+        if not far:
+            bound, products = bounds()
+            self.releases.ahead(
+                ("hessian", *where, hessian_bound),
+                ("gradient", *where, at.centre, bound),
+                ("fisher", *where, products),
+            )
         hessian, noise = self._hessian(at, hessian_bound)
         if far:
             tail.expect(*self._information(at, hessian, noise, at.metric))
-        best = tail.best_bound(self._multiplier(self.settings.early_gradient * r), at.phi.size)
-        bound, _ = self._limited(at, max(best, outer), hessian_bound)
+            bound, products = bounds()
+            self.releases.ahead(("gradient", *where, at.centre, bound), ("fisher", *where, products))
         sums = self._gradient(at, bound, hessian, noise, hessian_bound)
-        # Products are rounded to a grid that goes by their bound.
-        further = min(bound, _FURTHER * outer) if tail.missing else outer
-        return sums, self._fisher(at, max(outer, further))
+        return sums, self._fisher(at, products)
 
     def _hessian(self, at: Point, bound: float) -> tuple[np.ndarray, float]:
         """Sum of Hessians, and the scale of its noise in the metric."""
@@ -338,9 +374,13 @@ class Finder:
 
     def _seen(self, at: Point, bound: float) -> tuple[np.ndarray, float]:
         """Sum of outer products of clipped gradients in the metric, and its noise."""
-        bound += float(np.linalg.norm(at.metric @ at.centre))
+        bound = self._shown(at, bound)
         value, std = self.releases.fisher(at.phi, at.metric, bound)
         return bound**2 * value, bound**2 * std
+
+    def _shown(self, at: Point, bound: float) -> float:
+        """Clip bound of gradients whose centre is 0."""
+        return bound + float(np.linalg.norm(at.metric @ at.centre))
 
     def _curvatures(self, sums: Sums, fisher: NoisyCurvature, least: float) -> tuple[np.ndarray, np.ndarray]:
         """Newton's curvature with absolute eigenvalues; the same, but at least `least` of Fisher's."""

@@ -64,7 +64,7 @@ class Releases:
         Budget of the whole call; inf for no noise.
     random : PrivacyRandom
     progress : callable, optional
-        Called with the number of passes over the data that are done, and that there will be.
+        Called with the number of sums over the data that are done, and that there will be.
     neighboring_relation : {"substitute", "add_remove"}
 
     Notes
@@ -141,6 +141,16 @@ class Releases:
         ]
         return np.concatenate(noisy), noise
 
+    def ahead(self, *requests: tuple[Any, ...]) -> None:
+        """Say what will be released next at one point, each a kind and its arguments: the data are read once.
+
+        **Privacy.** Sums are kept until they are released, in the order of the schedule; the arguments are
+        known by then, so that none depends on noise that is still to be drawn.
+        """
+        made = getattr(self._totals, "ahead", None)
+        if made is not None:
+            made([(kind, arguments) for kind, *arguments in requests])
+
     def _noise_of(self, kind: str, arguments: Sequence[Any]) -> list[float]:
         """Standard deviations of the next release's noise."""
         if kind == "histogram":
@@ -148,7 +158,7 @@ class Releases:
         return [self._noise(kind, len(arguments[1]) if kind == "line" else 1)]
 
     def _passed(self, number: int = 1) -> None:
-        """Count passes; how many there will be is public, and so is that they are made."""
+        """Count sums; how many there will be is public, and so is that they are made."""
         for _ in range(number):
             self._done += 1
             if self._progress is not None:
@@ -233,7 +243,10 @@ def surrogate_events(settings: ControlVariates, epsilon: float, delta: float) ->
 
 
 def passes(settings: ControlVariates) -> int:
-    """How many times a surrogate reads all records: a function of its settings."""
+    """How many sums over all records a surrogate takes: a function of its settings.
+
+    Several at one point are made in one pass (`Releases.ahead`).
+    """
     kinds, number = [kind for kind, _ in settings.schedule()], 0
     for k, kind in enumerate(kinds):
         if kind == "histogram" and kinds[k - 1 : k] == ["histogram"]:

@@ -13,7 +13,7 @@ import numpy as np
 _SMALL, _LARGE = 1e-200, 1e200
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_constant(out, row):
     """Add one row to all rows of (m, p)."""
     for i in range(out.shape[0]):
@@ -21,7 +21,7 @@ def add_constant(out, row):
             out[i, j] += row[j]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_looked_up(out, table, positions):
     """Add the rows `positions` of a table to (m, p); NaN where there is no such row."""
     for i in range(out.shape[0]):
@@ -34,7 +34,7 @@ def add_looked_up(out, table, positions):
 
 
 # Sums of squares may be added in any order: the room that clips leave covers it.
-@numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _dot(left, right):
     total = 0.0
     for j in range(left.size):
@@ -42,7 +42,7 @@ def _dot(left, right):
     return total
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def combined(rows, factors, centre):
     """``sum_a factors[:, a] v_a - centre``, shape (m, p); 0 where its square is not below 1e200."""
     k, m, p = rows.shape
@@ -60,7 +60,7 @@ def combined(rows, factors, centre):
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def lengths(vectors):
     """Euclidean norms of rows."""
     out = np.empty(vectors.shape[0])
@@ -69,7 +69,7 @@ def lengths(vectors):
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def to_grid(vectors, scale, steps):
     """Turn rows, times `scale`, into integers: clipped to the norm `steps`, truncated. In place.
 
@@ -88,7 +88,7 @@ def to_grid(vectors, scale, steps):
             row[:] = 0.0
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def norms(rows, weights):
     """Frobenius norms of ``sum_ab W_ab v_a v_b'``, shape (m,); 0 where one is not finite."""
     k, m, _ = rows.shape
@@ -122,7 +122,7 @@ def _place(a, b, k):
     return low * k - low * (low - 1) // 2 + high - low
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_rank_one(rows, weights, scale, steps, total):
     """Add the clipped, truncated ``w v v'`` of one predictor to the upper triangle of `total`, shape (p, p).
 
@@ -152,7 +152,7 @@ def add_rank_one(rows, weights, scale, steps, total):
         _add_four(left, right, total)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _add_four(left, right, total):
     """Add four truncated outer products above the diagonal."""
     p = total.shape[0]
@@ -166,7 +166,7 @@ def _add_four(left, right, total):
             )
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_entries(rows, weights, columns, factors, scale, steps, total):
     """Add entries of the clipped, truncated ``sum_ab W_ab v_a v_b'`` to `total`, shape (entries,).
 
@@ -186,7 +186,48 @@ def add_entries(rows, weights, columns, factors, scale, steps, total):
             total[t] += np.trunc(entries[t] * factor)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def add_whole(rows, weights, scale, steps, total):
+    """Add all entries: as `add_entries` with those of the upper triangle, row by row."""
+    k, m, p = rows.shape
+    entries, left, row = np.empty(total.size), np.empty((k, p)), np.empty((k, p))
+    for i in range(m):
+        for a in range(k):  # next to each other in memory
+            row[a] = rows[a, i]
+        _lefts(row, weights[i], scale, left)
+        at = 0
+        for r in range(p):
+            _line(row, left, r, entries[at : at + p - r])
+            at += p - r
+        square = _dot(entries, entries)
+        if square < np.inf:
+            factor = 1.0 if square <= steps * steps else steps / np.sqrt(square)
+            for t in range(entries.size):
+                total[t] += np.trunc(entries[t] * factor)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _line(row, left, r, line):
+    """Entries of one row of the matrix, from its diagonal on."""
+    root, k = np.sqrt(2.0), len(row)
+    first, a = row[0][r:], left[0, r]
+    if k == 2:
+        second, b = row[1][r:], left[1, r]
+        for j in range(line.size):
+            line[j] = (a * first[j] + b * second[j]) * root
+        line[0] = a * first[0] + b * second[0]
+        return
+    for j in range(line.size):
+        line[j] = a * first[j]
+    for q in range(1, k):
+        other, b = row[q][r:], left[q, r]
+        for j in range(line.size):
+            line[j] += b * other[j]
+    for j in range(1, line.size):
+        line[j] *= root
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def entry_norms(rows, weights, columns, factors):
     """Euclidean norms of these entries, shape (m,); 0 where one is not finite."""
     k, m, p = rows.shape
@@ -198,7 +239,7 @@ def entry_norms(rows, weights, columns, factors):
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def all_entries(rows, weights, columns, factors):
     """The entries themselves, shape (m, entries)."""
     k, m, p = rows.shape
@@ -208,8 +249,9 @@ def all_entries(rows, weights, columns, factors):
     return out
 
 
-@numba.njit(cache=True, error_model="numpy")
-def _entries(row, weights, columns, factors, scale, left, out):
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _lefts(row, weights, scale, left):
+    """``scale sum_b W_ab v_b`` for each a."""
     k, p = row.shape
     for a in range(k):
         for j in range(p):
@@ -219,6 +261,12 @@ def _entries(row, weights, columns, factors, scale, left, out):
             if weight != 0.0:
                 for j in range(p):
                     left[a, j] += weight * row[b, j]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _entries(row, weights, columns, factors, scale, left, out):
+    k = len(row)
+    _lefts(row, weights, scale, left)
     for t in range(columns.shape[1]):
         r, c = columns[0, t], columns[1, t]
         value = left[0, r] * row[0, c]
@@ -227,7 +275,7 @@ def _entries(row, weights, columns, factors, scale, left, out):
         out[t] = value * factors[t]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def sum_of_ratios(new, base, tempering, grid):
     """Sum of ``tempering (new - base)``, clipped to [-1, 1] and truncated to 1 / `grid`; NaN counts as -1."""
     total = np.int64(0)

@@ -55,6 +55,8 @@ class RecordModel(Points):
         PyMC's value variables, in the order of the flat vector.
     reading : Reading
         What was decided from the graph.
+    threads : int
+        Among which chunks of records are divided where a surrogate is made: 1, unless it is set.
     withheld_dims : list of str
         Dimensions of records or units: their coordinates may identify persons.
     released_variables : list of str
@@ -69,6 +71,8 @@ class RecordModel(Points):
     -----
     Data are not copied. `check_data` detects `pm.set_data` after construction.
     """
+
+    threads = 1
 
     def __init__(
         self,

@@ -1,13 +1,15 @@
 """Through which few numbers each record's log-likelihood sees the likelihood coordinates, from the graph.
 
 In most models the log-likelihood of record i is ``F_i(z_1, ..., z_k)`` with k *predictors* that are linear
-in the coordinates: ``z_a = x_a' phi``, where the row ``x_a`` is the record's row of a matrix, a one at its
-group, a one at a parameter that all records share, or a sum of such. Then its gradient is ``sum_a F_a x_a``
-and its Hessian ``sum_ab F_ab x_a x_b'``: k and k (k + 1) / 2 numbers instead of p and p (p + 1) / 2.
+in the coordinates: ``z_a = x_a' phi``, where the row ``x_a`` is the record's row of a matrix or a number of
+its own, a one at its group, a one at a parameter that all records share, or a sum of such. Then its gradient
+is ``sum_a F_a x_a`` and its Hessian ``sum_ab F_ab x_a x_b'``: k and k (k + 1) / 2 numbers instead of p and p
+(p + 1) / 2.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -17,9 +19,10 @@ from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import MergeOptimizer
-from pytensor.scalar.basic import Add
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Add, Mul
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Dot
+from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
@@ -212,10 +215,18 @@ def _found(
 ) -> Predictors:
     met = adjoints.meet(rows, list(columns), records)
     places, inputs = [], {}
+    clients = FunctionGraph(outputs=[met.rows], clone=False).clients
+    given = {*met.copies.values(), *met.outs}
     for leaf, copy in met.copies.items():
-        places.append(
-            _Place("values", copy, pt.expand_dims(cast(Any, leaf), 0), _selected(leaf, columns, parts), None)
-        )
+        where, own = _selected(leaf, columns, parts), pt.expand_dims(cast(Any, leaf), 0)
+        scaled = _scaled(copy, clients, given)
+        if scaled is None:
+            places.append(_Place("values", copy, own, where, None))
+        else:
+            out, other = scaled
+            inputs[out] = out.type()
+            (value,) = adjoints.replaced([out], {copy: own})
+            places.append(_Place("product", inputs[out], value, where, other))
     for node, out in zip(met.meetings, met.outs, strict=True):
         inputs[out] = out.type()
         left, *index = node.inputs
@@ -241,6 +252,39 @@ def _found(
     sizes = _tried([*made.of_data(found), *others], records, parts, shapes)[: len(places)]
     made = _assembled(made, places, sizes)
     return made._replace(kinks=kinks(made, parts, shapes))
+
+
+def _scaled(
+    copy: Any, clients: Mapping[Variable, Sequence[Any]], given: set[Variable]
+) -> tuple[Variable, Any] | None:
+    """Where a parameter's copy is only ever multiplied with numbers of the records: ``b * x``.
+
+    Or several with as many numbers, and added up: ``(beta * X).sum(axis=1)``. What comes out, and the numbers
+    as a matrix.
+    """
+
+    def used(variable: Variable) -> Any:
+        by = clients.get(variable, [])
+        return by[0][0] if len(by) == 1 else None
+
+    variable, node = copy, used(copy)
+    while node is not None and isinstance(node.op, DimShuffle):
+        variable, node = node.outputs[0], used(node.outputs[0])
+    if node is None or not isinstance(node.op, Elemwise) or not isinstance(node.op.scalar_op, Mul):
+        return None
+    others = [i for i in node.inputs if i is not variable]
+    if len(others) + 1 != len(node.inputs) or given.intersection(ancestors(others)):
+        return None
+    size, out, other = copy.type.shape[1:], node.outputs[0], cast(Any, prod(others))
+    # A length that is not known is that of the parameter: it is not 1.
+    same = all(a in (None, b) for a, b in zip(other.type.shape[1:], size, strict=False))
+    if other.type.ndim != copy.type.ndim or other.type.shape[0] is not None or not same:
+        return None
+    if not size:
+        return out, pt.expand_dims(other, 1)
+    node = used(out)
+    summed = node is not None and isinstance(node.op, Sum) and node.op.axis == (1,)
+    return (node.outputs[0], other) if summed and len(size) == 1 else None
 
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:

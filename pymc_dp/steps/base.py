@@ -189,7 +189,7 @@ class DPStep(Iterating):
         label = self.label or self.title
         budget = self._call.open_chain(self.rng, self.plan, is_private=self.is_private, label=label)
         random = PrivacyRandom(self.debug_seed, stream=budget.slot)
-        chain = Chain(budget, self.plan, random, facts.encode(self.facts()))
+        chain = Chain(budget, self.plan, random, facts.parts(self.facts(), self.plan.draws))
         chain.stats = {"batch_size": math.nan, "is_private": self.is_private}
         self.tune = tune > 0
         self.moves.begin()

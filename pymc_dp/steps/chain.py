@@ -30,8 +30,8 @@ class Chain:
         Paid.
     plan : PrivacyPlan
     random : PrivacyRandom
-    facts : ndarray
-        For a report, encoded.
+    facts : list of ndarray
+        For a report: what draws carry of them, in turn (`facts.parts`).
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Chain:
     accept: Accept
     noise: Gaussian
 
-    def __init__(self, budget: ChainBudget, plan: PrivacyPlan, random: PrivacyRandom, facts: Any):
+    def __init__(self, budget: ChainBudget, plan: PrivacyPlan, random: PrivacyRandom, facts: list[Any]):
         self.budget, self.plan, self.random, self.facts = budget, plan, random, facts
         self.state: Any = None
         self.iteration = self.accepted = 0
@@ -212,7 +212,7 @@ class Iterating(BlockedStep):
             **chain.stats,
             "clip_fraction": self._released_clip_fraction(chain),
             "epsilon_spent": epsilon_spent,
-            facts.STAT: chain.facts,
+            facts.STAT: chain.facts[chain.iteration % len(chain.facts)],
             facts.DRAW: np.frombuffer(draw, dtype=np.uint8),
         }
         self.moves.decided(accepted, self.tune)

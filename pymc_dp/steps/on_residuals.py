@@ -183,7 +183,7 @@ class OnResiduals:
         transitions = PublicTransitions(self.target.public, self._covariance(surrogate))
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)
-        chain.facts = facts.encode(step.facts())
+        chain.facts = facts.parts(step.facts(), chain.plan.draws)
         draw = transitions.tune(step.rng, surrogate.point)
         start = theta if chain.iteration > 0 else draw
         return State(start, *chain.ratio.at(start))

@@ -1,6 +1,7 @@
 """The centre finder arrives where it is hard to, and its parts do what they say."""
 
 import numpy as np
+import pymc as pm
 import pytest
 
 from pymc_dp.control_variates.by_parameter import ByParameter
@@ -11,6 +12,7 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
 from tests.control_variates.fixed import LogisticRecords
 from tests.control_variates.hard_models import Logistic, make
 
@@ -234,3 +236,26 @@ def test_what_hessians_lose_is_less_than_what_is_said(name):
         lost += np.tensordot(1 - np.minimum(1, surrogate.hessian_bound / norms), inside, axes=1)
     really = np.linalg.norm(lost)
     assert 0 < really < surrogate.hessian_left < 10 * really
+
+
+def centred_groups():
+    """Eighty equal groups at the start: the prior's density is infinite where their scale is 0."""
+    r = np.random.default_rng(1)
+    group, level = r.integers(80, size=4000), 0.7 * r.normal(size=80)
+    y = (r.random(4000) < 1 / (1 + np.exp(-level[group]))).astype(int)
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean"), pm.HalfNormal("scale", 1)
+        pm.Bernoulli("y", logit_p=pm.Normal("level", mean, scale, shape=80)[group], observed=y)
+    return RecordModel(model), level
+
+
+def test_a_centred_hierarchy_does_not_fall_together(monkeypatch):
+    records, level = centred_groups()
+    make = Finder(records, ControlVariates(), np.inf, PrivacyRandom(0), 1.0, np.inf)
+    point = records.unravel(make(records._start).point)
+    assert 0.4 < np.exp(point["scale_log__"]) < 1 and np.corrcoef(point["level"], level)[0, 1] > 0.8
+    # control: with steps of any length
+    monkeypatch.setattr(Finder, "_held", lambda self, theta, step: step)
+    make = Finder(records, ControlVariates(), np.inf, PrivacyRandom(0), 1.0, np.inf)
+    with pytest.raises(TooFewRecordsError):
+        make(records._start)

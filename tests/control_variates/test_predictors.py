@@ -106,6 +106,13 @@ def looked_up(x, group):
     pm.Poisson("y", pm.math.exp(level[group] + x @ beta), observed=np.arange(N) % 5)
 
 
+def multiplied(x, group):
+    """Numbers of the record times parameters: one predictor, as of a matrix product."""
+    level, slope, beta = pm.Normal("level", shape=3), pm.Normal("slope"), pm.Normal("beta", shape=P)
+    logit = level[group] + slope * x[:, 0] ** 2 / 3 + (beta * x).sum(axis=1)
+    pm.Bernoulli("y", logit_p=logit, observed=np.arange(N) % 2)
+
+
 def several(x, group):
     beta, sigma = pm.Normal("beta", shape=P), pm.HalfNormal("sigma")
     pm.Normal("y", x @ beta, sigma, observed=x[:, 0])
@@ -169,7 +176,7 @@ def added(build, kind, which):
 @pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["gradient", "hessian"])
-@pytest.mark.parametrize("build", [one_predictor, looked_up, several])
+@pytest.mark.parametrize("build", [one_predictor, looked_up, multiplied, several])
 def test_a_record_adds_a_vector_of_at_most_one_bound(build, kind, which):
     squares = added(build, kind, which)
     assert max(squares) <= GRID**2
@@ -226,7 +233,45 @@ def test_what_is_added_up_is_one_predictor():
     assert RecordModel(model).predictors.size == 2
 
 
-@pytest.mark.slow
+def test_numbers_times_parameters_are_a_product(monkeypatch):
+    monkeypatch.setattr(curvature_rows, "_ROWS", 8)
+    _, records = of_model(multiplied)
+    assert records.predictors.size == 1
+    assert [(q.kind, q.columns.shape) for q in records.predictors.pieces] == [
+        ("product", (P, 1)), ("product", (1, 1)), ("lookup", (3,))
+    ]  # fmt: skip
+    p, r = records.coordinates.size, np.random.default_rng(0)
+    compare(records, structures(p)[0], r.normal(size=p), r.normal(size=(p, p)), r.normal(size=p))
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        lambda a, b, x: a * x * pm.math.exp(b * x),  # not linear
+        lambda a, b, x: a * x + pm.math.exp(b * x),  # not added to each other
+        lambda a, b, x: a * x + b / (1 + a**2 * x**2),  # met twice
+    ],
+)
+def test_what_is_no_product(mean):
+    x = np.random.default_rng(0).normal(size=40)
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=mean(pm.Normal("a"), pm.Normal("b"), x), observed=np.arange(40) % 2)
+    records = RecordModel(model)
+    assert records.predictors.size == 2
+    compare_values(records)
+
+
+def compare_values(records):
+    p, structure = records.coordinates.size, structures(records.coordinates.size)[0]
+    phi, metric = np.array([0.3, -0.6]), np.array([[1.0, 0.2], [0.1, 0.7]])
+    new, old = (
+        [ByPredictors(q, structure) for q in records.curvature(phi, metric)],
+        [ByDerivatives(q, structure) for q in records.derivatives(phi, True)],
+    )
+    for look in (lambda q: q.whitened(metric, np.zeros(p)), lambda q: q.hessian_norms(metric)):
+        np.testing.assert_allclose(joined(new, look), joined(old, look), rtol=1e-9, atol=1e-12)
+
+
 def test_what_is_found_does_not_depend_on_values():
     found = []
     for seed in (0, 1):

@@ -1,6 +1,7 @@
 """What one record can move each released sum by, the noise that hides it, and nothing else."""
 
 import itertools
+import threading
 
 import numpy as np
 import pymc as pm
@@ -12,12 +13,14 @@ from pymc_dp.control_variates.clipped_rows import GRID
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import Releases, surrogate_events
 from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.structure import Structure
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.records import curvature_kernels as kernels
+from pymc_dp.records import curvature_rows
 from pymc_dp.records.model import RecordModel
 from tests.control_variates.fixed import RELEASES, SENSITIVITY, D, LogisticRecords, release, some_records
 
@@ -223,6 +226,81 @@ def test_passes_are_known_beforehand(settings):
     )(np.zeros(2))
     total = releases.passes(settings)
     assert [done for done, _ in seen] == list(range(1, total + 1)) and {of for _, of in seen} == {total}
+
+
+def found_with(records, monkeypatch, threads=1, ahead=True):
+    """A surrogate without noise; passes over the data, and which threads there were."""
+    passes, seen = [], set()
+    rows_at, whitened = record_sums.rows_at, clipped_rows.ByPredictors.whitened
+
+    def counted(*arguments):
+        passes.append(1)
+        return rows_at(*arguments)
+
+    def watched(self, *arguments):
+        seen.add(threading.get_ident())
+        return whitened(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(record_sums, "rows_at", counted)
+        patch.setattr(clipped_rows.ByPredictors, "whitened", watched)
+        patch.setattr(records, "threads", threads, raising=False)
+        if not ahead:
+            patch.setattr(Releases, "ahead", lambda self, *requests: None)
+        finder = Finder(records, ControlVariates(), np.inf, PrivacyRandom(1), 1.0, np.inf)
+        return finder(records._start).to_json(), len(passes), len(seen)
+
+
+def many_chunks(monkeypatch):
+    monkeypatch.setattr(curvature_rows, "_ROWS", 64)
+    r = np.random.default_rng(0)
+    group, x = r.integers(4, size=700), r.normal(size=700)
+    with pm.Model() as model:
+        level, slope, scale = pm.Normal("level", shape=4), pm.Normal("slope"), pm.HalfNormal("scale", 2)
+        pm.Normal("y", level[group] + slope * x, scale, observed=x + r.normal(size=700))
+    return RecordModel(model)
+
+
+def test_sums_of_a_round_are_made_in_one_pass(monkeypatch):
+    """Two passes an early round (histograms, all else), three in the last two of these, which ask the Hessian
+    where to clip gradients; two a late round, and two each time the centre of the clip is moved."""
+    records = many_chunks(monkeypatch)
+    surrogate, passes, _ = found_with(records, monkeypatch)
+    assert passes == 6 * 2 + 2 * 3 + 3 * 2 + 2 * 2
+    alone, more, _ = found_with(records, monkeypatch, ahead=False)  # control: a pass each
+    assert more == 8 * 4 + 3 * 5 + 2 * 2 and alone == surrogate
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_change_no_number(monkeypatch, threads):
+    records = many_chunks(monkeypatch)
+    one, _, alone = found_with(records, monkeypatch)
+    several, _, seen = found_with(records, monkeypatch, threads)
+    assert one == several and alone == 1 and seen > 1
+    # control: a chunk that a thread loses
+    whole = record_sums.in_threads
+    monkeypatch.setattr(record_sums, "in_threads", lambda f, parts, k: list(whole(f, parts, k))[1:])
+    assert found_with(records, monkeypatch, threads)[0] != one
+
+
+def test_what_a_thread_raises_is_raised():
+    def fails(part):
+        raise PrivacyError("said")
+
+    with pytest.raises(PrivacyError, match="said"):
+        list(record_sums.in_threads(fails, range(9), 2))
+
+
+def test_only_sums_at_one_point_are_made_together():
+    records, point, metric = some_records(), np.zeros(D), np.eye(D)
+    sums = record_sums.RecordSums(records, Structure(np.zeros(D)))
+    for second in (
+        ("hessian", (point.copy(), metric, 1.0)),
+        ("line", (point, metric)),
+        ("_rows", (point, metric)),
+    ):
+        with pytest.raises(PrivacyError, match="one point"):
+            sums.ahead([("gradient", (point, metric, point, 1.0)), second])
 
 
 def test_ratios_of_a_line_search_are_clipped_and_truncated():

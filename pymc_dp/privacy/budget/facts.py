@@ -1,9 +1,10 @@
 """What travels with the draws of a run: its facts, and of each draw what the private step left."""
 
+import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,91 @@ HEADER = struct.Struct("<qq")
 _HEADER = np.dtype([("slot", "<i8"), ("iteration", "<i8")])
 
 
+# Facts of up to so many bytes are at each draw; of longer ones each draw has a part. How many parts there
+# are: primes, so that thinned draws have them all; at most a third of the draws.
+_SHORT, _NUMBERS = 2**14, (61, 31, 13, 7, 3)
+# Before a part: a sign, how many there are, which it is, the length of all together and their SHA-256.
+_PART = np.dtype([("sign", "S4"), ("number", "<i4"), ("which", "<i4"), ("size", "<i8"), ("digest", "V32")])
+_SIGN = b"PART"
+
+
 def encode(facts: dict[str, Any]) -> np.ndarray:
-    """Compressed JSON as an array of bytes.
+    """Compressed JSON as an array of bytes."""
+    return np.frombuffer(zlib.compress(json.dumps({"format": FORMAT, **facts}).encode()), dtype=np.uint8)
+
+
+def parts(facts: dict[str, Any], draws: int) -> list[np.ndarray]:
+    """What the draws of a chain carry, in turn: encoded facts, or where these are long a part of them.
 
     PyMC gives a step no way to write attributes into its result; sampler stats survive slicing, thinning
-    and saving, so each draw carries a reference to this one array.
+    and saving. They are stored once a draw: a surrogate of 200 parameters would take a gigabyte.
+
+    Parameters
+    ----------
+    facts : dict
+    draws : int
+        Of a chain, after tuning.
     """
-    return np.frombuffer(zlib.compress(json.dumps({"format": FORMAT, **facts}).encode()), dtype=np.uint8)
+    whole = encode(facts)
+    number = next((k for k in _NUMBERS if 3 * k <= draws), 1)
+    if whole.size <= _SHORT or number == 1:
+        return [whole]
+    padded = np.zeros(-(-whole.size // number) * number, dtype=np.uint8)
+    padded[: whole.size] = whole
+    digest = hashlib.sha256(whole.tobytes()).digest()
+    heads = [np.array([(_SIGN, number, k, whole.size, digest)], _PART) for k in range(number)]
+    return [
+        np.concatenate([np.frombuffer(head.tobytes(), np.uint8), part])
+        for head, part in zip(heads, padded.reshape(number, -1), strict=True)
+    ]
+
+
+def together(stored: Sequence[np.ndarray]) -> np.ndarray:
+    """Encoded facts, from what draws carry, each of shape (chains, draws, bytes).
+
+    Raises
+    ------
+    PrivacyError
+        They are of several runs, damaged, or parts are missing.
+    """
+    if any(array.dtype != np.uint8 or array.ndim != 3 for array in stored):
+        raise _damaged()  # results of several runs, joined: xarray fills what is missing
+    if len({array.shape[2] for array in stored}) > 1:
+        raise PrivacyError(_DIFFER)
+    rows = np.concatenate([array.reshape(-1, array.shape[2]) for array in stored])
+    if not len(rows):
+        raise _damaged()
+    start = _PART.itemsize
+    if rows[0, :4].tobytes() != _SIGN or rows.shape[1] < start:
+        if np.any(rows != rows[0]):
+            raise PrivacyError(_DIFFER)
+        return rows[0]
+    heads = np.ascontiguousarray(rows[:, :start]).view(_PART)[:, 0]
+    if any(np.any(heads[name] != heads[name][0]) for name in ("sign", "number", "size", "digest")):
+        raise PrivacyError(_DIFFER)
+    found: dict[int, np.ndarray] = {}
+    for which, row in zip(heads["which"].tolist(), rows[:, start:], strict=True):
+        if not np.array_equal(found.setdefault(which, row), row):
+            raise PrivacyError(_DIFFER)
+    number = int(heads["number"][0])
+    if number not in _NUMBERS:
+        raise _damaged()
+    if not set(found) >= set(range(number)):
+        raise PrivacyError(
+            "Too few draws of this result are left: what is known of its privacy is spread over "
+            f"{number} draws of a chain.\n  How to fix it: release the result first, then select from it."
+        )
+    whole = np.concatenate([found[k] for k in range(number)])[: heads["size"][0]]
+    if hashlib.sha256(whole.tobytes()).digest() != heads["digest"][0].tobytes():
+        raise PrivacyError(_DIFFER)
+    return whole
+
+
+_DIFFER = (
+    "The draws of this result come from several runs, or are damaged: their facts differ.\n"
+    "  Why this is refused: a guarantee is for one call, and its epsilon not that of several.\n"
+    "  How to fix it: release each result by itself, and join the releases."
+)
 
 
 def decode(values: np.ndarray) -> dict[str, Any]:
