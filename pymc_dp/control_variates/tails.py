@@ -12,10 +12,6 @@ _BELOW, _ABOVE = 3, 4
 _POWERS = np.array([2.5, 3, 4, 5, 6, 8, 12, 18])
 # Levels of the first cell beyond the top, besides 0, and the lowest in standard deviations of the noise.
 _LEVELS, _LOWEST = 24, 0.05
-# Share of belief in a tail that need not go on as the last two cells that are seen do, at least as steep.
-_IRREGULAR = 0.15
-# Powers between these cells, and levels of the last in standard deviations.
-_SLOPES, _AROUND = np.array([-2.0, 0, 2, 4, 6, 8, 12, 18]), np.linspace(-2.5, 2.5, 11)
 # The top is raised while the next cell, or the next two together, stand so many deviations out.
 _ONE, _TWO = 2.5, 3.0
 # Clip bounds that are compared: an eighth of an octave apart, from two octaves below to two above the top.
@@ -67,13 +63,14 @@ class Tail:
             top += 1
         self._histogram, self._top, self._cells = histogram, top, cells
         beyond = np.arange(1, _ABOVE * cells + 1)
+        levels = np.r_[0.0, np.geomspace(_LOWEST * std, max(counts[top], 2 * std), _LEVELS)]
+        shapes = 2.0 ** (-_POWERS[:, None] * (beyond - 1) / cells)
+        self._models = (levels[:, None, None] * shapes).reshape(-1, beyond.size)
         seen = counts[np.minimum(top + beyond, counts.size - 1)]
-        self._models, self._weights = _any_level(counts[top], beyond / cells, seen, std)
-        if top > 0 and _IRREGULAR < 1:
-            models, weights = _steeper(counts[top - 1 : top + 1], beyond / cells, seen, std, cells)
-            self._weights = np.r_[_IRREGULAR * self._weights, (1 - _IRREGULAR) * weights]
-            self._models = np.vstack([self._models, models])
-        self._weights /= self._weights.sum()
+        likelihood = -0.5 * ((seen - self._models) ** 2).sum(axis=1) / std**2
+        # Any level is as likely as another: the grid's own density is proportional to 1 / level.
+        weights = np.exp(likelihood - likelihood.max()) * np.maximum(self._models[:, 0], levels[1])
+        self._weights = weights / weights.sum()
         low = max(top - _BELOW * cells, 0)
         self._body = align * np.maximum(counts[low : top + 1], 0.0)
         self._near, self._far = histogram.edges(low, top), histogram.edges(top + 1, top + beyond.size)
@@ -134,37 +131,6 @@ class Tail:
         """Of what is cut: how much more lies beyond a layer than in it, and its root mean square."""
         inner, (outer, rms) = self.excess(bound)[0], self.excess(bound + depth)
         return float(min(outer / max(inner - outer, 1e-300), _MOST)), rms
-
-
-def _any_level(
-    last: float, octaves: np.ndarray, seen: np.ndarray, std: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Power laws of any level beyond the top, and their likelihood times prior, given the counts there."""
-    levels = np.r_[0.0, np.geomspace(_LOWEST * std, max(last, 2 * std), _LEVELS)]
-    shapes = 2.0 ** (-_POWERS[:, None] * (octaves - octaves[0]))
-    models = (levels[:, None, None] * shapes).reshape(-1, octaves.size)
-    # Any level is as likely as another: the grid's own density is proportional to 1 / level.
-    prior = np.maximum(models[:, 0], levels[1])
-    return models, prior / prior.sum() * np.exp(-0.5 * ((seen - models) ** 2).sum(axis=1) / std**2)
-
-
-def _steeper(
-    last: np.ndarray, octaves: np.ndarray, seen: np.ndarray, std: float, cells: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Power laws that go on from the last two cells that are seen, at least as steep; likelihood times prior."""
-    scale = np.sqrt(std**2 + np.maximum(last, 0.0))
-    level = np.maximum(last[1] + scale[1] * _AROUND, _LOWEST * std)
-    first, second = np.meshgrid(_SLOPES, _POWERS, indexing="ij")
-    allowed = second >= first
-    first, second = first[allowed], second[allowed]
-    # As many pairs of powers as there are second ones beyond a first: any first is as likely as another.
-    prior = 1.0 / np.array([(_POWERS >= f).sum() for f in first])
-    before = level[:, None] * 2.0 ** (first / cells)
-    known = -0.5 * (((last[1] - level) / scale[1]) ** 2)[:, None] - 0.5 * ((last[0] - before) / scale[0]) ** 2
-    known = prior * np.exp(known - known.max())
-    models = level[:, None, None] * 2.0 ** (-second[:, None] * octaves)
-    fit = np.exp(-0.5 * ((seen - models) ** 2).sum(axis=2) / std**2)
-    return models.reshape(-1, octaves.size), (known / known.sum() * fit).ravel()
 
 
 def _excess(edges: np.ndarray, bound: float) -> np.ndarray:
