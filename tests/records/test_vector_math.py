@@ -144,6 +144,39 @@ def test_one_record_moves_the_sum_by_twice_its_bound_at_most(compiled, value, pl
     assert own[place] != others[place] and moved == int(moved) and abs(moved - total) <= 2 * GRID
 
 
+ODD = [0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, -1e-310, 1e308, -1e154, 1e20, -745.0, 709.0, 710.0, -708.5]
+
+
+@pytest.mark.slow
+def test_odd_numbers_and_few_records_are_pytensors(compiled):
+    """Of any number of records; in a record no other one changes, by no bit."""
+    model, records = compiled
+    fast_rows, plain_rows = records._batches._function, RecordModel(model)._batches._function
+    theta = np.array([0.3, -0.2, 0.5, 0.4])
+    whole = [np.array(storage[0]) for storage, _ in records._batches._tables]
+
+    def rows(parts):
+        with np.errstate(all="ignore"):
+            found, expected = fast_rows(theta, *parts), plain_rows(theta, *parts)
+        unknown = ~np.isfinite(found) & ~np.isfinite(expected)
+        found_there, there = (np.where(unknown, 0.0, values) for values in (found, expected))
+        np.testing.assert_allclose(found_there, there, rtol=1e-9, atol=1e-12)
+        return found
+
+    for n in range(18):
+        assert rows([table[:n].copy() for table in whole]).shape == (n,)
+    usual = rows(whole)
+    for value in ODD:
+        for place, column in ((7, slice(None)), (40, 0), (0, 2)):
+            parts = [table.copy() for table in whole]
+            for table in parts:
+                if table.ndim == 2:
+                    table[place, column] = value
+            found = rows(parts)
+            np.testing.assert_array_equal(np.delete(found, place), np.delete(usual, place))
+            assert found[place] != usual[place]  # the control: it is read
+
+
 def test_other_backends_keep_pytensors():
     _, x = data()
     records = RecordModel(declared(data()[0], x))  # of the tests' own backend
