@@ -211,12 +211,6 @@ def _line(row, left, r, line):
     """Entries of one row of the matrix, from its diagonal on."""
     root, k = np.sqrt(2.0), len(row)
     first, a = row[0][r:], left[0, r]
-    if k == 2:
-        second, b = row[1][r:], left[1, r]
-        for j in range(line.size):
-            line[j] = (a * first[j] + b * second[j]) * root
-        line[0] = a * first[0] + b * second[0]
-        return
     for j in range(line.size):
         line[j] = a * first[j]
     for q in range(1, k):

@@ -9,7 +9,6 @@ is ``sum_a F_a x_a`` and its Hessian ``sum_ab F_ab x_a x_b'``: k and k (k + 1) /
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import prod
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -19,16 +18,16 @@ from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import MergeOptimizer
-from pytensor.graph.traversal import ancestors
-from pytensor.scalar.basic import Add, Mul
+from pytensor.scalar.basic import Add
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.records import adjoints, checks, graph
 from pymc_dp.records.adjoints import NotStructuredError
 from pymc_dp.records.kinks import kinks
+from pymc_dp.records.multiplied import multiplied
 from pymc_dp.records.sums import guarded
 
 # Predictors of a record; with more of them whole Hessians are as good.
@@ -219,7 +218,7 @@ def _found(
     given = {*met.copies.values(), *met.outs}
     for leaf, copy in met.copies.items():
         where, own = _selected(leaf, columns, parts), pt.expand_dims(cast(Any, leaf), 0)
-        scaled = _scaled(copy, clients, given)
+        scaled = multiplied(copy, clients, given)
         if scaled is None:
             places.append(_Place("values", copy, own, where, None))
         else:
@@ -252,39 +251,6 @@ def _found(
     sizes = _tried([*made.of_data(found), *others], records, parts, shapes)[: len(places)]
     made = _assembled(made, places, sizes)
     return made._replace(kinks=kinks(made, parts, shapes))
-
-
-def _scaled(
-    copy: Any, clients: Mapping[Variable, Sequence[Any]], given: set[Variable]
-) -> tuple[Variable, Any] | None:
-    """Where a parameter's copy is only ever multiplied with numbers of the records: ``b * x``.
-
-    Or several with as many numbers, and added up: ``(beta * X).sum(axis=1)``. What comes out, and the numbers
-    as a matrix.
-    """
-
-    def used(variable: Variable) -> Any:
-        by = clients.get(variable, [])
-        return by[0][0] if len(by) == 1 else None
-
-    variable, node = copy, used(copy)
-    while node is not None and isinstance(node.op, DimShuffle):
-        variable, node = node.outputs[0], used(node.outputs[0])
-    if node is None or not isinstance(node.op, Elemwise) or not isinstance(node.op.scalar_op, Mul):
-        return None
-    others = [i for i in node.inputs if i is not variable]
-    if len(others) + 1 != len(node.inputs) or given.intersection(ancestors(others)):
-        return None
-    size, out, other = copy.type.shape[1:], node.outputs[0], cast(Any, prod(others))
-    # A length that is not known is that of the parameter: it is not 1.
-    same = all(a in (None, b) for a, b in zip(other.type.shape[1:], size, strict=False))
-    if other.type.ndim != copy.type.ndim or other.type.shape[0] is not None or not same:
-        return None
-    if not size:
-        return out, pt.expand_dims(other, 1)
-    node = used(out)
-    summed = node is not None and isinstance(node.op, Sum) and node.op.axis == (1,)
-    return (node.outputs[0], other) if summed and len(size) == 1 else None
 
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:

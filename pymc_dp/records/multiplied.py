@@ -1,0 +1,45 @@
+"""Where parameters are only ever multiplied with numbers of the records, and added up."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, cast
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Mul
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Sum
+
+
+def multiplied(
+    copy: Any, clients: Mapping[Variable, Sequence[Any]], given: set[Variable]
+) -> tuple[Variable, Any] | None:
+    """Where a parameter's copy is only ever multiplied with numbers of the records: ``b * x``.
+
+    Or several with as many numbers, and added up: ``(beta * X).sum(axis=1)``. What comes out, and the numbers
+    as a matrix.
+    """
+
+    def used(variable: Variable) -> Any:
+        by = clients.get(variable, [])
+        return by[0][0] if len(by) == 1 else None
+
+    variable, node = copy, used(copy)
+    while node is not None and isinstance(node.op, DimShuffle):
+        variable, node = node.outputs[0], used(node.outputs[0])
+    if node is None or not isinstance(node.op, Elemwise) or not isinstance(node.op.scalar_op, Mul):
+        return None
+    others = [i for i in node.inputs if i is not variable]
+    if len(others) + 1 != len(node.inputs) or given.intersection(ancestors(others)):
+        return None
+    size, out, other = copy.type.shape[1:], node.outputs[0], cast(Any, prod(others))
+    # A length that is not known is that of the parameter: it is not 1.
+    same = all(a in (None, b) for a, b in zip(other.type.shape[1:], size, strict=False))
+    if other.type.ndim != copy.type.ndim or other.type.shape[0] is not None or not same:
+        return None
+    if not size:
+        return out, pt.expand_dims(other, 1)
+    node = used(out)
+    summed = node is not None and isinstance(node.op, Sum) and node.op.axis == (1,)
+    return (node.outputs[0], other) if summed and len(size) == 1 else None
