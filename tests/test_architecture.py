@@ -63,7 +63,7 @@ ALLOWED = {
 
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
-    "control_variates/finder.py": 365,
+    "control_variates/finder.py": 330,
     "privacy/accounting/accountants.py": 320,
     "privacy/accounting/costs.py": 260,
     "privacy/accounting/decisions.py": 275,

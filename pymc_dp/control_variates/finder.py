@@ -8,14 +8,12 @@ import numpy as np
 
 from pymc_dp.control_variates.curvature import (
     NoisyCurvature,
-    Prior,
     at_least,
-    inverse_root,
     prior_curvature,
-    root_of_square,
     symmetric,
 )
 from pymc_dp.control_variates.histograms import Histogram
+from pymc_dp.control_variates.places import Places
 from pymc_dp.control_variates.releases import releases_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.sums import Point, Sums, combined
@@ -108,8 +106,8 @@ class Finder:
 
     def _search(self, start: np.ndarray) -> Surrogate:
         s = self.settings
-        self.prior = Prior(self.records, start)
-        at = self._first(start.copy())
+        self.places = Places(self.records, start, self.structure, self.tempering)
+        at = self.places.first(start.copy())
         for k, r in enumerate(s.early):
             at = self._early_round(at, r, k >= len(s.early) - _FAR)
         rounds: list[Sums] = []
@@ -146,7 +144,7 @@ class Finder:
             hessian_left=self._hessian_left,
         )
         slope = self.records.log_prior_gradient(at.theta)
-        curvature, jacobian = prior_curvature(self.records, at.theta), self._jacobian(at.theta)
+        curvature, jacobian = prior_curvature(self.records, at.theta), self.places.jacobian(at.theta)
         surrogate = surrogate.with_hessian_noise(curvature, slope, jacobian)
         found = surrogate.problem(curvature, slope, jacobian, self._n or None, self.epsilon)
         if found is not None:
@@ -159,10 +157,11 @@ class Finder:
         sums, fisher = self._derivatives(at, _COARSE, r, far)
         newton, safe = self._curvatures(sums, fisher, 1.0)
         metric = at_least(fisher.weakest(), self._newton(sums).surely(), 1.0)
-        slope = self._slope(sums)
+        slope = self.places.slope(sums)
         # Newton's where curvature is far from Fisher's (scales far off), Fisher's where it is not definite.
         steps = [
-            self._held(at.theta, np.linalg.solve(self._precision(c, at.theta), slope)) for c in (newton, safe)
+            self.places.held(at.theta, np.linalg.solve(self.places.precision(c, at.theta), slope))
+            for c in (newton, safe)
         ]
         candidates = [at.theta + length * step for length in self.settings.line_steps for step in steps]
         ratios, noise = self.releases.line(at.theta, candidates, self.tempering)
@@ -173,16 +172,7 @@ class Finder:
         # The longest step that is not clearly worse than the best; none when all are worse than staying.
         candidates, scores = [*candidates, at.theta], np.r_[scores, 0.0]
         chosen = int(np.flatnonzero(scores >= scores.max() - 3 * noise)[0])
-        return self._next(at, candidates[chosen], metric)
-
-    def _held(self, theta: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Parameters that only the prior sees move by a prior standard deviation at most.
-
-        The density of a centred hierarchy is infinite where all groups are equal and their scale is 0: at the
-        start they are equal, and a step without bound goes there.
-        """
-        unseen = ~np.any(self._jacobian(theta) != 0, axis=0)
-        return np.where(unseen, np.clip(step, -self.prior.spread, self.prior.spread), step)
+        return self.places.next(at, candidates[chosen], metric)
 
     def _late_round(self, at: Point, k: int) -> Sums:
         """Hessian and gradient, clipped where noise balances what may be cut, and what is."""
@@ -235,12 +225,12 @@ class Finder:
     def _polished(self, sums: Sums, fisher: NoisyCurvature) -> Point:
         """Newton's step."""
         curvature = self._curvatures(sums, fisher, _POLISH_LEAST)[1]
-        precision = self._precision(curvature, sums.at.theta)
-        theta = sums.at.theta + np.linalg.solve(precision, self._slope(sums))
+        precision = self.places.precision(curvature, sums.at.theta)
+        theta = sums.at.theta + np.linalg.solve(precision, self.places.slope(sums))
         # Fisher's matrix is clipped like the gradient, and small where that cuts; a Hessian may be all noise.
         known = self.tempering * sums.hessian_noise * self.structure.noise_norm < LARGEST_HESSIAN_NOISE
         surely = at_least(fisher.weakest(), self._newton(sums).surely(), 1.0)
-        return self._next(sums.at, theta, curvature if known else surely)
+        return self.places.next(sums.at, theta, curvature if known else surely)
 
     # bounds
 
@@ -391,31 +381,3 @@ class Finder:
         metric = sums.at.metric
         matrix = symmetric(-metric @ sums.hessian @ metric.T)
         return NoisyCurvature(matrix, sums.hessian_noise * self.structure.noise_norm, metric, self.tempering)
-
-    # between parameters and likelihood coordinates
-
-    def _first(self, theta: np.ndarray) -> Point:
-        """In the metric of the prior's standard deviations of each coordinate."""
-        scale = np.linalg.norm(self._jacobian(theta) * self.prior.scale, axis=1)
-        phi = self.records.coordinates(theta)
-        return Point(theta, phi, np.diag(np.where(scale > 0, scale, 1.0)), np.zeros(phi.size))
-
-    def _next(self, at: Point, theta: np.ndarray, curvature: np.ndarray) -> Point:
-        """At `theta`, in the metric found at the last point: about posterior standard deviations."""
-        metric = inverse_root(self._precision(curvature, at.theta))
-        if not self.records.coordinates.identity or not self.structure.full:
-            metric = root_of_square(self._jacobian(at.theta) @ metric, self.structure.blocks)
-        return Point(theta, self.records.coordinates(theta), metric, at.centre)
-
-    def _jacobian(self, theta: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(self.records.coordinates.jacobian(theta), posinf=0.0, neginf=0.0)
-
-    def _precision(self, curvature: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Of the posterior of theta, for a likelihood of this curvature in phi; shape (d, d)."""
-        jacobian = self._jacobian(theta)
-        return symmetric(jacobian.T @ curvature @ jacobian + self.prior.precision(theta))
-
-    def _slope(self, sums: Sums) -> np.ndarray:
-        """Of the log-posterior by theta."""
-        of_likelihood = self._jacobian(sums.at.theta).T @ sums.gradient
-        return self.tempering * of_likelihood + self.records.log_prior_gradient(sums.at.theta)

@@ -8,6 +8,7 @@ from pymc_dp.control_variates.by_parameter import ByParameter
 from pymc_dp.control_variates.curvature import NoisyCurvature, at_least, inverse_root, prior_curvature
 from pymc_dp.control_variates.finder import Finder, Point
 from pymc_dp.control_variates.histograms import Histogram
+from pymc_dp.control_variates.places import Places
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.accounting import gaussian
@@ -255,7 +256,7 @@ def test_a_centred_hierarchy_does_not_fall_together(monkeypatch):
     point = records.unravel(make(records._start).point)
     assert 0.4 < np.exp(point["scale_log__"]) < 1 and np.corrcoef(point["level"], level)[0, 1] > 0.8
     # control: with steps of any length
-    monkeypatch.setattr(Finder, "_held", lambda self, theta, step: step)
+    monkeypatch.setattr(Places, "held", lambda self, theta, step: step)
     make = Finder(records, ControlVariates(), np.inf, PrivacyRandom(0), 1.0, np.inf)
     with pytest.raises(TooFewRecordsError):
         make(records._start)
