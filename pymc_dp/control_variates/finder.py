@@ -191,16 +191,12 @@ class Finder:
         )
         self._hessian_left = hessians.excess(hessian_bound)[1]
         depth = layer * bound
+        where, last_round = (at.phi, at.metric), k == len(self.settings.late) - 1
         self.releases.ahead(
-            ("cut", at.phi, at.metric, at.centre, bound, depth),
-            ("hessian", at.phi, at.metric, hessian_bound),
-            ("gradient", at.phi, at.metric, at.centre, bound),
-            (
-                "fisher",
-                at.phi,
-                at.metric,
-                bound if k < len(self.settings.late) - 1 else self._shown(at, bound),
-            ),
+            ("cut", *where, at.centre, bound, depth),
+            ("hessian", *where, hessian_bound),
+            ("gradient", *where, at.centre, bound),
+            ("fisher", *where, self._shown(at, bound) if last_round else bound),
         )
         found, noise = self.releases.cut(at.phi, at.metric, at.centre, bound, depth)
         cut = put_back(depth * found, depth * noise, gradients, bound, depth, self.structure.mask)
