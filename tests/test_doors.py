@@ -185,13 +185,20 @@ def spread(long=40_000, draws=200, chains=2, run=0):
 
 def test_long_facts_are_spread_over_draws():
     stored, whole = spread()
-    assert stored.nbytes < 2 * 200 * whole.size / 50  # all of them at each draw: the control
+    assert stored.nbytes < 2 * 200 * whole.size / 12  # all of them at each draw: the control
     for some in (slice(None), slice(80, None), slice(None, None, 2), slice(3, None, 3)):
         for chains in (slice(None), slice(1, 2)):
             np.testing.assert_array_equal(facts.together([stored[chains, some]]), whole)
     np.testing.assert_array_equal(facts.together([stored[:, :50], stored[:, 50:]]), whole)
+    np.testing.assert_array_equal(facts.together([stored[:, :13]]), whole)  # of a run that was interrupted
     with pytest.raises(dp.PrivacyError, match="Too few draws"):
-        facts.together([stored[:, :60]])
+        facts.together([stored[:, :12]])
+
+
+def test_thinned_draws_have_all_of_long_facts():
+    stored, whole = spread(draws=1000, chains=1)
+    for step in range(1, 24):  # with one order of parts the 13th draws would have one of them
+        np.testing.assert_array_equal(facts.together([stored[:, ::step]]), whole)
 
 
 @pytest.mark.parametrize("where", [(0, 0, -1), (1, 7, 60), (0, 30, 3), (1, 0, 13)], ids=str)
@@ -201,7 +208,7 @@ def test_damaged_parts_are_refused(where):
     with pytest.raises(dp.PrivacyError, match="facts differ"):
         facts.together([stored])
     with pytest.raises(dp.PrivacyError):
-        facts.together([stored[where[0] : where[0] + 1, where[1] : where[1] + 61]])
+        facts.together([stored[where[0] : where[0] + 1, where[1] : where[1] + 13]])
 
 
 def test_parts_of_two_runs_are_refused():
@@ -209,6 +216,8 @@ def test_parts_of_two_runs_are_refused():
         facts.together([spread()[0], spread(run=1)[0]])
     with pytest.raises(dp.PrivacyError, match="several runs"):
         facts.together([spread()[0], spread(long=100)[0]])
+    with pytest.raises(dp.PrivacyError, match=r"damaged|several runs"):
+        facts.together([spread()[0][:, :, :0]])
 
 
 def test_few_draws_have_all_of_long_facts():

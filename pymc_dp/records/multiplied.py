@@ -33,9 +33,11 @@ def multiplied(
     others = [i for i in node.inputs if i is not variable]
     if len(others) + 1 != len(node.inputs) or given.intersection(ancestors(others)):
         return None
-    size, out, other = copy.type.shape[1:], node.outputs[0], cast(Any, prod(others))
-    # A length that is not known is that of the parameter: it is not 1.
-    same = all(a in (None, b) for a, b in zip(other.type.shape[1:], size, strict=False))
+    # Numbers of a narrow type are multiplied with a parameter in its type: their product is not to overflow.
+    numbers = [cast(Any, other).astype("float64") for other in others]
+    size, out, other = copy.type.shape[1:], node.outputs[0], prod(numbers)
+    # A length that is not known is that of the parameter, unless that is 1: then it may be any.
+    same = all(a == b or (a is None and b != 1) for a, b in zip(other.type.shape[1:], size, strict=False))
     if other.type.ndim != copy.type.ndim or other.type.shape[0] is not None or not same:
         return None
     if not size:

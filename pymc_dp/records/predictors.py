@@ -247,9 +247,13 @@ def _found(
     made = Predictors(
         [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, [], dict(records), []
     )
-    others = [p.other for p in places if p.other is not None]
-    sizes = _tried([*made.of_data(found), *others], records, parts, shapes)[: len(places)]
-    made = _assembled(made, places, sizes)
+    tables = [k for k, place in enumerate(places) if place.other is not None]
+    others = [places[k].other for k in tables]
+    sizes = _tried([*made.of_data(found), *others], records, parts, shapes)
+    for k, numbers in zip(tables, sizes[len(places) :], strict=True):
+        if places[k].kind == "product" and numbers * sizes[k] != places[k].columns.size:
+            raise NotStructuredError
+    made = _assembled(made, places, sizes[: len(places)])
     return made._replace(kinks=kinks(made, parts, shapes))
 
 

@@ -9,6 +9,7 @@ from arviz_stats.base import array_stats
 from pymc.blocking import DictToArrayBijection
 from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
+from pymc_dp.errors import PrivacyError
 from pymc_dp.records.public_density import curvature
 
 # Before a chain starts: transitions that tune the step length, and that show how well they mix.
@@ -21,6 +22,12 @@ _LONG, _LOOK, _TOO_LONG = 40, 50, 100
 # Draws for each dimension that are many; draws at which curvatures are looked at otherwise; least eigenvalue
 # of their mean in the metric before.
 _MANY, _CURVATURES, _LEAST = 10, 40, 1e-3
+
+_STUCK = (
+    "Draws of prior times surrogate do not move: a parameter keeps one value. The prior may have no moderate "
+    "scale (a log-scale with a standard deviation of 10), or the posterior a funnel: give scales priors that "
+    "exclude what is absurd, or write effects as scale times standard normal ones."
+)
 
 
 class _Pilot(NamedTuple):
@@ -38,6 +45,11 @@ class _Pilot(NamedTuple):
     draws: np.ndarray
     effective: float
     length: float
+
+    @property
+    def stuck(self) -> bool:
+        """Whether some parameter has one value in all draws."""
+        return bool(np.any(np.ptp(self.draws, axis=0) == 0))
 
     @property
     def value(self) -> tuple[float, float]:
@@ -85,6 +97,11 @@ class PublicTransitions:
         -------
         ndarray, shape (d,)
             A draw, to start a chain from.
+
+        Raises
+        ------
+        PrivacyError
+            The draws do not move, with any metric: a chain would stay where it is and look well mixed.
         """
         found = self._tuned(rng, theta, _TOO_LONG)
         if found.effective == 0:
@@ -95,6 +112,8 @@ class PublicTransitions:
             found = self._tuned(rng, self._learn(found))
             if found.value < first.value:
                 self._nuts, found = nuts, first
+        if found.stuck:
+            raise PrivacyError(_STUCK)
         self._transitions = math.ceil(min(_WORTH / found.effective, _MOST))
         return found.draws[-1]
 
@@ -108,7 +127,9 @@ class PublicTransitions:
         pilot, length = self._draws(rng, theta, _PILOT)
         effective = array_stats.ess(pilot[None], chain_axis=0, draw_axis=1) / _PILOT
         least = float(np.clip(np.nan_to_num(np.min(effective)), 1 / _PILOT, 1.0))
-        return _Pilot(pilot, least, length)
+        made = _Pilot(pilot, least, length)
+        # As a series a constant has no correlation.
+        return made._replace(effective=1 / _PILOT) if made.stuck else made
 
     def _learn(self, pilot: _Pilot) -> np.ndarray:
         """Take another metric; the last of the draws it was learnt from.

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 
 from pymc_dp.control_variates import clipped_rows
@@ -259,6 +260,41 @@ def test_what_is_no_product(mean):
     records = RecordModel(model)
     assert records.predictors.size == 2
     compare_values(records)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [np.arange(40, 80, dtype=np.int8), np.arange(40, dtype=np.int32) + 10**5, np.full(40, 1e25, np.float32)],
+    ids=lambda numbers: str(numbers.dtype),
+)
+def test_products_of_narrow_numbers_do_not_overflow(numbers):
+    """Beside a parameter they are multiplied in its type."""
+    data = pytensor.shared(numbers)
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=pm.Normal("b") * data * data + pm.Normal("a"), observed=np.arange(40) % 2)
+    records = RecordModel(model)
+    assert [q.kind for q in records.predictors.pieces] == [
+        "product",
+        "values",
+    ] or records.predictors.size == 1
+    (part,) = rows_at(records, np.zeros(2), np.eye(2), structures(2)[0], True)
+    (old,) = records.derivatives(np.zeros(2), True)
+    expected = ByDerivatives(old, structures(2)[0]).whitened(np.eye(2), np.zeros(2))
+    np.testing.assert_allclose(part.whitened(np.eye(2), np.zeros(2)), expected, rtol=1e-9)
+    assert np.abs(expected).max() > 1000
+
+
+def test_one_parameter_times_several_numbers():
+    """A length of one is no length: it goes with any."""
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    with pm.Model() as model:
+        mean = (pm.Normal("b", shape=1) * pm.Data("x", x)).sum(axis=1)
+        pm.Bernoulli("y", logit_p=mean, observed=np.arange(40) % 2)
+    records = RecordModel(model)
+    (part,) = rows_at(records, np.zeros(1), np.eye(1), structures(1)[0], True)
+    (old,) = records.derivatives(np.zeros(1), True)
+    expected = ByDerivatives(old, structures(1)[0]).whitened(np.eye(1), np.zeros(1))
+    np.testing.assert_allclose(part.whitened(np.eye(1), np.zeros(1)), expected, rtol=1e-9)
 
 
 def compare_values(records):

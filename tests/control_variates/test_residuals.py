@@ -10,6 +10,7 @@ from arviz_stats.base import array_stats
 from scipy import stats
 
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.errors import PrivacyError
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.residuals import Residuals
@@ -204,6 +205,16 @@ def test_the_kernel_is_fixed_once_tuned():
     # and goes by the generator alone
     again = [move(np.random.default_rng(3), theta) for _ in range(2)]
     assert again[0] == again[1] and again[0] != move(np.random.default_rng(4), theta)
+
+
+def test_draws_that_do_not_move_are_noticed(monkeypatch):
+    """A constant series has as many effective draws as draws: a chain of them would look perfect."""
+    move = PublicTransitions(log_gamma(2.0), np.eye(1))
+    monkeypatch.setattr(move, "_draws", lambda rng, theta, number: (np.tile(theta, (number, 1)), 1.0))
+    monkeypatch.setattr(move, "_learn", lambda pilot: pilot.draws[-1])
+    with pytest.raises(PrivacyError, match="do not move"):
+        move.tune(np.random.default_rng(0), np.zeros(1))
+    assert move._transitions == 1
 
 
 @pytest.mark.slow

@@ -35,8 +35,8 @@ _HEADER = np.dtype([("slot", "<i8"), ("iteration", "<i8")])
 
 
 # Facts of up to so many bytes are at each draw; of longer ones each draw has a part. How many parts there
-# are: primes, so that thinned draws have them all; at most a third of the draws.
-_SHORT, _NUMBERS = 2**14, (61, 31, 13, 7, 3)
+# are: a prime, at most a third of the draws. Few, since a run that is interrupted before is lost.
+_SHORT, _NUMBERS = 2**14, (13, 7, 3)
 # Before a part: a sign, how many there are, which it is, the length of all together and their SHA-256.
 _PART = np.dtype([("sign", "S4"), ("number", "<i4"), ("which", "<i4"), ("size", "<i8"), ("digest", "V32")])
 _SIGN = b"PART"
@@ -67,9 +67,15 @@ def parts(facts: dict[str, Any], draws: int) -> list[np.ndarray]:
     padded[: whole.size] = whole
     digest = hashlib.sha256(whole.tobytes()).digest()
     heads = [np.array([(_SIGN, number, k, whole.size, digest)], _PART) for k in range(number)]
-    return [
+    made = [
         np.concatenate([np.frombuffer(head.tobytes(), np.uint8), part])
         for head, part in zip(heads, padded.reshape(number, -1), strict=True)
+    ]
+    # Each once in as many draws, in another order each time: draws that are thinned have all of them.
+    return [
+        made[(place * (1 + turn % (number - 1)) + turn) % number]
+        for turn in range(number * (number - 1))
+        for place in range(number)
     ]
 
 
@@ -81,12 +87,12 @@ def together(stored: Sequence[np.ndarray]) -> np.ndarray:
     PrivacyError
         They are of several runs, damaged, or parts are missing.
     """
-    if any(array.dtype != np.uint8 or array.ndim != 3 for array in stored):
+    if any(array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] == 0 for array in stored):
         raise _damaged()  # results of several runs, joined: xarray fills what is missing
     if len({array.shape[2] for array in stored}) > 1:
         raise PrivacyError(_DIFFER)
     rows = np.concatenate([array.reshape(-1, array.shape[2]) for array in stored])
-    if not len(rows):
+    if not rows.size:
         raise _damaged()
     start = _PART.itemsize
     if rows[0, :4].tobytes() != _SIGN or rows.shape[1] < start:
