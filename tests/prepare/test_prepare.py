@@ -49,14 +49,17 @@ def fitted():
 
 
 def test_scales_that_nobody_knew(fitted):
-    """At this epsilon noise is far below a tenth of a scale: 8 of its deviations and more."""
+    """The median of five fits: one in about 1,000 is off, as noise in an empty cell moves a bound."""
     frame, rows = table(), fitted.transform(table())
     assert list(rows.columns) == list(fitted.get_feature_names_out())
+    fits = [fitted, *(dp.Prepare(COLUMNS, epsilon=4.0, delta=1e-6).fit(table()) for _ in range(4))]
     for name in ("dollars", "year"):
-        constants = fitted.constants_[name]
-        assert constants.centre == pytest.approx(frame[name].mean(), rel=0.1)
-        assert constants.scale == pytest.approx(frame[name].std(), rel=0.15)
-        assert abs(rows[name].mean()) < 0.2 and 0.8 < rows[name].std() < 1.2
+        found = [made.constants_[name] for made in fits]
+        assert np.median([c.centre for c in found]) == pytest.approx(frame[name].mean(), rel=0.1)
+        assert np.median([c.scale for c in found]) == pytest.approx(frame[name].std(), rel=0.15)
+        scaled = [made.transform(frame)[name] for made in fits]
+        assert abs(np.median([x.mean() for x in scaled])) < 0.2
+        assert 0.8 < np.median([x.std() for x in scaled]) < 1.2
     assert (rows["dollars_missing"] == frame["dollars"].isna()).all()
     assert (rows.loc[frame["dollars"].isna(), "dollars"] == 0).all()
     assert fitted.coords["region"] == [OTHER, "north", "south", "west"]
