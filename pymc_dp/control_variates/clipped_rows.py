@@ -1,7 +1,7 @@
 """What releases ask of a record: whitened gradients, and norms and sums of whitened Hessians, on the grid."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,30 @@ _LARGEST = 1e100
 _ROOM, _MOST_ENTRIES = 1.0 - 2.0**-30, 2**20
 # Records whose integers are added in floating point, exactly: each is at most GRID.
 _MOST_RECORDS = 2**29
+
+
+class Weighted(NamedTuple):
+    """Scores of Bernoulli records with weights that do not depend on the outcome. All of it is private.
+
+    A record of probability q, outcome y and whitened row ``u = A x`` has the weight ``w = min(1, B / (max(q,
+    1 - q) |u|), C / (q (1 - q) |u|^2))``: 0 where that is not a number.
+
+    Attributes
+    ----------
+    scores : ndarray, shape (m, p)
+        ``w (y - q) u``, of norm at most B.
+    roots : ndarray, shape (m, p)
+        ``(w q (1 - q))^(1/2) u``, of norm at most ``C^(1/2)``.
+    moments : ndarray, shape (m, 2)
+        ``w^2 q (1 - q) |u|^2 / C`` and ``4 w q (1 - q)``, both in [0, 1].
+    rows : ndarray, shape (m, p)
+        u.
+    """
+
+    scores: np.ndarray
+    roots: np.ndarray
+    moments: np.ndarray
+    rows: np.ndarray
 
 
 class RecordRows(Protocol):
@@ -60,6 +84,9 @@ class RecordRows(Protocol):
 
     def entries(self) -> np.ndarray:
         """Released entries of H_i, shape (m, entries)."""
+
+    def weighted(self, metric: np.ndarray, bound: float, hessian_bound: float) -> "Weighted":
+        """What a Bernoulli record with a logit link adds to sums that its outcome does not weight."""
 
 
 class ByDerivatives:
@@ -100,6 +127,10 @@ class ByDerivatives:
         if self._part.hessian is None:
             raise PrivacyError("Hessians were not computed.")
         return self._part.hessian
+
+    def weighted(self, metric: np.ndarray, bound: float, hessian_bound: float) -> Weighted:
+        """See `RecordRows`."""
+        raise PrivacyError("Weights need a linear predictor.")
 
 
 class ByPredictors:
@@ -170,6 +201,23 @@ class ByPredictors:
         columns, factors = self._wanted()
         rows = self._part.rows(np.eye(self._structure.p))
         return kernels.all_entries(rows, self._part.second, columns, np.ones_like(factors))
+
+    def weighted(self, metric: np.ndarray, bound: float, hessian_bound: float) -> Weighted:
+        """See `RecordRows`."""
+        rows = self._rows(metric)
+        if len(rows) != 1:
+            raise PrivacyError("Weights need a single linear predictor.")
+        u, first, second = rows[0], self._part.first[:, 0], -self._part.second[:, 0]
+        with np.errstate(all="ignore"):
+            # |y - q| is q or 1 - q: the larger of the two does not tell which.
+            slope, length = np.abs(first), norms_of(u)
+            most = np.maximum(slope, 1 - slope)
+            weight = np.minimum(1.0, np.minimum(bound / (most * length), hessian_bound / (second * length**2)))
+            curved = weight * second
+            scores, roots = (weight * first)[:, None] * u, np.sqrt(curved)[:, None] * u
+            moments = np.stack([weight * curved * length**2 / hessian_bound, 4 * curved], axis=1)
+        moments = np.clip(np.nan_to_num(moments, nan=0.0), 0.0, 1.0)
+        return Weighted(_finite(scores), _finite(roots), moments, _finite(u))
 
     def _wanted(self) -> tuple[np.ndarray, np.ndarray]:
         structure = self._structure

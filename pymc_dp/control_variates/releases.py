@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dp_accounting import dp_event
@@ -16,9 +16,9 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
-# Values of what a record adds are unit vectors of different cells, or outer products: two of them are no
-# further apart than sqrt(2).
-_AT_RIGHT_ANGLES = ("histogram", "fisher")
+# Values of what a record adds have no obtuse angle between them (unit vectors of cells, outer products,
+# numbers that are not negative): two of them are no further apart than sqrt(2).
+_AT_RIGHT_ANGLES = ("histogram", "fisher", "scales", "information", "moments")
 
 
 def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates: int = 1) -> float:
@@ -44,7 +44,10 @@ def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates:
 
 
 #: Units of a sum in those of its bound.
-SCALES = dict.fromkeys(KINDS, float(GRID)) | {"histogram": 1.0, "fisher": float(OUTER_GRID**2)}
+SCALES = dict.fromkeys(KINDS, float(GRID)) | {
+    **{"histogram": 1.0, "scales": 1.0},
+    **dict.fromkeys(("fisher", "information"), float(OUTER_GRID**2)),
+}
 
 
 def ends(cells: Sequence[int]) -> list[int]:
@@ -133,8 +136,10 @@ class Releases:
         noise = self._noise_of(kind, arguments)
         self._passed(1 + len(arguments[1]) if kind == "line" else 1)
         total = self._totals(kind, *arguments) / SCALES[kind]
-        if kind == "fisher":
+        if kind in ("fisher", "information"):
             total = self.structure.packed(total)
+        if kind == "scales":
+            total = total / math.sqrt(self.p)  # a record is in one cell of each coordinate
         parts = np.split(total, ends(arguments[-1])) if kind == "histogram" else [total]
         noisy = [
             Gaussian(std).release(ExactSum(part), self.random) for part, std in zip(parts, noise, strict=True)
@@ -221,12 +226,65 @@ class Releases:
         value, (std,) = self.release("cut", phi, metric, centre, bound, depth)
         return value, std
 
+    def scales(self, phi: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, float]:
+        """Histograms of the sizes of the coordinates of ``A x_i``, shape (p, cells), and their noise."""
+        value, (std,) = self.release("scales", phi, metric)
+        return math.sqrt(self.p) * value.reshape(self.p, -1), math.sqrt(self.p) * std
+
+    def weighted(
+        self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float
+    ) -> "WeightedSums":
+        """Three releases of scores that the outcomes do not weight (`clipped_rows.Weighted`), in one pass."""
+        where = phi, metric, bound, hessian_bound
+        self.ahead(("information", *where), ("moments", *where), ("score", *where))
+        information, (spread,) = self.release("information", *where)
+        moments, (noise,) = self.release("moments", *where)
+        score, (std,) = self.release("score", *where)
+        root = math.sqrt(2.0)  # the norm that moments are clipped to
+        return WeightedSums(
+            bound * score,
+            bound * std,
+            hessian_bound * self.structure.unpacked(information),
+            hessian_bound * spread,
+            hessian_bound * root * float(moments[0]),
+            root * float(moments[1]) / 4,
+            root * noise / 4,
+        )
+
     def line(
         self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float
     ) -> tuple[np.ndarray, float]:
         """Log-likelihood of each candidate against `theta`, clipped at 1 nat a record, and its noise."""
         value, (std,) = self.release("line", theta, list(candidates), tempering)
         return value, std
+
+
+class WeightedSums(NamedTuple):
+    """Released sums over records of weighted scores, in the metric.
+
+    Attributes
+    ----------
+    score : ndarray, shape (p,)
+    score_noise : float
+        Standard deviation of each coordinate.
+    information : ndarray, shape (p, p)
+        Minus the score's slope.
+    information_noise : float
+        Standard deviation on the diagonal; off it that over sqrt(2).
+    variance : float
+        Trace of the covariance that the score has at the true parameters.
+    curvature : float
+        Sum of ``w q (1 - q)``.
+    curvature_noise : float
+    """
+
+    score: np.ndarray
+    score_noise: float
+    information: np.ndarray
+    information_noise: float
+    variance: float
+    curvature: float
+    curvature_noise: float
 
 
 def releases_of(records: Any, *arguments: Any) -> Releases:

@@ -22,6 +22,13 @@ _FOR_FEW: dict[str, Any] = {
 }
 
 
+# Of a search with weighted scores: all shares, as calls with no decisions have it (the rest is for rounding);
+# of scales, of all informations, of all moments, and of all scores; growth of shares from round to round.
+_FEW, _SCALES, _INFORMATION, _MOMENTS = 1 - 1e-6, 0.05, 0.28, 0.03
+_SCORES = _FEW - _SCALES - _INFORMATION - _MOMENTS
+_GROWTH, _INFORMATION_GROWTH = 2.0, 1.5
+
+
 class LateShares(NamedTuple):
     """Shares of mu^2 of the releases of a late round: see `ControlVariates`."""
 
@@ -97,6 +104,12 @@ class ControlVariates:
         `DPPenaltyMH` and `DPHMC`: residual ratios are then clipped at ``M (|delta|^3 + |delta'|^3) / 6``,
         with the distances of the two points from the surrogate's, instead of at a constant. No ratio of a
         record is beyond it whose gradient and Hessian were not clipped. Privacy does not depend on it.
+    few : bool
+        Whether the result is made of weighted scores, with nothing left for decisions: for few records, of a
+        Bernoulli variable with a logit link (docs/control_variates, few records). All budget is spent on it,
+        and of the other settings only `few_rounds` and `public_n` count.
+    few_rounds : int, optional
+        Scores that are released then. Default: by the number of records, the budget and the parameters.
     public_n : float, optional
         About the number of records (privacy units), from public knowledge: where n is private
         (``neighboring_relation="add_remove"``), in its place in `suited`, and the batches of `DPFastMH` go by
@@ -135,6 +148,8 @@ class ControlVariates:
     structure: str | tuple[tuple[str, ...], ...] = "full"
     third_derivative_bound: float | None = None
     public_n: float | None = None
+    few: bool = False
+    few_rounds: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -163,6 +178,11 @@ class ControlVariates:
         value = getattr(self, name)
         if name == "structure" or (value is None and default is None):
             return
+        if name == "few_rounds":
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"few_rounds must be an integer of at least 1, got {value!r}.")
+            object.__setattr__(self, name, int(value))
+            return
         if isinstance(default, bool) or isinstance(value, bool):
             if not (isinstance(default, bool) and isinstance(value, bool)):
                 kind = "True or False" if isinstance(default, bool) else "a number"
@@ -172,7 +192,7 @@ class ControlVariates:
         single = np.asarray(value, dtype=float).tolist()
         object.__setattr__(self, name, tuple(single) if isinstance(single, list) else single)
 
-    def suited(self, n: int, mu_squared: float) -> "ControlVariates":
+    def suited(self, n: float, mu_squared: float, size: int) -> "ControlVariates":
         """The same for many records; for few, with fewer rounds and more for each, where that was left open.
 
         Parameters
@@ -181,11 +201,17 @@ class ControlVariates:
             Records (privacy units).
         mu_squared : float
             Budget of the whole call.
+        size : int
+            Likelihood coordinates.
 
         Notes
         -----
         **Privacy.** A function of public numbers.
         """
+        if self.few:
+            if self.few_rounds is not None:
+                return self
+            return replace(self, few_rounds=few_rounds(n, mu_squared, size))
         defaults = {field.name: field.default for field in fields(self)}
         if n * math.sqrt(mu_squared) >= _MANY or any(getattr(self, k) != defaults[k] for k in _FOR_FEW):
             return self
@@ -193,6 +219,8 @@ class ControlVariates:
 
     def schedule(self) -> list[tuple[str, float]]:
         """Every release but the decisions, in order, with its share of mu^2; "pair": Hessian and gradient."""
+        if self.few:
+            return self._few()
         releases = self._early()
         for k in range(len(self.late)):
             if self.recentres(k):
@@ -204,6 +232,21 @@ class ControlVariates:
                 ("cut", shares.cut),
             ]
             releases += [("pair", shares.pair), ("fisher", shares.fisher)]
+        return releases
+
+    def _few(self) -> list[tuple[str, float]]:
+        """Of a search with weighted scores."""
+        if self.few_rounds is None:
+            raise ValueError("few_rounds is not known before `suited`.")
+        number = np.arange(self.few_rounds)
+        scores, informations = _GROWTH**number, _INFORMATION_GROWTH**number
+        releases: list[tuple[str, float]] = [("scales", _SCALES)]
+        for score, information in zip(scores / scores.sum(), informations / informations.sum(), strict=True):
+            releases += [
+                ("information", float(_INFORMATION * information)),
+                ("moments", float(_MOMENTS * information)),
+                ("score", float(_SCORES * score)),
+            ]
         return releases
 
     def recentres(self, k: int) -> bool:
@@ -235,6 +278,11 @@ class ControlVariates:
             ("line", self.early_line),
         ]
         return [(kind, r * share) for r in self.early for kind, share in shares]
+
+
+def few_rounds(n: float, mu_squared: float, size: int) -> int:
+    """Scores of a search for few records: more where they are known better."""
+    return 5
 
 
 def as_control_variates(value: Any) -> ControlVariates | None:

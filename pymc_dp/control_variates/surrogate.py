@@ -76,6 +76,9 @@ class Surrogate:
         Sum of squares of gradients that the curvature expects, and no histogram showed: see `Tail.expect`.
     hessian_left : float
         Frobenius norm in the metric of what clips may have cut from the sum of Hessians: see `Tail.excess`.
+    few : bool
+        Whether it is of weighted scores: what all releases of the search say of the parameters, as a normal
+        likelihood in which their noise is already (`pymc_dp.control_variates.few`).
     """
 
     point: np.ndarray
@@ -97,6 +100,7 @@ class Surrogate:
     seen_noise: float = 0.0
     missing: float = 0.0
     hessian_left: float = 0.0
+    few: bool = False
 
     @property
     def structure(self) -> Structure:

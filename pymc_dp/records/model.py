@@ -16,6 +16,7 @@ from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, sli
 from pymc_dp.records.curvature_rows import CurvatureSource
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
+from pymc_dp.records.outcomes import logit_outcomes
 from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import number_of_rows, read
 from pymc_dp.records.sums import FullBatch, Points
@@ -172,6 +173,11 @@ class RecordModel(Points):
         if any(hasattr(original.get(root, root).type, "format") for root in self._roots):
             return None  # as wide as the fullest row of a sparse matrix: not for all to see
         return find(seen, self._roots, self.n_rows, seen(self._start))
+
+    @cached_property
+    def logit_outcomes(self) -> bool:
+        """Whether records are outcomes of one Bernoulli variable with a logit link; from the graph."""
+        return logit_outcomes(self._model)
 
     @property
     def form(self) -> str:

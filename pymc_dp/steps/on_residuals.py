@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.control_variates.curvature import prior_curvature
-from pymc_dp.control_variates.finder import Finder
+from pymc_dp.control_variates.few import finder_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
@@ -23,6 +23,7 @@ from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.walk import Moves
+from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
@@ -123,7 +124,13 @@ class OnResiduals:
             self.approximation += ", widened for that of the gradient"
         structure = structure_of(settings.structure, records.coordinates)
         elsewhere = getattr(records, "residuals", None)
-        self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
+        self.target: Any
+        if settings.few:
+            self.target = PublicDensity(records)
+            self.mechanism = "Gaussian noise on sums of weighted scores, of their slopes and on histograms, once"
+            self.approximation = "normal likelihood of what is released, with its noise in it"
+        else:
+            self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
         self._expanded = False
 
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
@@ -140,6 +147,8 @@ class OnResiduals:
     @property
     def expected_acceptance(self) -> float:
         """Share of moves that are accepted where the surrogate is the likelihood."""
+        if self.settings.few:
+            return 1.0
         if self.test != "penalty" or self.settings.third_derivative_bound is not None:
             return 0.5  # noise that goes by distance is smaller near the mode
         return largest_acceptance(self.settings.noise_std)
@@ -163,24 +172,28 @@ class OnResiduals:
             # Of the call, not of the chain that happens to be first.
             random = PrivacyRandom(step.debug_seed, stream=step.chains)
             with SurrogateBar(step.shows_progress) as bar:
-                finder = Finder(
+                finder = finder_of(
                     self.records,
                     self.budget.suited(step.epsilon, step.delta),
                     self.budget.mu_squared(step.epsilon, step.delta),
                     random,
-                    step.tempering,
-                    step.epsilon,
-                    self.lipschitz,
-                    bar.show,
-                    self.relation,
+                    tempering=step.tempering,
+                    epsilon=step.epsilon,
+                    lipschitz=self.lipschitz,
+                    n=self.budget.n,
+                    progress=bar.show,
+                    neighboring_relation=self.relation,
                 )
                 return finder(theta).to_json()
 
         surrogate = Surrogate.from_json(step._call.slots.once(release))
-        cut = what_was_cut(surrogate, self.records, names_of(step))
-        judge(surrogate, self.records, cut, self.settings)
+        cut = None
+        if not surrogate.few:
+            cut = what_was_cut(surrogate, self.records, names_of(step))
+            judge(surrogate, self.records, cut, self.settings)
         chain.stats[CUT] = math.nan if cut is None else cut.worst
-        transitions = PublicTransitions(self.target.public, self._covariance(surrogate))
+        density = self.target if self.settings.few else self.target.public
+        transitions = PublicTransitions(density, self._covariance(surrogate))
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)
         chain.facts = facts.parts(step.facts(), chain.plan.draws)
@@ -198,13 +211,17 @@ class OnResiduals:
         """Give the residuals the surrogate, unless they have it."""
         if not self._expanded and chain.memory is not None:
             surrogate = chain.memory.surrogate
-            here = isinstance(self.target, Residuals)
-            self.target.expand(surrogate.expansion(self.records) if here else surrogate)
+            if self.settings.few:
+                self.target.set(surrogate.phi, *surrogate.public())
+            else:
+                here = isinstance(self.target, Residuals)
+                self.target.expand(surrogate.expansion(self.records) if here else surrogate)
             self._expanded = True
 
     def forget(self) -> None:
         """Drop what was computed from records; a chain that goes on expands again."""
-        self.target.forget()
+        if not self.settings.few:
+            self.target.forget()
         self._expanded = False
 
     def propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
@@ -214,7 +231,7 @@ class OnResiduals:
 
     def decided(self, chain: Chain, accepted: bool) -> None:
         """At a chain's end, see whether it accepted about as often as its surrogate has it."""
-        if chain.budget.at_end:
+        if chain.budget.at_end and not self.settings.few:
             made = chain.accepted + accepted, chain.iteration + 1
             judge_acceptance(*made, self.expected_acceptance)
 
@@ -227,6 +244,8 @@ class OnResiduals:
 
     def clip_name(self, plan: PrivacyPlan) -> str:
         """Where ratios are clipped, for the report."""
+        if self.settings.few:
+            return "no log-likelihood ratio; scores at bounds that go by the number of records"
         third = self.settings.third_derivative_bound
         bound = f"{plan.clip_bound or math.inf:.3g} nats"
         if third is not None:

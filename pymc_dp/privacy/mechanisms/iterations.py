@@ -86,6 +86,19 @@ class Unlimited(Mechanism):
 
 
 @dataclass(frozen=True)
+class NoDecision(Mechanism):
+    """Moves on what was released once: an iteration reads no record, and costs nothing."""
+
+    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
+        """None."""
+        return dp_event.NoOpDpEvent()
+
+    def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
+        """Of nothing."""
+        return (EventSet([], neighboring_relation),)
+
+
+@dataclass(frozen=True)
 class Penalty(Mechanism):
     """Gaussian noise on the sum over all records, penalty test; the decision is released.
 
@@ -304,7 +317,7 @@ class Friction(Mechanism):
 _CLASSES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        *(Unlimited, Penalty, NoisyRatio, PenaltyOnBatches, Barker, BarkerOnBatches),
+        *(Unlimited, NoDecision, Penalty, NoisyRatio, PenaltyOnBatches, Barker, BarkerOnBatches),
         *(OnTunaBatches, Hamiltonian, Friction),
         *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
     )
