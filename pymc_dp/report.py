@@ -111,8 +111,8 @@ class PrivacyReport:
             ("Settings", plan.settings()),
             (
                 "Clipping",
-                f"each {unit.split(' (')[0]}'s log-likelihood ratio at {facts['clip']}; tempering "
-                f"{facts['tempering']:g}",
+                f"each {unit.split(' (')[0]}'s {facts.get('clipped') or 'log-likelihood ratio'} at "
+                f"{facts['clip']}; tempering {facts['tempering']:g}",
             ),
             ("Proposal", facts["proposal"]),
         ]

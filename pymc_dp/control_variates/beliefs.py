@@ -1,10 +1,17 @@
 """What the noisy weighted scores of a search say together about the parameters: mixtures of normals."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_dp.control_variates.curvature import symmetric
+
+# Of a misfit: the part that goes in all directions; what bounds it far away. How fast an earlier score loses
+# its worth with distance; the part of the slope at the end in that on the way, from a distance of 1 on.
+_SIDEWAYS, _BOUNDED, _SHARP, _SECANT = 0.3, 0.25, 4, 0.5
 
 
 class Prior(NamedTuple):
@@ -28,17 +35,14 @@ class Message(NamedTuple):
     information: np.ndarray
     vector: np.ndarray
 
-    def times(self, power: float) -> "Message":
-        """That likelihood to a power."""
-        return Message(power * self.information, power * self.vector)
-
     @classmethod
     def nothing(cls, size: int) -> "Message":
         """Of no information."""
         return cls(np.zeros((size, size)), np.zeros(size))
 
 
-class Score(NamedTuple):
+@dataclass
+class Round:
     """A released score at a point, and what its slope may be.
 
     Attributes
@@ -47,19 +51,71 @@ class Score(NamedTuple):
         t.
     metric : ndarray, shape (p, p)
         A.
-    value : ndarray, shape (p,)
+    score : ndarray, shape (p,)
         Noisy ``A s(t)``.
     noise : float
         Standard deviation of each of its coordinates.
     informations : ndarray, shape (m, p, p)
         Draws of ``A J A'``, for minus the slope J of the score.
+    curvature : float
+        Sum of ``w q (1 - q)`` over records.
+    weight : float
+        Sum of the weights w.
+    weights : ndarray, shape (m,)
+        Posterior ones of the draws.
+    distance : float
+        Root of the mean square change of the predictor from here to the parameters.
     """
 
     point: np.ndarray
     metric: np.ndarray
-    value: np.ndarray
+    score: np.ndarray
     noise: float
     informations: np.ndarray
+    curvature: float
+    weight: float
+    weights: np.ndarray
+    distance: float = 0.0
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Expected J, shape (p, p)."""
+        inverse = np.linalg.inv(self.metric)
+        return symmetric(inverse @ np.einsum("k,kij->ij", self.weights, self.informations) @ inverse.T)
+
+    def misfit(self, mean: np.ndarray, covariance: np.ndarray, size: float) -> np.ndarray:
+        """Covariance in the metric of what the score differs by from a linear one, for parameters like these.
+
+        Relatively it goes by the change of the predictor, times `size`.
+        """
+        inverse = np.linalg.inv(self.metric).T
+        away = inverse @ (mean - self.point)
+        spread = np.outer(away, away) + inverse @ covariance @ inverse.T
+        squares = np.maximum(np.einsum("kij,ji->k", self.informations, spread) / self.curvature, 0.0)
+        self.distance = math.sqrt(float(self.weights @ squares))
+        moved = self.informations @ spread @ self.informations
+        weights = self.weights * size**2 * squares / (1 + _BOUNDED * squares)
+        sideways = _SIDEWAYS * float(weights @ np.trace(moved, axis1=1, axis2=2)) / len(mean)
+        return np.einsum("k,kij->ij", weights, moved) + sideways * np.eye(len(mean))
+
+
+class Care(NamedTuple):
+    """How much is made of what cannot be known from the releases.
+
+    Attributes
+    ----------
+    misfit : float
+        Relative change of a score's slope for a change of the predictor by 1.
+    half : float
+        Change of the predictor from which an earlier score counts half; inf: all count.
+    """
+
+    misfit: float
+    half: float
+
+
+#: On the way to the parameters, where standing still is worse than going too far; and for the result.
+WALK, RESULT = Care(0.4, math.inf), Care(0.6, 0.5)
 
 
 class Mixture(NamedTuple):
@@ -108,31 +164,51 @@ def symmetric_all(matrices: np.ndarray) -> np.ndarray:
     return 0.5 * (matrices + matrices.transpose(0, 2, 1))
 
 
-def learnt(score: Score, earlier: Message, prior: Prior, misfit: np.ndarray) -> Mixture:
-    """Likelihood of an earlier message and of a score that is linear up to a misfit.
+def believed(
+    rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, prior: Prior, care: Care
+) -> Mixture:
+    """Likelihood of all scores, each a linear one up to its misfit.
 
     Parameters
     ----------
-    score : Score
-    earlier : Message
+    rounds : sequence of Round
+        Their weights and distances are renewed.
+    mean : ndarray, shape (p,)
+    covariance : ndarray, shape (p, p)
+        What is believed of the parameters: misfits go by it.
     prior : Prior
-        For the weights.
-    misfit : ndarray, shape (p, p)
-        Covariance in the metric of what the score differs by from ``A J (theta - t)``, besides noise.
+    care : Care
     """
-    p = len(score.point)
-    slopes = score.informations @ np.linalg.inv(score.metric).T
-    noise = score.noise**2 * np.eye(p) + misfit
+    message, last = Message.nothing(len(mean)), rounds[-1]
+    for one in rounds:
+        noise = one.noise**2 * np.eye(len(mean)) + one.misfit(mean, covariance, care.misfit)
+        slopes = one.informations
+        if one is not last:
+            noise = noise * (1 + (one.distance / care.half) ** _SHARP)
+            # On the way the slope is between that here and that at the end, with the weights of here.
+            part = _SECANT * min(1.0, one.distance)
+            there = one.metric @ last.mean @ one.metric.T * (one.weight / last.weight)
+            slopes = (1 - part) * slopes + part * there
+        mixture = _learnt(one, slopes, noise, message, prior)
+        one.weights = mixture.weights
+        if one is not last:
+            message = mixture.matched(prior)
+    return mixture
+
+
+def _learnt(one: Round, informations: np.ndarray, noise: np.ndarray, earlier: Message, prior: Prior) -> Mixture:
+    """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p)."""
+    slopes = informations @ np.linalg.inv(one.metric).T
     weighted = slopes.transpose(0, 2, 1) @ np.linalg.inv(noise)
-    informations = weighted @ slopes
-    vectors = weighted @ score.value + informations @ score.point
-    before = prior.precision + earlier.information
-    mean = np.linalg.solve(before, prior.precision @ prior.mean + earlier.vector)
-    total = noise + slopes @ np.linalg.inv(before) @ slopes.transpose(0, 2, 1)
-    apart = score.value - slopes @ (mean - score.point)
-    found = -0.5 * np.einsum("ki,ki->k", apart, np.linalg.solve(total, apart[..., None])[..., 0])
-    found = found - 0.5 * np.linalg.slogdet(total)[1]
-    weights = np.exp(found - found.max())
+    found = weighted @ slopes
+    vectors = weighted @ one.score + found @ one.point
+    before = np.linalg.inv(prior.precision + earlier.information)
+    mean = before @ (prior.precision @ prior.mean + earlier.vector)
+    total = noise + slopes @ before @ slopes.transpose(0, 2, 1)
+    apart = one.score - slopes @ (mean - one.point)
+    density = -0.5 * np.einsum("ki,ki->k", apart, np.linalg.solve(total, apart[..., None])[..., 0])
+    density = density - 0.5 * np.linalg.slogdet(total)[1]
+    weights = np.exp(density - density.max())
     return Mixture(
-        symmetric_all(informations) + earlier.information, vectors + earlier.vector, weights / weights.sum()
+        symmetric_all(found) + earlier.information, vectors + earlier.vector, weights / weights.sum()
     )

@@ -36,8 +36,8 @@ class Weighted(NamedTuple):
         ``w (y - q) u``, of norm at most B.
     roots : ndarray, shape (m, p)
         ``(w q (1 - q))^(1/2) u``, of norm at most ``C^(1/2)``.
-    moments : ndarray, shape (m, 2)
-        ``w^2 q (1 - q) |u|^2 / C`` and ``4 w q (1 - q)``, both in [0, 1].
+    moments : ndarray, shape (m, 3)
+        ``w^2 q (1 - q) |u|^2 / C``, ``4 w q (1 - q)`` and w, all in [0, 1].
     rows : ndarray, shape (m, p)
         u.
     """
@@ -215,7 +215,7 @@ class ByPredictors:
             weight = np.minimum(1.0, np.minimum(bound / (most * length), hessian_bound / (second * length**2)))
             curved = weight * second
             scores, roots = (weight * first)[:, None] * u, np.sqrt(curved)[:, None] * u
-            moments = np.stack([weight * curved * length**2 / hessian_bound, 4 * curved], axis=1)
+            moments = np.stack([weight * curved * length**2 / hessian_bound, 4 * curved, weight], axis=1)
         moments = np.clip(np.nan_to_num(moments, nan=0.0), 0.0, 1.0)
         return Weighted(_finite(scores), _finite(roots), moments, _finite(u))
 

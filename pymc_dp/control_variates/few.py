@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.control_variates import information
-from pymc_dp.control_variates.beliefs import Message, Mixture, Prior, Score, learnt
+from pymc_dp.control_variates.beliefs import RESULT, WALK, Message, Prior, Round, believed
 from pymc_dp.control_variates.curvature import symmetric
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.histograms import OCTAVES
 from pymc_dp.control_variates.places import Places
-from pymc_dp.control_variates.releases import WeightedSums, releases_of
+from pymc_dp.control_variates.releases import releases_of
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.sums import Point
 from pymc_dp.control_variates.surrogate import NOT_FOUND, Surrogate
@@ -21,16 +21,13 @@ from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 # Histograms of scales: what stands out, of up to so many octaves together; of those beside, what counts.
 _VISIBLE, _WIDEST, _BESIDE, _COUNTS = 5.0, 4, 2, 2.0
-# Bounds of weighted scores over sqrt(p / n), and of their slopes over p / n, where information is the metric.
-_SCORE, _SLOPE = 1.2, 1.2
-# Relative change of the slope for a change of the predictor of 1 on the way, and its part in all directions.
-_MISFIT, _SIDEWAYS = 0.5, 0.3
-# Change of the predictor from which an earlier score counts half.
-_HALF = 0.7
+# Bounds of weighted scores over sqrt(p / n), where information is the metric: the least, up to sqrt(p / n) / mu
+# of so much; below that they grow with this power, where noise is less than what weights cost; the most.
+_BOUND, _NOISY, _POWER, _WIDEST_BOUND = 1.2, 0.1, 0.4, 4.0
 # A step changes the predictor by no more.
 _FURTHEST = 2.0
-# Passes of the misfit and of how far the parameters are.
-_PASSES = 3
+# Passes of misfits and beliefs: of a round, and of the last with what the result is made of.
+_PASSES, _LAST_PASSES = 3, 4
 # Of the probability of a Bernoulli record, and of the weight's moments.
 _LARGEST_CURVATURE, _LEAST_SHARE = 0.25, 0.02
 
@@ -74,6 +71,11 @@ class FewFinder:
         neighboring_relation: str = "substitute",
     ):
         self.records, self.settings, self._n = records, settings, float(n)
+        size = records.coordinates.size
+        noisy = math.sqrt(size / (self._n * mu_squared)) / _NOISY
+        bound = min(_BOUND * max(noisy ** -_POWER, 1.0), _WIDEST_BOUND) if noisy > 0 else _WIDEST_BOUND
+        #: Bounds of scores and of slopes: a record whose score is at the one is about at the other.
+        self._bounds = bound * math.sqrt(size / self._n), bound**2 * size / self._n
         self.releases = releases_of(records, settings, mu_squared, random, progress, neighboring_relation)
 
     def __call__(self, start: np.ndarray) -> Surrogate:
@@ -90,79 +92,62 @@ class FewFinder:
             raise TooFewRecordsError(NOT_FOUND) from None
 
     def _search(self, start: np.ndarray) -> Surrogate:
-        places = Places(self.records, start, self.releases.structure, 1.0)
+        places, size = Places(self.records, start, self.releases.structure, 1.0), start.size
         at = places.first(start.copy())
         counts, noise = self.releases.scales(at.phi, at.metric)
         scales = np.array([_scale_of(row, noise) for row in counts])
         # Where the size of a predictor is hidden the result is the prior.
         hidden = bool(np.any(scales == 0))
-        sizes = np.where(scales > 0, scales, 1.0) / np.diag(at.metric)
-        found = np.diag(_LARGEST_CURVATURE * sizes**2)
-        message, rounds = Message.nothing(start.size), self.settings.few_rounds or 1
-        for k in range(rounds):
-            prior = self._prior(places, at.theta)
+        found = np.diag(_LARGEST_CURVATURE * (np.where(scales > 0, scales, 1.0) / np.diag(at.metric)) ** 2)
+        rounds: list[Round] = []
+        prior = self._prior(places, at.theta)
+        mean, covariance = prior.mean, np.linalg.inv(prior.precision)
+        number = self.settings.few_rounds or 1
+        for k in range(number):
             at = Point(at.theta, at.phi, _root(found + prior.precision), at.centre)
-            sums = self._weighted(at)
-            mixture, slope, far = self._learnt(at, sums, message, prior)
-            if k == rounds - 1:
-                variances = self._variances(at, sums, mixture, slope)
-                message = mixture.widened(variances).matched(prior)
-            else:
-                message = mixture.matched(prior).times(1 / (1 + (far / _HALF) ** 2))
-                inverse = np.linalg.inv(at.metric)
-                found = symmetric(inverse @ np.einsum("k,kij->ij", mixture.weights, slope) @ inverse.T)
-                step = mixture.moments(prior)[0] - at.theta
-                length = math.sqrt(max(float(step @ found @ step), 0.0) / self._curvature(sums))
+            rounds.append(self._round(at))
+            cares = (WALK,) * _PASSES if k < number - 1 else (WALK, *(RESULT,) * _LAST_PASSES)
+            for care in cares:
+                mixture = believed(rounds, mean, covariance, prior, care)
+                mean, covariance = mixture.moments(prior)
+            if k < number - 1:
+                found, step = rounds[-1].mean, mean - at.theta
+                length = math.sqrt(max(float(step @ found @ step), 0.0) / rounds[-1].curvature)
                 theta = at.theta + step * min(1.0, _FURTHEST / max(length, 1e-300))
                 at = Point(theta, self.records.coordinates(theta), at.metric, at.centre)
+                prior = self._prior(places, at.theta)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
-        if hidden:
-            message = Message.nothing(start.size)
-        return self._surrogate(at, message)
+        message = mixture.widened(self._variances(at, rounds[-1])).matched(prior)
+        return self._surrogate(at, Message.nothing(size) if hidden else message)
 
     def _prior(self, places: Places, theta: np.ndarray) -> Prior:
         """The normal distribution that is like the prior at a point."""
         precision = places.precision(np.zeros((theta.size, theta.size)), theta)
         return Prior(precision, theta + np.linalg.solve(precision, self.records.log_prior_gradient(theta)))
 
-    def _weighted(self, at: Point) -> WeightedSums:
-        size = at.phi.size
-        bounds = _SCORE * math.sqrt(size / self._n), _SLOPE * size / self._n
-        return self.releases.weighted(at.phi, at.metric, *bounds)
+    def _round(self, at: Point) -> Round:
+        """Release a score and what goes with it, at a point and in its metric."""
+        least = _LEAST_SHARE * self._n
+        sums = self.releases.weighted(at.phi, at.metric, *self._bounds)
+        draws = information.draws(sums.information, sums.information_noise, self._n * self._bounds[1])
+        self._variance = sums.variance
+        return Round(
+            point=at.phi,
+            metric=at.metric,
+            score=sums.score,
+            noise=sums.score_noise,
+            informations=draws,
+            curvature=float(np.clip(sums.curvature, _LARGEST_CURVATURE * least, _LARGEST_CURVATURE * self._n)),
+            weight=float(np.clip(sums.weight, least, self._n)),
+            weights=np.full(len(draws), 1 / len(draws)),
+        )
 
-    def _curvature(self, sums: WeightedSums) -> float:
-        """Sum of ``w q (1 - q)``, with noise, and within what it can be."""
-        return float(np.clip(sums.curvature, _LEAST_SHARE * self._n, _LARGEST_CURVATURE * self._n))
-
-    def _learnt(
-        self, at: Point, sums: WeightedSums, message: Message, prior: Prior
-    ) -> tuple[Mixture, np.ndarray, float]:
-        """What is known after a round; draws of the score's slope; how far the predictor may be, in nats."""
-        size = at.phi.size
-        slopes = information.draws(sums.information, sums.information_noise, _SLOPE * size)
-        score = Score(at.phi, at.metric, sums.score, sums.score_noise, slopes)
-        inverse, misfit, far = np.linalg.inv(at.metric).T, np.zeros((size, size)), 0.0
-        for _ in range(_PASSES):
-            mixture = learnt(score, message, prior, misfit)
-            mean, covariance = mixture.moments(prior)
-            away = inverse @ (mean - at.theta)
-            away2 = np.outer(away, away) + inverse @ covariance @ inverse.T
-            squares = np.einsum("kij,ji->k", slopes, away2) / self._curvature(sums)
-            moved = slopes @ away2 @ slopes
-            sideways = _SIDEWAYS * np.trace(moved, axis1=1, axis2=2) / size
-            weights = mixture.weights * _MISFIT**2 * squares / (1 + 0.25 * squares)
-            misfit = np.einsum("k,kij->ij", weights, moved) + float(weights @ sideways) * np.eye(size)
-            far = math.sqrt(max(float(mixture.weights @ squares), 0.0))
-        return mixture, slopes, far
-
-    def _variances(
-        self, at: Point, sums: WeightedSums, mixture: Mixture, slopes: np.ndarray
-    ) -> np.ndarray:
+    def _variances(self, at: Point, last: Round) -> np.ndarray:
         """Of where the score of the records is 0, around the true parameters; for each draw of the slope."""
-        trace = float(mixture.weights @ np.trace(slopes, axis1=1, axis2=2))
-        share = float(np.clip(sums.variance / trace, _LEAST_SHARE, 1.0))
-        return at.metric.T @ (share * np.linalg.inv(slopes)) @ at.metric
+        trace = float(last.weights @ np.trace(last.informations, axis1=1, axis2=2))
+        share = float(np.clip(self._variance / trace, _LEAST_SHARE, 1.0))
+        return at.metric.T @ (share * np.linalg.inv(last.informations)) @ at.metric
 
     def _surrogate(self, at: Point, message: Message) -> Surrogate:
         size = at.phi.size
@@ -171,8 +156,8 @@ class FewFinder:
             phi=at.phi,
             metric=at.metric,
             centre=np.zeros(size),
-            gradient_bound=_SCORE * math.sqrt(size / self._n),
-            hessian_bound=_SLOPE * size / self._n,
+            gradient_bound=self._bounds[0],
+            hessian_bound=self._bounds[1],
             gradient=message.vector - message.information @ at.phi,
             gradient_noise=np.zeros((size, size)),
             hessian=-message.information,

@@ -7,6 +7,9 @@ import numpy as np
 
 # Chains, their iterations and leapfrog steps; the acceptance that their steps are tuned for.
 _CHAINS, _ITERATIONS, _LEAPFROG, _AIM = 96, 60, 8, 0.75
+# Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share of
+# them with which it is worth while; eigenvalues below which it is not, in units of the noise.
+_TRIED, _WORTH, _HOPELESS = (2, 16), 1 / 16, -0.5
 # Of the iterations, in which steps are tuned.
 _TUNING = 0.7
 # Noise below which the matrix is taken as it is, in units of the metric.
@@ -58,15 +61,43 @@ def draws(seen: np.ndarray, noise: float, largest_trace: float, power: float = 0
 
     Notes
     -----
-    Hamiltonian Monte Carlo on the Cholesky factor: many short chains from one start, with a generator of
-    known seed, so that the same release gives the same draws.
+    Normal draws around what was seen, those kept that are positive definite; where these are few, Hamiltonian
+    Monte Carlo on the Cholesky factor, many short chains from one start. The generator's seed is known, so
+    that the same release gives the same draws.
 
     **Privacy.** A function of what is released.
     """
-    p = len(seen)
     values, vectors = np.linalg.eigh(seen)
     if noise <= _NONE:
         return ((vectors * np.maximum(values, _NONE)) @ vectors.T)[None]
+    if power == 0:
+        found = _kept(seen, noise, largest_trace)
+        if found is not None:
+            return found
+    return _chains(seen, noise, largest_trace, power)
+
+
+def _kept(seen: np.ndarray, noise: float, largest_trace: float) -> np.ndarray | None:
+    """By rejection; None where too few would be kept."""
+    if np.linalg.eigvalsh(seen)[0] < _HOPELESS * noise:
+        return None
+    random = np.random.default_rng(1)
+    for times in _TRIED:
+        tried = random.normal(size=(times * _CHAINS, len(seen), len(seen)))
+        tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
+        inside = np.linalg.eigvalsh(tried)[:, 0] > 0
+        inside &= np.trace(tried, axis1=1, axis2=2) < largest_trace
+        if inside.sum() >= _CHAINS:
+            return tried[inside][:_CHAINS]
+        if inside.sum() < _WORTH * _CHAINS:
+            return None
+    return None
+
+
+def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) -> np.ndarray:
+    """By Hamiltonian Monte Carlo."""
+    p = len(seen)
+    values, vectors = np.linalg.eigh(seen)
     start = (vectors * np.maximum(values, 0.3 * noise)) @ vectors.T
     start = start * min(1.0, 0.9 * largest_trace / float(np.trace(start)))
     root = np.repeat(np.linalg.cholesky(start)[None], _CHAINS, axis=0)

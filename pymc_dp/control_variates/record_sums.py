@@ -245,13 +245,13 @@ class RecordSums:
         return self._products(rounded(roots, float(np.sqrt(hessian_bound)), OUTER_GRID))
 
     def moments(self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float) -> np.ndarray:
-        """Moments of the weights, in units of 1 / GRID, shape (2,); a record's have norm at most GRID."""
+        """Moments of the weights, in units of sqrt(3) / GRID, shape (3,)."""
         return self._sum("moments", phi, metric, bound, hessian_bound)
 
     def _moments_of(
         self, metric: np.ndarray, bound: float, hessian_bound: float, part: RecordRows
     ) -> np.ndarray:
-        return clipped_integers(part.weighted(metric, bound, hessian_bound).moments, float(np.sqrt(2.0)))
+        return clipped_integers(part.weighted(metric, bound, hessian_bound).moments, float(np.sqrt(3.0)))
 
 
 def _key(kind: str, arguments: Sequence[Any]) -> bytes:

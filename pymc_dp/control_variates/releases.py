@@ -238,9 +238,9 @@ class Releases:
         where = phi, metric, bound, hessian_bound
         self.ahead(("information", *where), ("moments", *where), ("score", *where))
         information, (spread,) = self.release("information", *where)
-        moments, (noise,) = self.release("moments", *where)
+        moments, _ = self.release("moments", *where)
         score, (std,) = self.release("score", *where)
-        root = math.sqrt(2.0)  # the norm that moments are clipped to
+        root = math.sqrt(3.0)  # the norm that moments are clipped to
         return WeightedSums(
             bound * score,
             bound * std,
@@ -248,7 +248,7 @@ class Releases:
             hessian_bound * spread,
             hessian_bound * root * float(moments[0]),
             root * float(moments[1]) / 4,
-            root * noise / 4,
+            root * float(moments[2]),
         )
 
     def line(
@@ -275,7 +275,8 @@ class WeightedSums(NamedTuple):
         Trace of the covariance that the score has at the true parameters.
     curvature : float
         Sum of ``w q (1 - q)``.
-    curvature_noise : float
+    weight : float
+        Sum of the weights w.
     """
 
     score: np.ndarray
@@ -284,7 +285,7 @@ class WeightedSums(NamedTuple):
     information_noise: float
     variance: float
     curvature: float
-    curvature_noise: float
+    weight: float
 
 
 def releases_of(records: Any, *arguments: Any) -> Releases:

@@ -22,11 +22,16 @@ _FOR_FEW: dict[str, Any] = {
 }
 
 
-# Of a search with weighted scores: all shares, as calls with no decisions have it (the rest is for rounding);
-# of scales, of all informations, of all moments, and of all scores; growth of shares from round to round.
-_FEW, _SCALES, _INFORMATION, _MOMENTS = 1 - 1e-6, 0.05, 0.28, 0.03
-_SCORES = _FEW - _SCALES - _INFORMATION - _MOMENTS
+# Of a search with weighted scores: the shares together, as calls with no decisions have them (the rest is for
+# rounding); parts of what is not for scores; growth of shares from round to round.
+_FEW = 1 - 1e-6
+_SCALES, _INFORMATION, _MOMENTS = 5 / 36, 28 / 36, 3 / 36
 _GROWTH, _INFORMATION_GROWTH = 2.0, 1.5
+# What is not for scores, where records times mu are so many times the parameters; less with more, by this power,
+# as slopes are then known better than they need be; at least.
+_OTHERS, _OTHERS_AT, _OTHERS_POWER, _LEAST_OTHERS = 0.36, 60.0, 0.35, 0.08
+# Rounds there, one more for each doubling; at least, at most.
+_ROUNDS, _LEAST_ROUNDS, _MOST_ROUNDS = 6, 3, 10
 
 
 class LateShares(NamedTuple):
@@ -110,6 +115,9 @@ class ControlVariates:
         and of the other settings only `few_rounds` and `public_n` count.
     few_rounds : int, optional
         Scores that are released then. Default: by the number of records, the budget and the parameters.
+    few_scores : float, optional
+        Their share of the budget; the rest is for their slopes, histograms of scales, and moments of weights.
+        Default: as `few_rounds`.
     public_n : float, optional
         About the number of records (privacy units), from public knowledge: where n is private
         (``neighboring_relation="add_remove"``), in its place in `suited`, and the batches of `DPFastMH` go by
@@ -150,6 +158,7 @@ class ControlVariates:
     public_n: float | None = None
     few: bool = False
     few_rounds: int | None = None
+    few_scores: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -164,6 +173,8 @@ class ControlVariates:
             )
         if self.structure != "full" and self.third_derivative_bound is not None:
             raise ValueError("third_derivative_bound needs whole Hessians: structure='full'.")
+        if self.few_scores is not None and not self.few_scores < 1:
+            raise ValueError(f"few_scores is a share, below 1, got {self.few_scores!r}.")
         if self.hessian_least > 0.5:
             raise ValueError(f"hessian_least must be at most 0.5, got {self.hessian_least!r}.")
         if self.least_shown > 1:
@@ -209,9 +220,14 @@ class ControlVariates:
         **Privacy.** A function of public numbers.
         """
         if self.few:
-            if self.few_rounds is not None:
-                return self
-            return replace(self, few_rounds=few_rounds(n, mu_squared, size))
+            level = n * math.sqrt(mu_squared) / (_OTHERS_AT * size)
+            rounds = _MOST_ROUNDS if math.isinf(level) else round(_ROUNDS + math.log2(level))
+            others = max(_OTHERS * min(level**-_OTHERS_POWER, 1.0), _LEAST_OTHERS)
+            return replace(
+                self,
+                few_rounds=self.few_rounds or int(np.clip(rounds, _LEAST_ROUNDS, _MOST_ROUNDS)),
+                few_scores=self.few_scores or 1 - others,
+            )
         defaults = {field.name: field.default for field in fields(self)}
         if n * math.sqrt(mu_squared) >= _MANY or any(getattr(self, k) != defaults[k] for k in _FOR_FEW):
             return self
@@ -236,16 +252,17 @@ class ControlVariates:
 
     def _few(self) -> list[tuple[str, float]]:
         """Of a search with weighted scores."""
-        if self.few_rounds is None:
-            raise ValueError("few_rounds is not known before `suited`.")
-        number = np.arange(self.few_rounds)
+        if self.few_rounds is None or self.few_scores is None:
+            raise ValueError("few_rounds and few_scores are not known before `suited`.")
+        number, others = np.arange(self.few_rounds), _FEW * (1 - self.few_scores)
         scores, informations = _GROWTH**number, _INFORMATION_GROWTH**number
-        releases: list[tuple[str, float]] = [("scales", _SCALES)]
-        for score, information in zip(scores / scores.sum(), informations / informations.sum(), strict=True):
+        scores, informations = scores / scores.sum(), informations / informations.sum()
+        releases: list[tuple[str, float]] = [("scales", others * _SCALES)]
+        for score, information in zip(scores.tolist(), informations.tolist(), strict=True):
             releases += [
-                ("information", float(_INFORMATION * information)),
-                ("moments", float(_MOMENTS * information)),
-                ("score", float(_SCORES * score)),
+                ("information", others * _INFORMATION * information),
+                ("moments", others * _MOMENTS * information),
+                ("score", _FEW * self.few_scores * score),
             ]
         return releases
 
@@ -278,11 +295,6 @@ class ControlVariates:
             ("line", self.early_line),
         ]
         return [(kind, r * share) for r in self.early for kind, share in shares]
-
-
-def few_rounds(n: float, mu_squared: float, size: int) -> int:
-    """Scores of a search for few records: more where they are known better."""
-    return 5
 
 
 def as_control_variates(value: Any) -> ControlVariates | None:

@@ -238,14 +238,21 @@ class OnResiduals:
     def facts(self, released: "Released | None") -> dict[str, Any]:
         """The released surrogate, and what is known of what clips cut, for the report."""
         if released is None:
-            return {"surrogate": None, "cut": None}
+            return {"surrogate": None, "cut": None, "clipped": self._clipped}
         cut = released.cut
-        return {"surrogate": released.surrogate.to_json(), "cut": None if cut is None else cut._asdict()}
+        return {"surrogate": released.surrogate.to_json(), "cut": None if cut is None else cut._asdict()} | {
+            "clipped": self._clipped
+        }
+
+    @property
+    def _clipped(self) -> str:
+        """What of a record is clipped, for the report."""
+        return "weighted score" if self.settings.few else ""
 
     def clip_name(self, plan: PrivacyPlan) -> str:
         """Where ratios are clipped, for the report."""
         if self.settings.few:
-            return "no log-likelihood ratio; scores at bounds that go by the number of records"
+            return "a bound that goes by the number of records, by a weight that does not ask the outcome"
         third = self.settings.third_derivative_bound
         bound = f"{plan.clip_bound or math.inf:.3g} nats"
         if third is not None:

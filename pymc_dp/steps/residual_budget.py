@@ -23,7 +23,7 @@ from pymc_dp.remote.owners import RecordsOfOwners
 # deviations: 3.0 to 3.4 for logistic regressions, 4.7 to 7.4 for linear ones and counts (docs/planning).
 _BOUNDED, _LONG = 3.0, 6.0
 # Of a search with weighted scores.
-_MOST_COORDINATES = 30
+_MOST_COORDINATES = 60
 
 
 def check_few(test: str, records: Any, tempering: float, neighboring_relation: str, public_n: Any) -> None:
