@@ -9,9 +9,9 @@ import numpy as np
 
 from pymc_dp.control_variates.curvature import symmetric
 
-# Of a misfit: the part that goes in all directions; what bounds it far away. How fast an earlier score loses
-# its worth with distance; the part of the slope at the end in that on the way, from a distance of 1 on.
-_SIDEWAYS, _BOUNDED, _SHARP, _SECANT = 0.3, 0.25, 4, 0.5
+# Of a misfit: the part that goes in all directions. How fast an earlier score loses its worth with distance; the
+# part of the slope at the end in that on the way, from a distance of 1 on.
+_SIDEWAYS, _SHARP, _SECANT = 0.3, 4, 0.5
 
 
 class Prior(NamedTuple):
@@ -83,10 +83,10 @@ class Round:
         inverse = np.linalg.inv(self.metric)
         return symmetric(inverse @ np.einsum("k,kij->ij", self.weights, self.informations) @ inverse.T)
 
-    def misfit(self, mean: np.ndarray, covariance: np.ndarray, size: float) -> np.ndarray:
+    def misfit(self, mean: np.ndarray, covariance: np.ndarray, care: "Care") -> np.ndarray:
         """Covariance in the metric of what the score differs by from a linear one, for parameters like these.
 
-        Relatively it goes by the change of the predictor, times `size`.
+        Relatively it goes by the change of the predictor.
         """
         inverse = np.linalg.inv(self.metric).T
         away = inverse @ (mean - self.point)
@@ -94,7 +94,7 @@ class Round:
         squares = np.maximum(np.einsum("kij,ji->k", self.informations, spread) / self.curvature, 0.0)
         self.distance = math.sqrt(float(self.weights @ squares))
         moved = self.informations @ spread @ self.informations
-        weights = self.weights * size**2 * squares / (1 + _BOUNDED * squares)
+        weights = self.weights * care.misfit**2 * squares / (1 + care.bounded * squares)
         sideways = _SIDEWAYS * float(weights @ np.trace(moved, axis1=1, axis2=2)) / len(mean)
         return np.einsum("k,kij->ij", weights, moved) + sideways * np.eye(len(mean))
 
@@ -106,16 +106,19 @@ class Care(NamedTuple):
     ----------
     misfit : float
         Relative change of a score's slope for a change of the predictor by 1.
+    bounded : float
+        How soon that no longer grows, far away.
     half : float
         Change of the predictor from which an earlier score counts half; inf: all count.
     """
 
     misfit: float
+    bounded: float
     half: float
 
 
 #: On the way to the parameters, where standing still is worse than going too far; and for the result.
-WALK, RESULT = Care(0.4, math.inf), Care(0.6, 0.5)
+WALK, RESULT = Care(0.4, 0.25, math.inf), Care(0.9, 0.0, 0.7)
 
 
 class Mixture(NamedTuple):
@@ -181,7 +184,7 @@ def believed(
     """
     message, last = Message.nothing(len(mean)), rounds[-1]
     for one in rounds:
-        noise = one.noise**2 * np.eye(len(mean)) + one.misfit(mean, covariance, care.misfit)
+        noise = one.noise**2 * np.eye(len(mean)) + one.misfit(mean, covariance, care)
         slopes = one.informations
         if one is not last:
             noise = noise * (1 + (one.distance / care.half) ** _SHARP)

@@ -22,8 +22,11 @@ from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 # Histograms of scales: what stands out, of up to so many octaves together; of those beside, what counts.
 _VISIBLE, _WIDEST, _BESIDE, _COUNTS = 5.0, 4, 2, 2.0
 # Bounds of weighted scores over sqrt(p / n), where information is the metric: the least, up to sqrt(p / n) / mu
-# of so much; below that they grow with this power, where noise is less than what weights cost; the most.
-_BOUND, _NOISY, _POWER, _WIDEST_BOUND = 1.2, 0.1, 0.4, 4.0
+# of so much; below that they grow with this power, where noise is less than what weights cost; the
+# most; and of slopes over the square of that.
+_BOUND, _NOISY, _POWER, _WIDEST_BOUND, _OF_SLOPES = 1.1, 0.1, 0.4, 4.0, 1.25
+# Noise of a score that it has at least, in the metric of the information: hides no more than 1 / 5000 of it.
+_LEAST_NOISE = 0.014
 # A step changes the predictor by no more.
 _FURTHEST = 2.0
 # Passes of misfits and beliefs: of a round, and of the last with what the result is made of.
@@ -74,8 +77,8 @@ class FewFinder:
         size = records.coordinates.size
         noisy = math.sqrt(size / (self._n * mu_squared)) / _NOISY
         bound = min(_BOUND * max(noisy ** -_POWER, 1.0), _WIDEST_BOUND) if noisy > 0 else _WIDEST_BOUND
-        #: Bounds of scores and of slopes: a record whose score is at the one is about at the other.
-        self._bounds = bound * math.sqrt(size / self._n), bound**2 * size / self._n
+        # Of scores and of slopes: a record whose score is at the one is about at the other.
+        self._bounds = bound * math.sqrt(size / self._n), _OF_SLOPES * bound**2 * size / self._n
         self.releases = releases_of(records, settings, mu_squared, random, progress, neighboring_relation)
 
     def __call__(self, start: np.ndarray) -> Surrogate:
@@ -136,7 +139,7 @@ class FewFinder:
             point=at.phi,
             metric=at.metric,
             score=sums.score,
-            noise=sums.score_noise,
+            noise=max(sums.score_noise, _LEAST_NOISE),
             informations=draws,
             curvature=float(np.clip(sums.curvature, _LARGEST_CURVATURE * least, _LARGEST_CURVATURE * self._n)),
             weight=float(np.clip(sums.weight, least, self._n)),

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Chains, their iterations and leapfrog steps; the acceptance that their steps are tuned for.
-_CHAINS, _ITERATIONS, _LEAPFROG, _AIM = 96, 60, 8, 0.75
+# Draws of a small matrix, and of a large one, whose entries matter less each.
+_DRAWS, _ENTRIES, _LEAST_DRAWS = 96, 960, 24
+# Iterations and leapfrog steps of a chain; the acceptance that its steps are tuned for.
+_ITERATIONS, _LEAPFROG, _AIM = 60, 8, 0.75
 # Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share of
 # them with which it is worth while; eigenvalues below which it is not, in units of the noise.
 _TRIED, _WORTH, _HOPELESS = (2, 16), 1 / 16, -0.5
@@ -77,30 +79,35 @@ def draws(seen: np.ndarray, noise: float, largest_trace: float, power: float = 0
     return _chains(seen, noise, largest_trace, power)
 
 
+def _number(p: int) -> int:
+    """Of draws."""
+    return int(np.clip(_ENTRIES // p, _LEAST_DRAWS, _DRAWS))
+
+
 def _kept(seen: np.ndarray, noise: float, largest_trace: float) -> np.ndarray | None:
     """By rejection; None where too few would be kept."""
     if np.linalg.eigvalsh(seen)[0] < _HOPELESS * noise:
         return None
-    random = np.random.default_rng(1)
+    random, number = np.random.default_rng(1), _number(len(seen))
     for times in _TRIED:
-        tried = random.normal(size=(times * _CHAINS, len(seen), len(seen)))
+        tried = random.normal(size=(times * number, len(seen), len(seen)))
         tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
         inside = np.linalg.eigvalsh(tried)[:, 0] > 0
         inside &= np.trace(tried, axis1=1, axis2=2) < largest_trace
-        if inside.sum() >= _CHAINS:
-            return tried[inside][:_CHAINS]
-        if inside.sum() < _WORTH * _CHAINS:
+        if inside.sum() >= number:
+            return tried[inside][:number]
+        if inside.sum() < _WORTH * number:
             return None
     return None
 
 
 def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) -> np.ndarray:
     """By Hamiltonian Monte Carlo."""
-    p = len(seen)
+    p, number = len(seen), _number(len(seen))
     values, vectors = np.linalg.eigh(seen)
     start = (vectors * np.maximum(values, 0.3 * noise)) @ vectors.T
     start = start * min(1.0, 0.9 * largest_trace / float(np.trace(start)))
-    root = np.repeat(np.linalg.cholesky(start)[None], _CHAINS, axis=0)
+    root = np.repeat(np.linalg.cholesky(start)[None], number, axis=0)
     places = np.arange(p)
     # The determinant of the map from L to J, and that of logarithms.
     density = _Density(seen, noise, largest_trace, p - places + 1.0 + 2 * power)
@@ -110,7 +117,7 @@ def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) 
         for k in range(_ITERATIONS):
             speed = np.tril(random.normal(size=root.shape))
             energy = value - 0.5 * (speed**2).sum((1, 2))
-            length = step * random.uniform(0.7, 1.3, (_CHAINS, 1, 1))
+            length = step * random.uniform(0.7, 1.3, (number, 1, 1))
             new, slope, height = root, gradient, value
             for _ in range(_LEAPFROG):
                 speed = speed + 0.5 * length * slope
@@ -122,7 +129,7 @@ def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) 
                 speed = speed + 0.5 * length * slope
             change = height - 0.5 * (speed**2).sum((1, 2)) - energy
             chance = np.exp(np.minimum(np.nan_to_num(change, nan=-math.inf), 0.0))
-            taken = (random.uniform(size=_CHAINS) < chance)[:, None, None]
+            taken = (random.uniform(size=number) < chance)[:, None, None]
             root, gradient = np.where(taken, new, root), np.where(taken, slope, gradient)
             value = np.where(taken[:, 0, 0], height, value)
             if k < _TUNING * _ITERATIONS:
