@@ -9,8 +9,8 @@ import numpy as np
 
 from pymc_dp.control_variates.curvature import symmetric
 
-# Of a misfit: the part that goes in all directions. How fast an earlier score loses its worth with distance; the
-# part of the slope at the end in that on the way, from a distance of 1 on.
+# Of a misfit: the part that goes in all directions. How fast an earlier score loses its worth with distance;
+# the part of the slope at the end in that on the way, from a distance of 1 on.
 _SIDEWAYS, _SHARP, _SECANT = 0.3, 4, 0.5
 
 
@@ -199,7 +199,9 @@ def believed(
     return mixture
 
 
-def _learnt(one: Round, informations: np.ndarray, noise: np.ndarray, earlier: Message, prior: Prior) -> Mixture:
+def _learnt(
+    one: Round, informations: np.ndarray, noise: np.ndarray, earlier: Message, prior: Prior
+) -> Mixture:
     """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p)."""
     slopes = informations @ np.linalg.inv(one.metric).T
     weighted = slopes.transpose(0, 2, 1) @ np.linalg.inv(noise)

@@ -36,6 +36,8 @@ class Weighted(NamedTuple):
         ``w (y - q) u``, of norm at most B.
     roots : ndarray, shape (m, p)
         ``(w q (1 - q))^(1/2) u``, of norm at most ``C^(1/2)``.
+    variances : ndarray, shape (m, p)
+        ``w (q (1 - q))^(1/2) u``, of norm at most ``C^(1/2)``: their products are the scores' covariances.
     moments : ndarray, shape (m, 3)
         ``w^2 q (1 - q) |u|^2 / C``, ``4 w q (1 - q)`` and w, all in [0, 1].
     rows : ndarray, shape (m, p)
@@ -44,6 +46,7 @@ class Weighted(NamedTuple):
 
     scores: np.ndarray
     roots: np.ndarray
+    variances: np.ndarray
     moments: np.ndarray
     rows: np.ndarray
 
@@ -212,12 +215,15 @@ class ByPredictors:
             # |y - q| is q or 1 - q: the larger of the two does not tell which.
             slope, length = np.abs(first), norms_of(u)
             most = np.maximum(slope, 1 - slope)
-            weight = np.minimum(1.0, np.minimum(bound / (most * length), hessian_bound / (second * length**2)))
+            weight = np.minimum(
+                1.0, np.minimum(bound / (most * length), hessian_bound / (second * length**2))
+            )
             curved = weight * second
             scores, roots = (weight * first)[:, None] * u, np.sqrt(curved)[:, None] * u
+            variances = np.sqrt(weight)[:, None] * roots
             moments = np.stack([weight * curved * length**2 / hessian_bound, 4 * curved, weight], axis=1)
         moments = np.clip(np.nan_to_num(moments, nan=0.0), 0.0, 1.0)
-        return Weighted(_finite(scores), _finite(roots), moments, _finite(u))
+        return Weighted(_finite(scores), _finite(roots), _finite(variances), moments, _finite(u))
 
     def _wanted(self) -> tuple[np.ndarray, np.ndarray]:
         structure = self._structure

@@ -19,7 +19,7 @@ from pymc_dp.control_variates.surrogate import NOT_FOUND, Surrogate
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
-# Histograms of scales: what stands out, of up to so many octaves together; of those beside, what counts.
+# Histograms of scales: what stands out, of so many octaves together; of those beside, what counts.
 _VISIBLE, _WIDEST, _BESIDE, _COUNTS = 5.0, 4, 2, 2.0
 # Bounds of weighted scores over sqrt(p / n), where information is the metric: the least, up to sqrt(p / n) / mu
 # of so much; below that they grow with this power, where noise is less than what weights cost; the
@@ -31,8 +31,10 @@ _LEAST_NOISE = 0.014
 _FURTHEST = 2.0
 # Passes of misfits and beliefs: of a round, and of the last with what the result is made of.
 _PASSES, _LAST_PASSES = 3, 4
-# Of the probability of a Bernoulli record, and of the weight's moments.
+# Most of q (1 - q), and least of moments of weights over what they can be.
 _LARGEST_CURVATURE, _LEAST_SHARE = 0.25, 0.02
+# Least variance of a score, in any direction, over what it is on average; as a multiple of its slope.
+_LEAST_VARIANCE = 0.3
 
 
 class FewFinder:
@@ -76,7 +78,7 @@ class FewFinder:
         self.records, self.settings, self._n = records, settings, float(n)
         size = records.coordinates.size
         noisy = math.sqrt(size / (self._n * mu_squared)) / _NOISY
-        bound = min(_BOUND * max(noisy ** -_POWER, 1.0), _WIDEST_BOUND) if noisy > 0 else _WIDEST_BOUND
+        bound = min(_BOUND * max(noisy**-_POWER, 1.0), _WIDEST_BOUND) if noisy > 0 else _WIDEST_BOUND
         # Of scores and of slopes: a record whose score is at the one is about at the other.
         self._bounds = bound * math.sqrt(size / self._n), _OF_SLOPES * bound**2 * size / self._n
         self.releases = releases_of(records, settings, mu_squared, random, progress, neighboring_relation)
@@ -119,9 +121,9 @@ class FewFinder:
                 theta = at.theta + step * min(1.0, _FURTHEST / max(length, 1e-300))
                 at = Point(theta, self.records.coordinates(theta), at.metric, at.centre)
                 prior = self._prior(places, at.theta)
+        message = mixture.widened(self._variances(at, rounds[-1])).matched(prior)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
-        message = mixture.widened(self._variances(at, rounds[-1])).matched(prior)
         return self._surrogate(at, Message.nothing(size) if hidden else message)
 
     def _prior(self, places: Places, theta: np.ndarray) -> Prior:
@@ -141,16 +143,34 @@ class FewFinder:
             score=sums.score,
             noise=max(sums.score_noise, _LEAST_NOISE),
             informations=draws,
-            curvature=float(np.clip(sums.curvature, _LARGEST_CURVATURE * least, _LARGEST_CURVATURE * self._n)),
+            curvature=float(
+                np.clip(sums.curvature, _LARGEST_CURVATURE * least, _LARGEST_CURVATURE * self._n)
+            ),
             weight=float(np.clip(sums.weight, least, self._n)),
             weights=np.full(len(draws), 1 / len(draws)),
         )
 
     def _variances(self, at: Point, last: Round) -> np.ndarray:
-        """Of where the score of the records is 0, around the true parameters; for each draw of the slope."""
-        trace = float(last.weights @ np.trace(last.informations, axis1=1, axis2=2))
-        share = float(np.clip(self._variance / trace, _LEAST_SHARE, 1.0))
-        return at.metric.T @ (share * np.linalg.inv(last.informations)) @ at.metric
+        """Of where the score of the records is 0, around the true parameters; for each draw of the slope.
+
+        The covariance V of the score was released with noise: as far as that hides it, it is taken to be a
+        multiple of J, of the trace that is known from moments.
+        """
+        seen, noise = self.releases.variance(at.phi, at.metric, *self._bounds)
+        slopes, size = last.informations, len(seen)
+        mean = np.einsum("k,kij->ij", last.weights, slopes)
+        share = float(np.clip(self._variance / np.trace(mean), _LEAST_SHARE, 1.0))
+        whiten = _root(mean)
+        apart = whiten @ seen @ whiten.T - share * np.eye(size)
+        products = whiten @ whiten.T
+        level = 0.5 * noise**2 * float(np.trace(products) ** 2 + np.sum(products**2))
+        kept = max(0.0, 1 - level / max(float(np.sum(apart**2)), 1e-300))
+        values, vectors = np.linalg.eigh(symmetric(share * np.eye(size) + kept * apart))
+        values = np.clip(values, _LEAST_VARIANCE * share, 1.0)
+        back = np.linalg.inv(whiten)
+        variance = back @ ((vectors * values) @ vectors.T) @ back.T
+        inverses = np.linalg.inv(slopes)
+        return at.metric.T @ (inverses @ variance @ inverses) @ at.metric
 
     def _surrogate(self, at: Point, message: Message) -> Surrogate:
         size = at.phi.size

@@ -9,8 +9,8 @@ import numpy as np
 _DRAWS, _ENTRIES, _LEAST_DRAWS = 96, 960, 24
 # Iterations and leapfrog steps of a chain; the acceptance that its steps are tuned for.
 _ITERATIONS, _LEAPFROG, _AIM = 60, 8, 0.75
-# Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share of
-# them with which it is worth while; eigenvalues below which it is not, in units of the noise.
+# Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share
+# of them with which it is worth while; eigenvalues below which it is not, in units of the noise.
 _TRIED, _WORTH, _HOPELESS = (2, 16), 1 / 16, -0.5
 # Of the iterations, in which steps are tuned.
 _TUNING = 0.7
@@ -88,9 +88,9 @@ def _kept(seen: np.ndarray, noise: float, largest_trace: float) -> np.ndarray | 
     """By rejection; None where too few would be kept."""
     if np.linalg.eigvalsh(seen)[0] < _HOPELESS * noise:
         return None
-    random, number = np.random.default_rng(1), _number(len(seen))
+    rng, number = np.random.default_rng(1), _number(len(seen))
     for times in _TRIED:
-        tried = random.normal(size=(times * number, len(seen), len(seen)))
+        tried = rng.normal(size=(times * number, len(seen), len(seen)))
         tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
         inside = np.linalg.eigvalsh(tried)[:, 0] > 0
         inside &= np.trace(tried, axis1=1, axis2=2) < largest_trace
@@ -111,13 +111,13 @@ def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) 
     places = np.arange(p)
     # The determinant of the map from L to J, and that of logarithms.
     density = _Density(seen, noise, largest_trace, p - places + 1.0 + 2 * power)
-    random, step = np.random.default_rng(0), 0.1 * min(noise, 1.0)
+    rng, step = np.random.default_rng(0), 0.1 * min(noise, 1.0)
     value, gradient = density(root)
     with np.errstate(all="ignore"):
         for k in range(_ITERATIONS):
-            speed = np.tril(random.normal(size=root.shape))
+            speed = np.tril(rng.normal(size=root.shape))
             energy = value - 0.5 * (speed**2).sum((1, 2))
-            length = step * random.uniform(0.7, 1.3, (number, 1, 1))
+            length = step * rng.uniform(0.7, 1.3, (number, 1, 1))
             new, slope, height = root, gradient, value
             for _ in range(_LEAPFROG):
                 speed = speed + 0.5 * length * slope
@@ -129,7 +129,7 @@ def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) 
                 speed = speed + 0.5 * length * slope
             change = height - 0.5 * (speed**2).sum((1, 2)) - energy
             chance = np.exp(np.minimum(np.nan_to_num(change, nan=-math.inf), 0.0))
-            taken = (random.uniform(size=number) < chance)[:, None, None]
+            taken = (rng.uniform(size=number) < chance)[:, None, None]
             root, gradient = np.where(taken, new, root), np.where(taken, slope, gradient)
             value = np.where(taken[:, 0, 0], height, value)
             if k < _TUNING * _ITERATIONS:

@@ -31,9 +31,12 @@ KEPT = 2**28
 #: What is summed; and what of it can be at one point in one pass.
 KINDS = (
     *("gradient", "hessian", "fisher", "histogram", "direction", "cut", "line"),
-    *("scales", "score", "information", "moments"),
+    *("scales", "score", "information", "variance", "moments"),
 )
-TOGETHER = ("gradient", "hessian", "fisher", "direction", "cut", "score", "information", "moments")
+TOGETHER = (
+    *("gradient", "hessian", "fisher", "direction", "cut"),
+    *("score", "information", "variance", "moments"),
+)
 
 #: ``total(kind, *arguments)``: a sum over all records, as integers of 64 bits. Private.
 Totals = Callable[..., np.ndarray]
@@ -242,6 +245,18 @@ class RecordSums:
         self, metric: np.ndarray, bound: float, hessian_bound: float, part: RecordRows
     ) -> np.ndarray:
         roots = part.weighted(metric, bound, hessian_bound).roots
+        return self._products(rounded(roots, float(np.sqrt(hessian_bound)), OUTER_GRID))
+
+    def variance(
+        self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float
+    ) -> np.ndarray:
+        """Released entries of the weighted scores' covariance, in units of hessian_bound / OUTER_GRID^2."""
+        return self._sum("variance", phi, metric, bound, hessian_bound)
+
+    def _variance_of(
+        self, metric: np.ndarray, bound: float, hessian_bound: float, part: RecordRows
+    ) -> np.ndarray:
+        roots = part.weighted(metric, bound, hessian_bound).variances
         return self._products(rounded(roots, float(np.sqrt(hessian_bound)), OUTER_GRID))
 
     def moments(self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float) -> np.ndarray:

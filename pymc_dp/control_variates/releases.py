@@ -18,7 +18,7 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRan
 
 # Values of what a record adds have no obtuse angle between them (unit vectors of cells, outer products,
 # numbers that are not negative): two of them are no further apart than sqrt(2).
-_AT_RIGHT_ANGLES = ("histogram", "fisher", "scales", "information", "moments")
+_AT_RIGHT_ANGLES = ("histogram", "fisher", "scales", "information", "variance", "moments")
 
 
 def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates: int = 1) -> float:
@@ -46,7 +46,7 @@ def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates:
 #: Units of a sum in those of its bound.
 SCALES = dict.fromkeys(KINDS, float(GRID)) | {
     **{"histogram": 1.0, "scales": 1.0},
-    **dict.fromkeys(("fisher", "information"), float(OUTER_GRID**2)),
+    **dict.fromkeys(("fisher", "information", "variance"), float(OUTER_GRID**2)),
 }
 
 
@@ -136,7 +136,7 @@ class Releases:
         noise = self._noise_of(kind, arguments)
         self._passed(1 + len(arguments[1]) if kind == "line" else 1)
         total = self._totals(kind, *arguments) / SCALES[kind]
-        if kind in ("fisher", "information"):
+        if kind in ("fisher", "information", "variance"):
             total = self.structure.packed(total)
         if kind == "scales":
             total = total / math.sqrt(self.p)  # a record is in one cell of each coordinate
@@ -250,6 +250,13 @@ class Releases:
             root * float(moments[1]) / 4,
             root * float(moments[2]),
         )
+
+    def variance(
+        self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float
+    ) -> tuple[np.ndarray, float]:
+        """Covariance of those scores at the true parameters, and its noise's scale (see `hessian`)."""
+        value, (std,) = self.release("variance", phi, metric, bound, hessian_bound)
+        return hessian_bound * self.structure.unpacked(value), hessian_bound * std
 
     def line(
         self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float

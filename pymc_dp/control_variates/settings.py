@@ -25,11 +25,11 @@ _FOR_FEW: dict[str, Any] = {
 # Of a search with weighted scores: the shares together, as calls with no decisions have them (the rest is for
 # rounding); parts of what is not for scores; growth of shares from round to round.
 _FEW = 1 - 1e-6
-_SCALES, _INFORMATION, _MOMENTS = 5 / 36, 28 / 36, 3 / 36
+_SCALES, _INFORMATION, _MOMENTS, _VARIANCE = 0.13, 0.71, 0.06, 0.1
 _GROWTH, _INFORMATION_GROWTH = 2.0, 1.5
-# What is not for scores, where records times mu are so many times the parameters; less with more, by this power,
-# as slopes are then known better than they need be; at least.
-_OTHERS, _OTHERS_AT, _OTHERS_POWER, _LEAST_OTHERS = 0.36, 60.0, 0.35, 0.08
+# What is not for scores, where records times mu are so many times the parameters; less with more, by this
+# power, as slopes are then known better than they need be; at least.
+_OTHERS, _OTHERS_AT, _OTHERS_POWER, _LEAST_OTHERS = 0.39, 60.0, 0.35, 0.08
 # Rounds there, one more for each doubling; at least, at most.
 _ROUNDS, _LEAST_ROUNDS, _MOST_ROUNDS = 6, 3, 10
 
@@ -264,6 +264,7 @@ class ControlVariates:
                 ("moments", others * _MOMENTS * information),
                 ("score", _FEW * self.few_scores * score),
             ]
+        releases.append(("variance", others * _VARIANCE))
         return releases
 
     def recentres(self, k: int) -> bool:

@@ -127,7 +127,9 @@ class OnResiduals:
         self.target: Any
         if settings.few:
             self.target = PublicDensity(records)
-            self.mechanism = "Gaussian noise on sums of weighted scores, of their slopes and on histograms, once"
+            self.mechanism = (
+                "Gaussian noise on sums of weighted scores, of their slopes and on histograms, once"
+            )
             self.approximation = "normal likelihood of what is released, with its noise in it"
         else:
             self.target = Residuals(records, structure) if elsewhere is None else elsewhere()

@@ -42,8 +42,8 @@ def check_few(test: str, records: Any, tempering: float, neighboring_relation: s
         why = "is for tempering=1"
     elif not records.logit_outcomes or records.unit_of_row is not None:
         why = (
-            "is for one Bernoulli variable with a logit link (logit_p=, or p=pm.math.sigmoid(...)), a record a "
-            "row, and nothing else in the likelihood"
+            "is for one Bernoulli variable with a logit link (logit_p=, or p=pm.math.sigmoid(...)), a record "
+            "a row, and nothing else in the likelihood"
         )
     elif records.predictors is None or records.predictors.size != 1 or not records.coordinates.identity:
         why = "is for one linear predictor of the parameters"

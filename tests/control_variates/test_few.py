@@ -51,7 +51,7 @@ def test_shares_are_the_whole_budget_and_no_more(n, size, epsilon):
     settings = FEW.suited(n, squared, size)
     shares = [share for _, share in settings.schedule()]
     assert 1 - 2e-6 < sum(shares) < 1 and min(shares) > 0
-    assert len(shares) == 1 + 3 * settings.few_rounds
+    assert len(shares) == 2 + 3 * settings.few_rounds
 
 
 def test_the_price_is_that_of_the_releases_and_iterations_are_free(model):

@@ -31,7 +31,9 @@ def test_three_dimensions_are_those_of_rejection():
             assert np.all(np.abs(one.std(0) / other.std(0) - 1) < 0.35)
     # A control: with a determinant's power the same comparison fails.
     bent = np.linalg.eigvalsh(information.draws(seen, noise, 1e9, power=6.0))
-    assert np.any(np.abs(bent.mean(0) - np.linalg.eigvalsh(wanted).mean(0)) > np.linalg.eigvalsh(wanted).std(0))
+    assert np.any(
+        np.abs(bent.mean(0) - np.linalg.eigvalsh(wanted).mean(0)) > np.linalg.eigvalsh(wanted).std(0)
+    )
 
 
 def test_all_are_positive_definite_and_within_the_largest_trace():

@@ -1,4 +1,4 @@
-"""Weighted scores of Bernoulli records: their norms, their distances, and that clipping does not bias them."""
+"""Weighted scores of Bernoulli records: their norms, their distances, and that clips do not bias them."""
 
 from types import SimpleNamespace
 
@@ -36,7 +36,7 @@ def of_each(kind, x, y, theta, metric, *bounds):
     for k in range(len(x)):
         part = rows_of(x[k : k + 1], y[k : k + 1], theta)
         one = getattr(made, f"_{kind}_of")(metric, *bounds, part) / SCALES[kind]
-        if kind == "information":
+        if kind in ("information", "variance"):
             one = made.structure.packed(one)
         found.append(one / np.sqrt(P) if kind == "scales" else one)
     return np.array(found)
@@ -52,7 +52,7 @@ def odd():
     return x, np.where(random.random(len(x)) < 0.5, 1.0, 0.0)
 
 
-@pytest.mark.parametrize("kind", ["score", "information", "moments", "scales"])
+@pytest.mark.parametrize("kind", ["score", "information", "variance", "moments", "scales"])
 def test_what_a_record_adds_and_how_far_two_are_apart(kind, odd):
     x, y = odd
     metric = np.array([[1.0, 0, 0], [0.3, 2.0, 0], [0, -0.4, 0.5]])
@@ -63,7 +63,8 @@ def test_what_a_record_adds_and_how_far_two_are_apart(kind, odd):
         apart = np.linalg.norm(added[:, None] - added[None], axis=2).max()
         assert norms.max() <= 1 and apart <= sensitivity(kind)
         if kind != "moments":  # reached: by opposite scores, by other directions
-            assert norms.max() > 0.99 and apart > 0.98 * sensitivity(kind)
+            assert norms.max() > (0.6 if kind == "variance" else 0.99)
+            assert apart > (0.6 if kind == "variance" else 0.98) * sensitivity(kind)
 
 
 def test_the_outcome_is_not_in_a_weight():
