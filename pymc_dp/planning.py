@@ -12,7 +12,7 @@ import pandas as pd
 import pymc as pm
 
 from pymc_dp.control_variates.curvature import prior_curvature
-from pymc_dp.control_variates.few import finder_of
+from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.control_variates.verdict import judge, what_was_cut
 from pymc_dp.errors import ModelRefusedError, PrivacyError
@@ -257,20 +257,14 @@ def of_records(
         The call would be refused.
     """
     records, on = step.records, step.residuals
+    if on.settings.few:
+        raise ValueError("What ControlVariates(few=True) does to a parameter is not predicted: simulate it.")
     step.epsilon = epsilon
     step.cost(draws=1, tune=0, chains=1)  # refuses what cannot succeed
     settings = on.budget.suited(epsilon, delta)
     squared, random = on.budget.mu_squared(epsilon, delta), PrivacyRandom(seed)
-    finder = finder_of(
-        records,
-        settings,
-        squared,
-        random,
-        tempering=step.tempering,
-        epsilon=epsilon,
-        lipschitz=on.lipschitz,
-        n=on.budget.n,
-        neighboring_relation=on.relation,
+    finder = Finder(
+        records, settings, squared, random, step.tempering, epsilon, on.lipschitz, None, on.relation
     )
     surrogate = finder(records.ravel(records.reading.start))
     judge(surrogate, records, what_was_cut(surrogate, records, names_of(step)), on.settings)

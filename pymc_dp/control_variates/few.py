@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ _LEAST_NOISE = 0.014
 _FURTHEST = 2.0
 # Passes of misfits and beliefs: of a round, and of the last with what the result is made of.
 _PASSES, _LAST_PASSES = 3, 4
-# Most of q (1 - q), and least of moments of weights over what they can be.
-_LARGEST_CURVATURE, _LEAST_SHARE = 0.25, 0.02
+# Most of q (1 - q); least mean weight, and least variance of a score over its slope.
+_LARGEST_CURVATURE, _LEAST_WEIGHT, _LEAST_SHARE = 0.25, 1e-3, 0.02
 # Least variance of a score, in any direction, over what it is on average; as a multiple of its slope.
 _LEAST_VARIANCE = 0.3
 
@@ -124,7 +125,10 @@ class FewFinder:
         message = mixture.widened(self._variances(at, rounds[-1])).matched(prior)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
-        return self._surrogate(at, Message.nothing(size) if hidden else message)
+        if hidden:
+            return self._surrogate(at, Message.nothing(size))
+        last = rounds[-1]
+        return replace(self._surrogate(at, message), weight=last.weight / self._n, distance=last.distance)
 
     def _prior(self, places: Places, theta: np.ndarray) -> Prior:
         """The normal distribution that is like the prior at a point."""
@@ -133,10 +137,10 @@ class FewFinder:
 
     def _round(self, at: Point) -> Round:
         """Release a score and what goes with it, at a point and in its metric."""
-        least = _LEAST_SHARE * self._n
         sums = self.releases.weighted(at.phi, at.metric, *self._bounds)
         draws = information.draws(sums.information, sums.information_noise, self._n * self._bounds[1])
         self._variance = sums.variance
+        least = max(sums.weight_noise, _LEAST_WEIGHT * self._n)
         return Round(
             point=at.phi,
             metric=at.metric,

@@ -238,7 +238,7 @@ class Releases:
         where = phi, metric, bound, hessian_bound
         self.ahead(("information", *where), ("moments", *where), ("score", *where))
         information, (spread,) = self.release("information", *where)
-        moments, _ = self.release("moments", *where)
+        moments, (noise,) = self.release("moments", *where)
         score, (std,) = self.release("score", *where)
         root = math.sqrt(3.0)  # the norm that moments are clipped to
         return WeightedSums(
@@ -249,6 +249,7 @@ class Releases:
             hessian_bound * root * float(moments[0]),
             root * float(moments[1]) / 4,
             root * float(moments[2]),
+            root * noise,
         )
 
     def variance(
@@ -284,6 +285,8 @@ class WeightedSums(NamedTuple):
         Sum of ``w q (1 - q)``.
     weight : float
         Sum of the weights w.
+    weight_noise : float
+        Standard deviation of its noise; that of `curvature` is a quarter of it.
     """
 
     score: np.ndarray
@@ -293,6 +296,7 @@ class WeightedSums(NamedTuple):
     variance: float
     curvature: float
     weight: float
+    weight_noise: float
 
 
 def releases_of(records: Any, *arguments: Any) -> Releases:

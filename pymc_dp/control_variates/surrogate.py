@@ -79,6 +79,10 @@ class Surrogate:
     few : bool
         Whether it is of weighted scores: what all releases of the search say of the parameters, as a normal
         likelihood in which their noise is already (`pymc_dp.control_variates.few`).
+    weight : float
+        Of such: mean weight of the records, with noise; NaN where the result is the prior.
+    distance : float
+        Of such: root mean square change of the predictor from where the last score was to the parameters.
     """
 
     point: np.ndarray
@@ -101,6 +105,8 @@ class Surrogate:
     missing: float = 0.0
     hessian_left: float = 0.0
     few: bool = False
+    weight: float = math.nan
+    distance: float = math.nan
 
     @property
     def structure(self) -> Structure:

@@ -16,6 +16,7 @@ from pymc_dp.control_variates.verdict import (
     Cut,
     judge,
     judge_acceptance,
+    judge_few,
     what_was_cut,
 )
 from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
@@ -190,7 +191,9 @@ class OnResiduals:
 
         surrogate = Surrogate.from_json(step._call.slots.once(release))
         cut = None
-        if not surrogate.few:
+        if surrogate.few:
+            judge_few(surrogate)
+        else:
             cut = what_was_cut(surrogate, self.records, names_of(step))
             judge(surrogate, self.records, cut, self.settings)
         chain.stats[CUT] = math.nan if cut is None else cut.worst

@@ -1,6 +1,7 @@
 """The search for few records: its schedule and price, what it finds, and what it is not for."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -11,6 +12,7 @@ from pymc_dp.control_variates.beliefs import RESULT, Message, Mixture, Prior, Ro
 from pymc_dp.control_variates.few import FewFinder, _scale_of
 from pymc_dp.control_variates.histograms import OCTAVES, counts_of
 from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.control_variates.verdict import judge_few
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
@@ -81,6 +83,18 @@ def test_without_noise_it_is_the_posterior(records, model):
     deviations = np.sqrt(np.diag(np.linalg.inv(precision)))
     assert np.all(np.abs(mean - theta) < 0.2 * deviations)
     assert np.all(np.abs(np.sqrt(np.diag(np.linalg.inv(information))) / deviations - 1) < 0.1)
+
+
+@pytest.mark.parametrize(
+    ("weight", "distance", "said"),
+    [(math.nan, math.nan, "is the prior"), (0.05, 0.1, "weight of 0.05"), (0.5, 2.0, "2 units"), (0.5, 0.2, "")],
+)
+def test_what_is_warned_of(records, weight, distance, said, recwarn):
+    squared = mu_squared(2.0)
+    found = FewFinder(records, FEW.suited(1000, squared, 3), squared, PrivacyRandom(1), 1000)(np.zeros(3))
+    assert 0.1 < found.weight < 1 and found.distance < 1
+    judge_few(replace(found, weight=weight, distance=distance))
+    assert [said in str(w.message) for w in recwarn] == [True] * bool(said)
 
 
 @pytest.mark.slow
