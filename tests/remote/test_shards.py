@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_dp as dp
@@ -420,19 +421,24 @@ def test_dask_collections_are_computed_where_the_model_is_made():
 
 @pytest.mark.slow
 def test_mapped_arrays_are_not_copied(tmp_path):
-    """What the compiled likelihood reads is the file."""
+    """What the compiled likelihood reads is the files."""
     x, y = DATA
     np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y.astype(np.int8))
+    places = [slice(0, 30), slice(30, 61)]
 
     def from_file(rows):
-        return build((np.load(tmp_path / "x.npy", mmap_mode="r")[rows], y[rows]))
+        one, other = (np.load(tmp_path / name, mmap_mode="r")[rows] for name in ("x.npy", "y.npy"))
+        return build((one, pt.as_tensor(other)))
 
-    records = dp.Shards(from_file, [slice(0, 30), slice(30, 61)]).records(made_up())
+    records = dp.Shards(from_file, places).records(made_up())
     question = np.zeros(2), np.array([0.3, 0.1]), 0.05
     assert records.totals(*question) == in_parts(2).totals(*question)
-    for home in records._homes:
+    for home, rows in zip(records._homes, places, strict=True):
         read = [v.get_value(borrow=True) for v in home.servant.records.full_batch._function.get_shared()]
-        (table,) = (value for value in read if np.ndim(value) == 2)
-        while not isinstance(table, np.memmap):
-            table = table.base
-        assert table.filename.name == "x.npy"
+        tables = [value for value in read if np.size(value) in (x[rows].size, y[rows].size)]
+        assert len(tables) == 2
+        for table, name in zip(sorted(tables, key=np.ndim), ("y.npy", "x.npy"), strict=True):
+            while not isinstance(table, np.memmap):
+                table = table.base
+            assert table.filename.name == name
