@@ -5,6 +5,7 @@ import pickle
 import traceback
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -20,6 +21,7 @@ from pymc_dp.remote.homes import Here, LostError
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard
 from pymc_dp.remote.shards import ShardedRecords, no_person_twice
+from pymc_dp.remote.workers import OnWorker
 from tests.conftest import simple_data
 from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk
 
@@ -442,3 +444,64 @@ def test_mapped_arrays_are_not_copied(tmp_path):
             while not isinstance(table, np.memmap):
                 table = table.base
             assert table.filename.name == name
+
+
+class Busy:
+    """A future, or an answer, of Dask: what `result` does each time; statuses change after each."""
+
+    def __init__(self, *events):
+        self.events, self.status = list(events), events[0][0]
+
+    def result(self, timeout):
+        status, outcome = self.events.pop(0)
+        self.status = self.events[0][0] if self.events else status
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def done(self):
+        return self.status != "pending"
+
+
+LATE = TimeoutError()
+
+
+def on_worker(*events, patience=0.0):
+    return OnWorker(SimpleNamespace(submit=lambda *_, **__: Busy(*events)), Shard, patience=patience)
+
+
+def answering(*events):
+    return SimpleNamespace(answer=lambda request: Busy(*events))
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_worker_that_took_a_part_may_be_busy(times):
+    """Whatever the patience: that is for workers that are not there."""
+    actor = answering(("finished", "the answer"))
+    home = on_worker(*[("finished", LATE)] * times, ("finished", actor))
+    assert home.ask("question")() == "the answer"
+    # taken just now: by the time that the wait is over, it is known
+    home = on_worker(("pending", LATE), ("finished", LATE), ("finished", actor))
+    assert home.ask("question")() == "the answer"
+
+
+def test_a_part_that_no_worker_takes():
+    with pytest.raises(UnavailableError, match="within 0 seconds"):
+        on_worker(("pending", LATE), ("pending", LATE)).ask("question")
+    for status in ("error", "lost", "cancelled"):
+        with pytest.raises(LostError, match="TimeoutError"):
+            on_worker(("finished", LATE), (status, LATE)).ask("question")()
+
+
+def test_an_answer_that_comes_when_the_wait_is_over():
+    answers = ("pending", LATE), ("pending", LATE), ("finished", "the answer")
+    home = on_worker(("finished", answering(*answers)))
+    assert home.ask("question")() == "the answer"
+    home = on_worker(("finished", answering(("pending", LATE), ("finished", LATE))))
+    with pytest.raises(LostError, match="TimeoutError"):
+        home.ask("question")()
+    home = on_worker(("finished", answering(*answers)))
+    wait = home.ask("question")
+    home._future.status = "lost"
+    with pytest.raises(LostError, match="TimeoutError"):
+        wait()
