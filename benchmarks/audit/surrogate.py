@@ -20,9 +20,11 @@ from benchmarks.audit.faults import (
 )
 from pymc_dp.audit import _numbers as surrogate_numbers
 from pymc_dp.control_variates import releases
+from pymc_dp.control_variates.clipped_rows import OUTER_GRID
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.records import curvature_kernels
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import on_residuals as surrogate_step
 
@@ -60,24 +62,39 @@ class Again:
         return apply
 
 
-def half_of_gradient(gradient):
+class Quieter:
+    """Half of the noise of a `PrivacyRandom`."""
+
+    def __init__(self, random):
+        self.random = random
+
+    def normals(self, size):
+        """Draws of a shape."""
+        return 0.5 * self.random.normals(size)
+
+
+def half_of_gradient(release):
     """Half of the noise, which the surrogate does not know."""
 
-    def apply(releases, *args):
-        noisy = releases._noisy
-        releases._noisy = lambda total, std: noisy(total, 0.5 * std)
+    def apply(self, kind, *arguments):
+        if kind != "gradient":
+            return release(self, kind, *arguments)
+        kept, self.random = self.random, Quieter(self.random)
         try:
-            return gradient(releases, *args)
+            return release(self, kind, *arguments)
         finally:
-            del releases._noisy
+            self.random = kept
 
     return apply
 
 
-def half_sensitivity(noise):
-    return lambda releases, kind, sensitivity: noise(
-        releases, kind, 0.5 * sensitivity if kind == "gradient" else sensitivity
-    )
+def half_sensitivity(sensitivity):
+    return lambda kind, *arguments: (0.5 if kind == "gradient" else 1.0) * sensitivity(kind, *arguments)
+
+
+def too_wide(to_grid):
+    """Gradients of the audited kind alone: outer products have a coarser grid."""
+    return lambda vectors, scale, steps: to_grid(vectors, scale, 4 * steps if steps > OUTER_GRID else steps)
 
 
 def on_surrogate():
@@ -125,11 +142,11 @@ def on_surrogate():
     known = chain_faults(dp.DPPenaltyMH)[0]
     faults = [
         replace(HALF_NOISE, patches=(*HALF_NOISE.patches, own)),
-        Fault("gradient's noise halved", (Patch(Releases, "gradient", half_of_gradient),)),
-        Fault("gradient's sensitivity C for 2C", (Patch(Releases, "_noise", half_sensitivity),)),
+        Fault("gradient's noise halved", (Patch(Releases, "release", half_of_gradient),)),
+        Fault("gradient's sensitivity C for 2C", (Patch(releases, "sensitivity", half_sensitivity),)),
         Fault(
             "gradients clipped 4 times too wide",
-            (Patch(releases, "factors", lambda old: lambda vectors, bound: old(vectors, 4 * bound)),),
+            (Patch(curvature_kernels, "to_grid", too_wide),),
             runs=500,
         ),
         replace(UNCLIPPED, name="residuals not clipped", draws=8, runs=500, case={"score": drift}),
