@@ -20,10 +20,12 @@ from benchmarks.audit.faults import (
 )
 from pymc_dp.audit import _numbers as surrogate_numbers
 from pymc_dp.control_variates import releases
+from pymc_dp.control_variates.clipped_rows import OUTER_GRID
 from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.releases import Releases
 from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.records.sums import FullBatch
+from pymc_dp.records import curvature_kernels
+from pymc_dp.records.sums import GRID, FullBatch
 from pymc_dp.steps import on_residuals as surrogate_step
 
 # Where the numbers of a released surrogate are (`audit.released`): with one parameter, one for each field.
@@ -43,7 +45,7 @@ class Again:
             made = [call(finder, start)]
             for _ in range(self.times - 1):
                 old = finder.releases
-                finder.releases = Releases(old.records, finder.settings, old.mu_squared, old.random)
+                finder.releases = Releases(finder.records, finder.settings, old.mu_squared, old.random)
                 made.append(call(finder, start))
             self.found = sum(self.evidence(surrogate_numbers(other)) for other in made[1:])
             return made[0]
@@ -60,24 +62,47 @@ class Again:
         return apply
 
 
-def half_of_gradient(gradient):
+class Quieter:
+    """Half of the noise of a `PrivacyRandom`."""
+
+    def __init__(self, random):
+        self.random = random
+
+    def normals(self, size):
+        """Draws of a shape."""
+        return 0.5 * self.random.normals(size)
+
+
+def half_of_gradient(release):
     """Half of the noise, which the surrogate does not know."""
 
-    def apply(releases, *args):
-        noisy = releases._noisy
-        releases._noisy = lambda total, std: noisy(total, 0.5 * std)
+    def apply(self, kind, *arguments):
+        if kind != "gradient":
+            return release(self, kind, *arguments)
+        kept, self.random = self.random, Quieter(self.random)
         try:
-            return gradient(releases, *args)
+            return release(self, kind, *arguments)
         finally:
-            del releases._noisy
+            self.random = kept
 
     return apply
 
 
-def half_sensitivity(noise):
-    return lambda releases, kind, sensitivity: noise(
-        releases, kind, 0.5 * sensitivity if kind == "gradient" else sensitivity
-    )
+def half_sensitivity(sensitivity):
+    return lambda kind, *arguments: (0.5 if kind == "gradient" else 1.0) * sensitivity(kind, *arguments)
+
+
+def too_wide(to_grid):
+    """Gradients of the audited kind alone: outer products have a coarser grid."""
+    return lambda vectors, scale, steps: to_grid(vectors, scale, 4 * steps if steps > OUTER_GRID else steps)
+
+
+def as_clipped(expansion):
+    """Gradients count as clipped in records' surrogates, as where nothing is measured of what clips cut.
+
+    Otherwise a normal likelihood leaves nothing that a chain could compare.
+    """
+    return lambda surrogate, records: expansion(replace(surrogate, put_back=None), records)
 
 
 def on_surrogate():
@@ -120,22 +145,39 @@ def on_surrogate():
         """Moves to the right that were accepted, less those to the left."""
         return found["point"][:, -1, 0] - found["point"][:, 0, 0]
 
+    def told(found):
+        """The sign of the audited record's ratio, which is +B or -B, by the direction of accepted moves.
+
+        The other n - 1 records have one ratio in common: it is not seen modulo n - 1.
+        """
+        moves = np.diff(found["point"][:, :, 0], axis=1)
+        rest = found["log_ratio"][:, 1:] % (n - 1)
+        up, down = (np.abs(rest - sign * GRID % (n - 1)) < 0.5 for sign in (1, -1))
+        return ((up * 1.0 - down) * np.sign(moves)).sum(axis=1)
+
     again = Again(4, evidence)
     own = Patch(surrogate_step, "PrivacyRandom", new=HalfNoise)
     known = chain_faults(dp.DPPenaltyMH)[0]
+    spied = leak(dp.DPPenaltyMH, FullBatch, "__call__", lambda x: x.total)
+    left = Patch(Surrogate, "expansion", as_clipped)
     faults = [
         replace(HALF_NOISE, patches=(*HALF_NOISE.patches, own)),
-        Fault("gradient's noise halved", (Patch(Releases, "gradient", half_of_gradient),)),
-        Fault("gradient's sensitivity C for 2C", (Patch(Releases, "_noise", half_sensitivity),)),
+        Fault("gradient's noise halved", (Patch(Releases, "release", half_of_gradient),)),
+        Fault("gradient's sensitivity C for 2C", (Patch(releases, "sensitivity", half_sensitivity),)),
         Fault(
             "gradients clipped 4 times too wide",
-            (Patch(releases, "factors", lambda old: lambda vectors, bound: old(vectors, 4 * bound)),),
+            (Patch(curvature_kernels, "to_grid", too_wide),),
             runs=500,
         ),
-        replace(UNCLIPPED, name="residuals not clipped", draws=8, runs=500, case={"score": drift}),
         replace(
-            leak(dp.DPPenaltyMH, FullBatch, "__call__", lambda x: x.total), runs=400, case={"score": drift}
+            UNCLIPPED,
+            name="residuals not clipped",
+            patches=(*UNCLIPPED.patches, left),
+            draws=8,
+            runs=500,
+            case={"score": drift},
         ),
+        replace(spied, patches=(*spied.patches, left), draws=8, runs=400, case={"score": told}),
         Fault(
             "surrogate released 4 times, priced once",
             (Patch(Finder, "__call__", again.find), Patch(dp.DPPenaltyMH, "_iterate", again.stat)),

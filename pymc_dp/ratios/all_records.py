@@ -32,6 +32,7 @@ class AllRecords:
 
     def __init__(self, records: Any, tempering: float, noise: float | None = None, largest: float = math.inf):
         self.records, self.tempering, self.noise, self.largest = records, tempering, noise, largest
+        self._gaussian = Gaussian(noise or 0.0, DECIDED)
         _ = records.full_batch  # made now, before anything is paid for
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
@@ -53,5 +54,5 @@ class AllRecords:
         if noise is None:
             value, noise = total.unit * total.value, 0.0
         else:
-            value = Gaussian(noise, DECIDED).release(total, random)
+            value = self._gaussian.release(total, random)
         return LogRatio(value, scale * noise, clip_bound, found.clipped, found.rows, found.log_prior)

@@ -8,6 +8,11 @@ surrogate of the record is
 with derivatives at c, which are stored: a quadratic in k numbers instead of p. A record whose log-likelihood
 has a kink within some posterior standard deviations of c leaves 0: its curvature is spread over these in the
 surrogate, and what is left, the kink less the spread, would be clipped on one side only.
+
+Of a record with one predictor 24 bytes are kept. Its predictor at c is rounded to single precision, c', and
+so is f_i, which are then what they are: with ``e = z(c) - c'`` and ``zeta' = z(theta) - c'`` the same
+quadratic is ``(f F - k F' e) zeta' + k F' zeta'^2 / 2`` and a constant, which no comparison of two points
+sees.
 """
 
 from collections.abc import Sequence
@@ -21,6 +26,8 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import adjoints, graph
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 class PredictorResiduals:
     """What is stored of each record, and the residual as a graph of it.
@@ -32,7 +39,7 @@ class PredictorResiduals:
 
     Attributes
     ----------
-    factor : shared variable, vector of length n
+    factor : shared variable, vector of length n, float32
         f_i.
 
     Notes
@@ -48,16 +55,18 @@ class PredictorResiduals:
         private = [any(q.first <= a < q.first + q.numbers for q in found) for a in range(k)]
         self._pairs = list(combinations_with_replacement(range(k), 2))
         # Predictors at c: one number where it is the same for all records.
-        self._origin = [_zeros(n if own else 1) for own in private]
+        self._origin = [_zeros(n, "float32") if own else _zeros(1) for own in private]
         self._first = [_zeros(n) for _ in range(k)]
         self._second = [_zeros(n) for _ in self._pairs]
         # 0 for records at a kink, of which the surrogate has all; 1 for others.
-        self._straight = [_zeros(n)] if self._predictors.kinks else []
-        self.factor = _zeros(n)
+        self._straight = [_zeros(n, "int8")] if self._predictors.kinks else []
+        self.factor = _zeros(n, "float32")
 
     def full(self, across: Any) -> Any:
         """Residuals of all records as a graph of theta; ``across`` is m' delta."""
-        (rows,) = self._on_theta([self._graph(*self._stored()) - (1.0 - self.factor) * across])
+        (rows,) = self._on_theta(
+            [self._graph(*self._stored()) - (1.0 - pt.cast(self.factor, "float64")) * across]
+        )
         roots = dict(zip(self._predictors.records, self._model._roots, strict=True))
         return graph.simplify(adjoints.replaced([rows], roots))[0]
 
@@ -85,35 +94,42 @@ class PredictorResiduals:
         hessian_factors: np.ndarray,
     ) -> None:
         """Store what is needed for a surrogate at c, with phi(c) of shape (p,); one pass over the data."""
-        kept = [[np.zeros(v.get_value(borrow=True).size) for v in part] for part in self._stored()]
-        origin, first, second, straight = kept
+        origin, first, second, straight = [
+            [v.get_value(borrow=True) for v in part] for part in self._stored()
+        ]
+        factor = self.factor.get_value(borrow=True)
+        factor[:] = gradient_factors
         at_kink = [self._pairs.index((a, a)) for a in self._predictors.kinks]
         for part in self._model.curvature(phi, metric):
-            units = part.units
+            units, moved = part.units, np.zeros_like(part.values)
             for a, stored in enumerate(origin):
-                stored[units if stored.size > 1 else slice(None)] = _known(
-                    part.values[:, a] if stored.size > 1 else part.values[:1, a]
-                )
+                if stored.dtype == np.float64:  # the same for all records
+                    stored[:] = _known(part.values[:1, a])
+                    continue
+                exact = _known(part.values[:, a])
+                stored[units] = np.clip(exact, -_LARGEST, _LARGEST)
+                moved[:, a] = exact - stored[units]
+            # Nothing is said of a record that overflows.
+            with np.errstate(all="ignore"):
+                for t, stored in enumerate(second):
+                    stored[units] = _known(hessian_factors[units] * part.second[:, t])
+                slopes = _known(factor[units, None] * part.first)
+                for (a, b), stored in zip(self._pairs, second, strict=True):
+                    slopes[:, a] -= stored[units] * moved[:, b]
+                    if a != b:
+                        slopes[:, b] -= stored[units] * moved[:, a]
             for a, stored in enumerate(first):
-                stored[units] = _known(gradient_factors[units] * part.first[:, a])
-            for t, stored in enumerate(second):
-                stored[units] = _known(hessian_factors[units] * part.second[:, t])
+                stored[units] = _known(slopes[:, a])
             for stored in straight:
                 stored[units] = np.all(part.second[:, at_kink] == 0, axis=1)
-        if straight:
+        for stored in straight:
             # All of such a record is in the surrogate, the clip's centre too.
-            self.factor.set_value(np.where(straight[0], gradient_factors, 1.0))
-        self._set(kept)
+            factor[stored == 0] = 1.0
 
     def forget(self) -> None:
         """Drop what is private."""
-        self._set([[np.zeros(v.get_value(borrow=True).size) for v in part] for part in self._stored()])
-        self.factor.set_value(np.zeros(self._model.n))
-
-    def _set(self, values: Sequence[Sequence[np.ndarray]]) -> None:
-        for part, new in zip(self._stored(), values, strict=True):
-            for shared, array in zip(part, new, strict=True):
-                shared.set_value(array, borrow=True)
+        for variable in [self.factor, *(v for part in self._stored() for v in part)]:
+            variable.get_value(borrow=True)[:] = 0
 
     def _stored(self) -> list[list[Any]]:
         return [self._origin, self._first, self._second, self._straight]
@@ -138,8 +154,8 @@ class PredictorResiduals:
         return clone_replace(joined, {coordinates.vector: coordinates.of_theta})
 
 
-def _zeros(size: int) -> Any:
-    return pytensor.shared(np.zeros(size), shape=(size,))
+def _zeros(size: int, dtype: str = "float64") -> Any:
+    return pytensor.shared(np.zeros(size, dtype=dtype), shape=(size,), borrow=True)
 
 
 def _single(variable: Any) -> bool:
@@ -149,7 +165,7 @@ def _single(variable: Any) -> bool:
 
 def _like(variable: Any) -> Any:
     """An input in its place, for some of its records."""
-    return variable if _single(variable) else pt.vector(dtype="float64")
+    return variable if _single(variable) else pt.vector(dtype=variable.type.dtype)
 
 
 def _scaled(weight: Any, a: int, b: int) -> Any:

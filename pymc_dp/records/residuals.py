@@ -136,12 +136,11 @@ class Residuals:
         self.public.set(expansion.origin, expansion.slope, expansion.curvature)
         self._centre.set_value(expansion.centre)
         given = (expansion.gradient_factors, expansion.hessian_factors)
-        for shared, values in zip(self._factors, given, strict=False):
-            shared.set_value(values)
         if self._by_predictors is not None:
-            self._by_predictors.expand(
-                expansion.origin, expansion.metric, expansion.gradient_factors, expansion.hessian_factors
-            )
+            self._by_predictors.expand(expansion.origin, expansion.metric, *given)
+        else:
+            for shared, values in zip(self._factors, given, strict=True):
+                shared.set_value(values)
         if self._structure is not None and expansion.entries is not None:
             # An entry that is not finite has a factor of 0.
             finite = np.nan_to_num(expansion.entries, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
@@ -153,17 +152,18 @@ class Residuals:
 
     def forget(self) -> None:
         """Drop the private factors."""
-        for shared in self._factors:
-            shared.set_value(np.zeros(self.n))
         if self._by_predictors is not None:
             self._by_predictors.forget()
+        else:
+            for shared in self._factors:
+                shared.set_value(np.zeros(self.n))
         if self._structure is not None:
             self._entries.set_value(np.zeros((0, self._structure.rows.size)))
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Residual log-likelihood at `new` minus that at `theta`, of some units, shape (b,)."""
         centre = self._centre.get_value(borrow=True)
-        factors = self._factors[0].get_value(borrow=True)[units]
+        factors = self._factors[0].get_value(borrow=True)[units].astype(np.float64)
 
         def of_rows(rows: np.ndarray) -> np.ndarray:
             parts = [gather(graph.leaf_value(r), rows, axis) for r, axis in self._model._roots.items()]

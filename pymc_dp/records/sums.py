@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numba
 import numpy as np
@@ -36,13 +36,27 @@ def guarded(
     PrivacyError
         The function failed; the message has the kind of error only, and no cause attached.
     """
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            return function(*args)
-        except Exception as error:
-            name, where = kind(error), kept(error)
+    try:
+        return _quietly(function, *args)
+    except Exception as error:
+        name, where = kind(error), kept(error)
     raise PrivacyError(f"{what} ({name}). Nothing more is said: its inputs are private. {where}")
+
+
+# What `warnings.simplefilter("ignore")` puts first; its search for another of the same takes as long as all
+# else that the guard does.
+_SILENT = ("ignore", None, Warning, None, 0)
+
+
+@np.errstate(all="ignore")
+def _quietly(function: Callable[..., Any], *args: Any) -> Any:
+    filters = warnings.filters
+    with warnings.catch_warnings():
+        if warnings.filters is filters:  # not a copy for this block: they are kept elsewhere
+            warnings.simplefilter("ignore")
+        else:
+            cast(list[Any], warnings.filters).insert(0, _SILENT)
+        return function(*args)
 
 
 # A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of at most GRID = 2**20. Sums of

@@ -66,12 +66,16 @@ class OnWorker:
 
     def _placed(self) -> Any:
         deadline = time.monotonic() + self.patience
-        while time.monotonic() < deadline:
+        while True:
             try:
                 return self._future.result(timeout=min(LOOK, self.patience))
             except TimeoutError:
-                if self._future.done():
+                status = self._future.status
+                # A worker that took it may be too busy to say where it is; if it is gone, the status tells.
+                if status == "pending" and time.monotonic() >= deadline:
                     break
+                if status not in ("pending", "finished"):
+                    raise
         raise UnavailableError(
             f"No worker took a part of the records within {self.patience:g} seconds. What the run reserved "
             "stays spent."
@@ -79,10 +83,12 @@ class OnWorker:
 
     def _wait(self, pending: Any) -> Any:
         while True:
+            there = pending.done()
             try:
-                return pending.result(timeout=LOOK)
+                return pending.result(timeout=None if there else LOOK)
             except TimeoutError as error:
-                if pending.done() or self._future.status != "finished":
+                # It may have come since.
+                if there or not (pending.done() or self._future.status == "finished"):
                     _lost(error)
             except Exception as error:
                 _lost(error)

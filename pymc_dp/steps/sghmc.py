@@ -131,7 +131,7 @@ class DPSGHMC(DPStep):
         """Nothing is kept from one iteration to the next but the point."""
         return State(theta, None, math.nan)
 
-    def _gradient_at(self, chain: Chain, theta: np.ndarray, noise: float) -> np.ndarray:
+    def _gradient_at(self, chain: Chain, noise: Gaussian, theta: np.ndarray) -> np.ndarray:
         """One noisy release: estimated gradient of the tempered log-posterior."""
         batches = self.dynamics.batches
         if batches.sampling_probability == 1:
@@ -139,22 +139,22 @@ class DPSGHMC(DPStep):
         else:
             batch = batches.draw(chain.random, self.records.n)
             total = self.records.gradients.batch(theta, batch, self.dynamics.clip_bound).total
-        noisy = Gaussian(float(noise)).release(ExactSum(total), chain.random)
+        noisy = noise.release(ExactSum(total), chain.random)
         return self.tempering / batches.sampling_probability * noisy + self.records.log_prior_gradient(theta)
 
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
-        eta, friction, noise = (values[chain.iteration] for values in chain.memory)
+        eta, friction, noise = (float(values[chain.iteration]) for values in chain.memory)
         theta = chain.state.theta
         new = sghmc(
             theta,
             self.rng.standard_normal(theta.size),
-            partial(self._gradient_at, chain, noise=noise),
+            partial(self._gradient_at, chain, Gaussian(noise)),
             steps=chain.plan.mechanism.n_steps,  # type: ignore[attr-defined]
             step_size=eta,
             friction=friction,
         )
-        chain.state, self.moves.step_size = State(new, None, math.nan), float(eta)
-        return True, {"noise_std": float(noise), "clip_bound": self.dynamics.clip_bound}
+        chain.state, self.moves.step_size = State(new, None, math.nan), eta
+        return True, {"noise_std": noise, "clip_bound": self.dynamics.clip_bound}
 
     def _clip_name(self) -> str:
         return f"gradients at norm {self.dynamics.clip_bound:g}"

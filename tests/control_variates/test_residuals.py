@@ -42,8 +42,11 @@ def log_likelihoods(x, y, theta):
     return y * t - np.logaddexp(0, t)
 
 
-def surrogates(x, y, theta, units, bound=0.08, hessian_bound=0.008):
-    """q_i from the formulas of the logistic model, derivatives added over a unit before they are clipped."""
+def surrogates(x, y, theta, units, kept=np.float64, bound=0.08, hessian_bound=0.008):
+    """q_i from the formulas of the logistic model, derivatives added over a unit before they are clipped.
+
+    Clip factors of gradients are rounded as they are `kept`.
+    """
     delta = theta - POINT
     p = 1 / (1 + np.exp(-x @ POINT))
     gradients = np.zeros((units.max() + 1, 2))
@@ -51,6 +54,7 @@ def surrogates(x, y, theta, units, bound=0.08, hessian_bound=0.008):
     np.add.at(gradients, units, (y - p)[:, None] * x)
     np.add.at(hessians, units, -(p * (1 - p))[:, None, None] * x[:, :, None] * x[:, None, :])
     f = np.minimum(1, bound / np.linalg.norm((gradients - CENTRE) @ METRIC.T, axis=1))
+    f = f.astype(kept).astype(np.float64)
     k = np.minimum(1, hessian_bound / np.linalg.norm(METRIC @ hessians @ METRIC.T, axis=(1, 2)))
     assert 0.1 < np.mean(f < 1) < 0.9 and 0.1 < np.mean(k < 1) < 0.9
     linear = (CENTRE + f[:, None] * (gradients - CENTRE)) @ delta
@@ -66,11 +70,15 @@ def test_residuals_and_surrogates_are_the_log_likelihood(people):
     residuals = Residuals(records)
     residuals.expand(surrogate().expansion(records))
     theta, new = np.array([1.3, 0.9]), np.array([-0.7, 0.2])
-    exact, left = {}, {}
-    for name, at in (("theta", theta), ("new", new)):
+    exact, left, found = {}, {}, {}
+    for name, at in (("centre", POINT), ("theta", theta), ("new", new)):
         exact[name] = np.bincount(units, log_likelihoods(x, y, at))
-        left[name] = exact[name] - surrogates(x, y, at, units)
-        np.testing.assert_allclose(residuals.full_batch.rows(at), left[name], rtol=0, atol=1e-12)
+        left[name] = exact[name] - surrogates(x, y, at, units, np.float64 if people else np.float32)
+        found[name] = residuals.full_batch.rows(at)
+        # All but a constant of the record's.
+        moved = found[name] - found["centre"]
+        np.testing.assert_allclose(moved, left[name] - left["centre"], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["centre"], exact["centre"], rtol=0, atol=1e-6)
     drawn = np.array([3, 7, 7, 0, 24])
     np.testing.assert_allclose(
         residuals.ratios(theta, new, drawn), (left["new"] - left["theta"])[drawn], rtol=0, atol=1e-12
@@ -86,6 +94,32 @@ def test_residuals_and_surrogates_are_the_log_likelihood(people):
     )
     residuals.forget()
     assert not np.allclose(residuals.full_batch.rows(new), left["new"])
+
+
+def test_predictors_far_from_zero():
+    """A normal likelihood is quadratic: nothing is left of it, whatever is rounded of a predictor of 1e6."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.9e6, 1.1e6, size=(50, 2))
+    y = x.mean(axis=1) + rng.normal(size=50)
+    with pm.Model() as model:
+        b = pm.Normal("b", 1.0, 1.0, shape=2)
+        pm.Normal("y", x @ b, 1.0, observed=y)
+    records = RecordModel(model)
+    residuals = Residuals(records)
+    at, one = np.array([0.5, 0.5 + 1e-7]), np.eye(2)
+    values = {"point": at, "phi": at, "metric": 1e-7 * one, "centre": np.zeros(2), "gradient_bound": 1e3}
+    values |= {"hessian_bound": 1e3, "gradient": np.zeros(2), "gradient_noise": one, "hessian": -one}
+    residuals.expand(surrogate(**values).expansion(records))
+    theta, new = at - 1e-6, at + 2e-6
+    (kept,) = residuals._by_predictors._origin
+    rounded_off = x @ at - kept.get_value().astype(np.float64)
+    moved = rounded_off * (x @ (new - theta))
+    # Control: without what makes up for it so much would be left.
+    assert kept.get_value().nbytes == 4 * len(x) and np.abs(moved).max() > 0.03
+    rows = residuals.full_batch.rows
+    np.testing.assert_allclose(rows(new) - rows(theta), 0.0, atol=1e-8)
+    np.testing.assert_allclose(residuals.ratios(theta, new, np.arange(50)), 0.0, atol=1e-8)
+    assert np.abs(records.ratios(theta, new, np.arange(50))).max() > 1
 
 
 def test_a_surrogate_as_text():

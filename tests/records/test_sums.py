@@ -1,11 +1,14 @@
 """No record moves a sum by more than the stated sensitivity, whatever it holds."""
 
+import warnings
+from contextlib import nullcontext
+
 import numpy as np
 import pymc as pm
 import pytest
 
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.sums import GRID
+from pymc_dp.records.sums import GRID, guarded
 from tests.conftest import NUMBA
 
 N = 30
@@ -121,3 +124,22 @@ def test_too_many_records():
 
     with pytest.raises(ValueError, match=r"2\*\*33"):
         FullBatch(None, None, None, 2**33 + 1, {})
+
+
+def test_no_warning_of_a_private_function_comes_out():
+    """Whatever filters there are, and those are as before."""
+
+    def speaks(value):
+        warnings.warn(f"row {value}", UserWarning, stacklevel=2)
+        return np.log(value)
+
+    for action in ("error", "always"):
+        with warnings.catch_warnings(record=action == "always") as told:
+            warnings.simplefilter(action)
+            kept, filters = warnings.filters, list(warnings.filters)
+            assert np.isnan(guarded(speaks, np.array(-1.0)))
+            assert not told
+            assert warnings.filters is kept and list(kept) == filters
+            with pytest.raises(UserWarning) if action == "error" else nullcontext():  # control
+                speaks(np.array(1.0))
+            assert action == "error" or len(told) == 1

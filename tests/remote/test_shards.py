@@ -5,9 +5,11 @@ import pickle
 import traceback
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_dp as dp
@@ -19,6 +21,7 @@ from pymc_dp.remote.homes import Here, LostError
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard
 from pymc_dp.remote.shards import ShardedRecords, no_person_twice
+from pymc_dp.remote.workers import OnWorker
 from tests.conftest import simple_data
 from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk
 
@@ -420,19 +423,85 @@ def test_dask_collections_are_computed_where_the_model_is_made():
 
 @pytest.mark.slow
 def test_mapped_arrays_are_not_copied(tmp_path):
-    """What the compiled likelihood reads is the file."""
+    """What the compiled likelihood reads is the files."""
     x, y = DATA
     np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y.astype(np.int8))
+    places = [slice(0, 30), slice(30, 61)]
 
     def from_file(rows):
-        return build((np.load(tmp_path / "x.npy", mmap_mode="r")[rows], y[rows]))
+        one, other = (np.load(tmp_path / name, mmap_mode="r")[rows] for name in ("x.npy", "y.npy"))
+        return build((one, pt.as_tensor(other)))
 
-    records = dp.Shards(from_file, [slice(0, 30), slice(30, 61)]).records(made_up())
+    records = dp.Shards(from_file, places).records(made_up())
     question = np.zeros(2), np.array([0.3, 0.1]), 0.05
     assert records.totals(*question) == in_parts(2).totals(*question)
-    for home in records._homes:
+    for home, rows in zip(records._homes, places, strict=True):
         read = [v.get_value(borrow=True) for v in home.servant.records.full_batch._function.get_shared()]
-        (table,) = (value for value in read if np.ndim(value) == 2)
-        while not isinstance(table, np.memmap):
-            table = table.base
-        assert table.filename.name == "x.npy"
+        tables = [value for value in read if np.size(value) in (x[rows].size, y[rows].size)]
+        assert len(tables) == 2
+        for table, name in zip(sorted(tables, key=np.ndim), ("y.npy", "x.npy"), strict=True):
+            while not isinstance(table, np.memmap):
+                table = table.base
+            assert table.filename.name == name
+
+
+class Busy:
+    """A future, or an answer, of Dask: what `result` does each time; statuses change after each."""
+
+    def __init__(self, *events):
+        self.events, self.status = list(events), events[0][0]
+
+    def result(self, timeout):
+        status, outcome = self.events.pop(0)
+        self.status = self.events[0][0] if self.events else status
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def done(self):
+        return self.status != "pending"
+
+
+LATE = TimeoutError()
+
+
+def on_worker(*events, patience=0.0):
+    return OnWorker(SimpleNamespace(submit=lambda *_, **__: Busy(*events)), Shard, patience=patience)
+
+
+def answering(*events):
+    return SimpleNamespace(answer=lambda request: Busy(*events))
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_worker_that_took_a_part_may_be_busy(times):
+    """Whatever the patience: that is for workers that are not there."""
+    actor = answering(("finished", "the answer"))
+    home = on_worker(*[("finished", LATE)] * times, ("finished", actor))
+    assert home.ask("question")() == "the answer"
+    # taken just now: by the time that the wait is over, it is known
+    home = on_worker(("pending", LATE), ("finished", LATE), ("finished", actor))
+    assert home.ask("question")() == "the answer"
+
+
+def test_a_part_that_no_worker_takes():
+    with pytest.raises(UnavailableError, match="within 0 seconds"):
+        on_worker(("pending", LATE), ("pending", LATE)).ask("question")
+    for status in ("error", "lost", "cancelled"):
+        with pytest.raises(LostError, match="TimeoutError"):
+            on_worker(("finished", LATE), (status, LATE)).ask("question")()
+
+
+def test_an_answer_that_comes_when_the_wait_is_over():
+    answers = ("pending", LATE), ("pending", LATE), ("finished", "the answer")
+    home = on_worker(("finished", answering(*answers)))
+    assert home.ask("question")() == "the answer"
+    home = on_worker(("finished", answering(("pending", LATE), ("finished", LATE))))
+    with pytest.raises(LostError, match="TimeoutError"):
+        home.ask("question")()
+    home = on_worker(("finished", answering(*answers)))
+    wait = home.ask("question")
+    home._future.status = "lost"
+    with pytest.raises(LostError, match="TimeoutError"):
+        wait()

@@ -8,6 +8,7 @@ from dp_accounting import dp_event
 from scipy import stats
 
 import pymc_dp as dp
+from pymc_dp.privacy.mechanisms.randomness import Gaussian
 from tests.conftest import logistic_model
 from tests.statistical import chains
 
@@ -82,7 +83,7 @@ def test_gradients_have_the_noise_that_is_charged(logistic):
     noise = (
         np.array(
             [
-                step._gradient_at(step._chain, theta, step._chain.memory.noise[0]) - exact
+                step._gradient_at(step._chain, Gaussian(step._chain.memory.noise[0]), theta) - exact
                 for _ in range(10_000)
             ]
         )[:, 0]

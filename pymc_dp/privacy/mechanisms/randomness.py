@@ -8,6 +8,7 @@ import math
 import os
 import secrets
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,16 +163,17 @@ class Gaussian:
     std: float
     bits: int = RELEASED
 
-    @property
+    @cached_property
     def grid(self) -> float:
         """``2**floor(log2(std)) / 2**bits``; 0 for no rounding."""
         return math.ldexp(1.0, math.frexp(self.std)[1] - 1 - self.bits) if self.std > 0 else 0.0
 
     def release(self, total: ExactSum, random: PrivacyRandom) -> Any:
         """Noisy sum, a multiple of ``total.unit * grid``; a number, or an array of the sum's shape."""
-        scalar = isinstance(total.value, float) or np.ndim(total.value) == 0
-        noise = random.normal() if scalar else random.normals(np.shape(total.value))
-        return total.unit * self.rounded(total.value + self.std * noise)
+        value = total.value
+        many = isinstance(value, np.ndarray) and value.ndim > 0
+        noise = random.normals(value.shape) if many else random.normal()
+        return total.unit * self.rounded(value + self.std * noise)
 
     def release_product(self, x: list[float], y: list[float], random: PrivacyRandom) -> float:
         """Sum of products ``x[i] y[i]`` with noise, as `release`; it is exact, and rounded once before."""
