@@ -146,7 +146,9 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     nodes = PublicNodes(observed, free_rvs, types, sizes)()
     if nodes is None:
         return identity
-    inputs, publics, terms = [], [], reading.terms  # without nodes: the parameters that it reads
+    terms = reading.terms  # without nodes phi is the parameters that they read
+    inputs: list[Variable] = []
+    publics: list[Variable] = []
     if nodes:
         try:
             inputs, terms = _terms_given(reading.opaque, nodes)
