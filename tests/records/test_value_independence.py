@@ -125,8 +125,8 @@ SMALL = [name for name in ZOO if next(iter(ZOO[name].arrays.values())).shape[0] 
 PAIRS = [(name, array) for name in ZOO for array in ZOO[name].arrays]
 
 
-#: In the quick part one model in four; in a run of all tests each.
-SLOW = {name for number, name in enumerate(ZOO) if number % 4}
+#: In the quick part one model in eight; in a run of all tests each.
+SLOW = {name for number, name in enumerate(ZOO) if number % 8}
 
 
 ALL = [(name, number % 2) for number, name in enumerate(ZOO)]
@@ -178,7 +178,14 @@ def test_sizes():
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
-@pytest.mark.parametrize("base", ["logit", "logit_int8", "logit_bool", "varying_intercepts", "robust_t"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        "logit",
+        *(pytest.param(base, marks=pytest.mark.slow) for base in ("logit_int8", "logit_bool", "robust_t")),
+        "varying_intercepts",
+    ],
+)
 def test_containers_read_the_same(base, name):
     entry = ZOO[base]
     put = CONTAINERS[name]
