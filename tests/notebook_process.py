@@ -2,8 +2,12 @@
 
 Each notebook starts as in a new kernel, but need not wait for imports. A line of JSON asks for one, a line of
 JSON answers. As `python -m tests.notebook_process` this file is that process; `NotebookProcess` asks it.
+
+Processes that a notebook starts, for owners of data and for workers, are forked by a server that has imported
+what they import too. They share nothing with the notebook, as if they were spawned.
 """
 
+import gc
 import importlib
 import json
 import multiprocessing
@@ -12,9 +16,17 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 ROOT = Path(__file__).parents[1]
-IMPORTED = ["IPython.core.interactiveshell", "arviz", "matplotlib.pyplot", "statsmodels.api", "pymc_dp"]
+IMPORTED = [
+    "IPython.core.interactiveshell",
+    "arviz",
+    "distributed",
+    "matplotlib.pyplot",
+    "statsmodels.api",
+    "pymc_dp",
+]
 
 # Read by every Python at its start: the same noise and draws each time, another noise in each process.
 KNOWN_NOISE = """
@@ -77,11 +89,23 @@ class NotebookProcess:
             self._process.stdin.close()
 
 
+def _servers() -> None:
+    import distributed
+
+    from pymc_dp.remote import homes
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["distributed", "pymc_dp"])
+    homes.multiprocessing = SimpleNamespace(get_context=lambda method: context)
+    distributed.nanny.get_mp_context = distributed.process.get_mp_context = lambda: context
+
+
 def _run(asked: dict) -> list[dict]:
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
 
     os.environ.update(asked["environment"])
+    _servers()
     os.chdir(ROOT / "docs")
     shell = InteractiveShell.instance()
     shell.enable_gui = lambda gui=None: None  # there is none
@@ -111,6 +135,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a notebook's processes print is not an answer
     for name in IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # none of it is garbage: notebooks need not look
 
     context = multiprocessing.get_context("fork")
     for line in sys.stdin:

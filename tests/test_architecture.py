@@ -227,6 +227,7 @@ def test_the_door_is_one_class():
 MOST = {"DPBarker": 7, "DPFastMH": 8, "DPPenaltyMH": 9, "DPSGHMC": 11, "DPHMC": 14}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MOST)
 def test_an_iteration_is_in_few_files(name):
     cls, kwargs = visited_files.SAMPLERS[name]

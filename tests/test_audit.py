@@ -187,6 +187,7 @@ def surrogate_step(first):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("little_tuning")
 def test_each_run_has_a_surrogate_of_its_own():
     """It is made once a call, by a stream that knows the call's seed and not the chain."""
     step = surrogate_step(100.0)

@@ -76,7 +76,8 @@ def blocks(page):
     return [code for language, code in FENCE.findall(page.read_text()) if language == "python"]
 
 
-LONG = {"docs/index.md"}  # compiled code is worth its compilation there
+# Compiled code is worth its compilation there.
+LONG = {"docs/comparing.md", "docs/index.md", "docs/planning.md"}
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent != ROOT and blocks(p)], ids=name)

@@ -146,15 +146,21 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     nodes = PublicNodes(observed, free_rvs, types, sizes)()
     if nodes is None:
         return identity
-    try:
-        inputs, terms = _terms_given(reading.opaque, nodes)
-        publics = reading.opaque.on_values([node.public for node in nodes])
-    except Exception:  # PyMC derives no density from the changed graph
-        return identity
-    if any(t != Rows(0) for t in reading.types_of(terms)):
-        return identity
+    terms = reading.terms  # without nodes phi is the parameters that they read
+    inputs: list[Variable] = []
+    publics: list[Variable] = []
+    if nodes:
+        try:
+            inputs, terms = _terms_given(reading.opaque, nodes)
+            publics = reading.opaque.on_values([node.public for node in nodes])
+        except Exception:  # PyMC derives no density from the changed graph
+            return identity
+        if any(t != Rows(0) for t in reading.types_of(terms)):
+            return identity
     read = set(ancestors(terms))
     shapes = {v: records.shapes[v.name] for v in records.value_vars if v in read}
+    if not nodes and len(shapes) == len(records.value_vars):
+        return identity
     parts = records._on_vector([*shapes, *publics])
     sized = pytensor.function([theta], parts[len(shapes) :], mode=checks.PLAIN_MODE, on_unused_input="ignore")
     found = [np.shape(value) for value in sized(records._start)]

@@ -24,6 +24,7 @@ def result():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("little_tuning")
 def test_a_surrogate_survives_release_and_a_file(result, tmp_path):
     _, step, idata = result
     dp.release(idata).to_netcdf(tmp_path / "released.nc", engine="netcdf4")
@@ -57,6 +58,7 @@ def test_draws_are_of_prior_times_surrogate(result):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("both", [True, False])
+@pytest.mark.usefixtures("little_tuning")
 def test_other_data_in_the_model_change_no_draw(result, both):
     """After `pm.set_data`, also where inputs to predict at have another length than what was observed."""
     _, _, idata = result

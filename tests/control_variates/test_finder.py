@@ -250,6 +250,7 @@ def centred_groups():
     return RecordModel(model), level
 
 
+@pytest.mark.slow
 def test_a_centred_hierarchy_does_not_fall_together(monkeypatch):
     records, level = centred_groups()
     make = Finder(records, ControlVariates(), np.inf, PrivacyRandom(0), 1.0, np.inf)

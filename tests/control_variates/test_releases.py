@@ -271,6 +271,7 @@ def test_sums_of_a_round_are_made_in_one_pass(monkeypatch):
     assert more == 8 * 4 + 3 * 5 + 2 * 2 and alone == surrogate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 4])
 def test_threads_change_no_number(monkeypatch, threads):
     records = many_chunks(monkeypatch)

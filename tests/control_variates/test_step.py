@@ -129,6 +129,7 @@ def test_third_derivatives_bound_what_is_left():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("little_tuning")
 def test_noise_goes_by_distance():
     step = third_step(THIRD)
     step._call.slots.once(full_surrogate().to_json)
@@ -181,6 +182,7 @@ def test_third_derivatives_are_for_the_penalty_test(cls):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("little_tuning")
 def test_two_chains_share_a_surrogate_and_its_price(tmp_path):
     ledger = dp.Ledger(tmp_path / "l.db", epsilon=2000.0, delta=1e-5)
     step = step_of(chains=2, ledger=ledger)
@@ -241,6 +243,7 @@ def test_a_copy_holds_no_private_factors_and_a_copied_chain_goes_on():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.sampling.NotPrivateWarning")
+@pytest.mark.usefixtures("little_tuning")
 def test_without_privacy_and_with_units():
     model = logistic_model(n=150)
     step = step_of(epsilon=np.inf, model=model, privacy_unit=np.arange(150) % 70, tempering=0.5)

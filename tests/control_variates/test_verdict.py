@@ -404,6 +404,7 @@ def sampled(epsilon, **changes):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.ClippedRecordsWarning")
+@pytest.mark.usefixtures("little_tuning")
 def test_it_is_in_the_result():
     idata = sampled(40.0)
     report = dp.privacy_report(idata)
@@ -420,6 +421,7 @@ def test_it_is_in_the_result():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("little_tuning")
 def test_it_is_said_and_refused_in_sampling(monkeypatch):
     monkeypatch.setattr(verdict, "NOTABLE", 1e-6)
     with pytest.warns(dp.ClippedRecordsWarning):

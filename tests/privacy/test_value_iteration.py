@@ -9,7 +9,7 @@ from scipy.special import expit, log_ndtr, ndtr
 from scipy.stats import binom, norm
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy.accounting import corners, events, loss_grid
+from pymc_dp.privacy.accounting import corners, events, loss_grid, loss_kernels
 from pymc_dp.privacy.accounting import value_iteration as vi
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, value_iteration
 from pymc_dp.privacy.accounting.decisions import largest_excess
@@ -54,6 +54,27 @@ def of_one_pair(p, q, k, epsilon, mu=0.0):
 
 def of_the_best_pair(event, k, epsilon, mu=0.0):
     return max(of_one_pair(p, q, k, epsilon, mu) for p, q in pairs(event, FAR))
+
+
+def test_compiled_loops_are_those_of_numpy():
+    """To the last bit: prices must not depend on how they are computed."""
+    rng = np.random.default_rng(0)
+    size, corners = 200, 30
+    below, sure = rng.integers(0, 40, (2, corners)), rng.random(corners)
+    low, high = rng.random((2, 2, corners))
+    around = rng.random(size + 40)
+    expected = np.repeat(sure[:, None], size, axis=1)
+    for row, first, a, b in zip(expected, below.T, low.T, high.T, strict=True):
+        for i in (0, 1):
+            row += a[i] * around[first[i] : first[i] + size]
+            row += b[i] * around[first[i] + 1 : first[i] + 1 + size]
+    given = around, below, low, high, sure, size
+    np.testing.assert_array_equal(loss_kernels.rows(*given), expected)
+    np.testing.assert_array_equal(loss_kernels.largest(*given), expected.max(axis=0))
+    around[70] = np.nan
+    unknown = np.isnan(loss_kernels.rows(*given).max(axis=0))
+    assert 0 < unknown.sum() < size
+    np.testing.assert_array_equal(np.isnan(loss_kernels.largest(*given)), unknown)
 
 
 CASES = [

@@ -453,6 +453,7 @@ def report(count):
     print("\n" + ", ".join(f"{value:,} {name}" for name, value in count.items()))
 
 
+@pytest.mark.slow
 def test_random_graphs():
     found, count = tried(range(QUICK))
     report(count)

@@ -84,16 +84,18 @@ class LossGrid:
 
     def rows(self, values: np.ndarray, margin: int = 0) -> np.ndarray:
         """Expected values one step earlier, a row for each corner and order."""
+        return self._by_kernel("rows", values, margin)
+
+    def best(self, values: np.ndarray) -> np.ndarray:
+        """The largest of them."""
+        return self._by_kernel("largest", values, 0)
+
+    def _by_kernel(self, name: str, values: np.ndarray, margin: int) -> np.ndarray:
+        from pymc_dp.privacy.accounting import loss_kernels  # here: a ledger without decisions needs no Numba
+
         around, size = self.extended(values, self.pad + margin), values.size + 2 * margin
-        found = np.repeat(self.sure[:, None], size, axis=1)
-        for row, below, low, high in zip(
-            found, self.below.T + self.pad, self.low_weight.T, self.high_weight.T, strict=True
-        ):
-            for i in (0, 1):
-                n = below[i]
-                row += low[i] * around[n : n + size]
-                row += high[i] * around[n + 1 : n + 1 + size]
-        return found
+        weights = self.low_weight, self.high_weight
+        return getattr(loss_kernels, name)(around, self.below + self.pad, *weights, self.sure, size)
 
     def law(self, weights: np.ndarray) -> "Law":
         """Sum of the steps of all rows, with these weights; what is not followed has an infinite loss."""

@@ -220,7 +220,7 @@ class ValueIteration:
             if law is None:
                 if single_steps >= _MOST_ALONE:
                     break
-                values, done, single_steps = grid.rows(values).max(axis=0), done + 1, single_steps + 1
+                values, done, single_steps = grid.best(values), done + 1, single_steps + 1
                 keep(done, values, added)
                 continue
             size = min(max(1, int(_BLOCK * done)), self.count - done)
