@@ -3,10 +3,11 @@
     python -m benchmarks.few_records --n 1000 --d 6 --epsilon 1 2 4 --data 40
     python -m benchmarks.few_records --n 1000 --epsilon 1 --data 40 --designs all
 
-Of each data set: the root mean square over parameters of the mean's distance from the exact posterior's, in exact
-standard deviations (median over data sets); the standard deviation over the exact one (median); the share of
-true parameters in intervals of 50, 80, 90 and 95%, of 90% for the worst parameter, and of the exact posterior. The
-budget's δ is 1e-6; noise has fixed keys. Posteriors are normal here (the mode of the exact one by Newton's method).
+Of each data set: the root mean square over parameters of the mean's distance from the exact posterior's, in
+exact standard deviations (median over data sets); the standard deviation over the exact one (median); the
+share of true parameters in intervals of 50, 80, 90 and 95%, of 90% for the worst parameter, and of the exact
+posterior. The budget's δ is 1e-6; noise has fixed keys. Posteriors are normal here (the mode of the exact one
+by Newton's method).
 """
 
 import argparse
@@ -126,11 +127,12 @@ def run(name, n, d, epsilons, data):
         z, error = (truth - mean) / wide, np.sqrt((((mean - mode) / deviations) ** 2).mean(axis=1))
         inside = {level: np.abs(z) < stats.norm.ppf(0.5 + level / 2) for level in LEVELS}
         of_exact = (np.abs(truth - mode) < 1.645 * deviations).mean()
+        worst, rms = inside[0.9].mean(axis=0).min(), np.sqrt((z**2).mean())
         coverage = " ".join(f"{inside[level].mean():.3f}" for level in LEVELS)
         print(
             f"{name:16s} n={n} d={d} eps={epsilon:g}: error {np.median(error):.3f}, width "
             f"{np.median(wide / deviations):.2f}, coverage {coverage} (90%: worst "
-            f"{inside[0.9].mean(axis=0).min():.2f}, exact {of_exact:.2f}), rms z {np.sqrt((z**2).mean()):.2f}, "
+            f"{worst:.2f}, exact {of_exact:.2f}), rms z {rms:.2f}, "
             f"{refused}, {np.median(seconds):.1f} s",
             flush=True,
         )
@@ -138,7 +140,9 @@ def run(name, n, d, epsilons, data):
 
 def main():
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--n", type=int, nargs="+", default=[1000])
     parser.add_argument("--d", type=int, default=6)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 2.0, 4.0])

@@ -22,9 +22,9 @@ from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 # Histograms of scales: what stands out, of so many octaves together; of those beside, what counts.
 _VISIBLE, _WIDEST, _BESIDE, _COUNTS = 5.0, 4, 2, 2.0
-# Bounds of weighted scores over sqrt(p / n), where information is the metric: the least, up to sqrt(p / n) / mu
-# of so much; below that they grow with this power, where noise is less than what weights cost; the
-# most; and of slopes over the square of that.
+# Bounds of weighted scores over sqrt(p / n), where information is the metric: the least, down to
+# sqrt(p / n) / mu of so much; below that they grow with this power, as noise is less than what weights cost;
+# the most; and of slopes over the square of that.
 _BOUND, _NOISY, _POWER, _WIDEST_BOUND, _OF_SLOPES = 1.1, 0.1, 0.4, 4.0, 1.25
 # Noise of a score that it has at least, in the metric of the information: hides no more than 1 / 5000 of it.
 _LEAST_NOISE = 0.014

@@ -247,9 +247,7 @@ class RecordSums:
         roots = part.weighted(metric, bound, hessian_bound).roots
         return self._products(rounded(roots, float(np.sqrt(hessian_bound)), OUTER_GRID))
 
-    def variance(
-        self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float
-    ) -> np.ndarray:
+    def variance(self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float) -> np.ndarray:
         """Released entries of the weighted scores' covariance, in units of hessian_bound / OUTER_GRID^2."""
         return self._sum("variance", phi, metric, bound, hessian_bound)
 

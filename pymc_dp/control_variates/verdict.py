@@ -244,18 +244,19 @@ def judge_few(surrogate: Surrogate) -> None:
         )
     elif surrogate.weight < _MEAN_WEIGHT:
         why = (
-            f"Records have a mean weight of {surrogate.weight:.2g}: most are cut, as where outcomes are rare or "
-            "predictors nearly determine them, and intervals may be too short"
+            f"Records have a mean weight of {surrogate.weight:.2g}: most are cut, as where outcomes are rare "
+            "or predictors nearly determine them, and intervals may be too short"
         )
     elif surrogate.distance > _FAR_SCORE:
         why = (
-            f"The last score was released {surrogate.distance:.2g} units of the predictor (nats) from where the "
-            "parameters may be: it is little more than a guess that they are not further away"
+            f"The last score was released {surrogate.distance:.2g} units of the predictor (nats) from where "
+            "the parameters may be: it is little more than a guess that they are not further away"
         )
     else:
         return
     warnings.warn(
-        f"{why}. More records, a larger epsilon, fewer parameters or a prior of the size that you expect help.",
+        f"{why}. More records, a larger epsilon, fewer parameters or a prior of the size that you expect "
+        "help.",
         SurrogateWarning,
         stacklevel=2,
     )

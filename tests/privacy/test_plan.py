@@ -21,6 +21,7 @@ from pymc_dp.privacy.mechanisms.iterations import (
     Friction,
     Hamiltonian,
     Mechanism,
+    NoDecision,
     NoisyRatio,
     OnTunaBatches,
     Penalty,
@@ -153,6 +154,7 @@ def test_printed_numbers_are_rounded_up(value):
 
 MECHANISMS = [
     Unlimited(),
+    NoDecision(),
     Penalty(30.0),
     Penalty(30.0, 1.2, 0.02),
     NoisyRatio(40.0, "decisions"),
