@@ -16,7 +16,6 @@ from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.ratios import on_owners
 from pymc_dp.ratios.build import ratio_of
-from pymc_dp.ratios.on_surrogate import OnSurrogate
 from pymc_dp.remote.owners import RecordsOfOwners
 
 # Clip bounds that are found for gradients, over the root of their mean square in posterior standard
@@ -167,6 +166,4 @@ class ResidualBudget:
         if self.owned:
             settings = self.suited(plan.epsilon, plan.delta)
             return on_owners.OnOwnersResiduals(self.records, self.tempering, plan, settings, residuals)
-        if self.settings.few:
-            return OnSurrogate(residuals)
         return ratio_of(plan.mechanism, residuals, self.tempering, ExactSum.sensitivity(self.relation))
