@@ -116,3 +116,19 @@ def test_sums_are_those_of_plain_numpy():
     moments = made._moments_of(metric, bound, slope, part) * np.sqrt(3) / GRID
     wanted = [(w**2 * h * length**2).sum() / slope, 4 * (w * h).sum(), w.sum()]
     np.testing.assert_allclose(moments, wanted, atol=500 * 2 / GRID)
+
+
+@pytest.mark.parametrize("kind", ["score", "information", "variance", "moments", "scales"])
+def test_parts_add_up_to_the_same_integers(kind, odd):
+    x, y = odd
+    theta, made = np.array([1.0, -2.0, 0.5]), sums()
+    of = getattr(made, f"_{kind}_of")
+    bounds = () if kind == "scales" else (0.05, 0.002)
+    whole = of(np.eye(P), *bounds, rows_of(x, y, theta))
+    assert whole.dtype == np.int64 and np.any(whole)
+    for cuts in ([0, 7], [0, 50, 51, 90]):
+        ends = [*cuts[1:], len(x)]
+        parts = [
+            of(np.eye(P), *bounds, rows_of(x[a:b], y[a:b], theta)) for a, b in zip(cuts, ends, strict=True)
+        ]
+        np.testing.assert_array_equal(np.sum(parts, axis=0), whole)
