@@ -24,11 +24,16 @@ _ROOM, _MOST_ENTRIES = 1.0 - 2.0**-30, 2**20
 _MOST_RECORDS = 2**29
 
 
+# How far derivatives of a Bernoulli record may be from q - y and q (1 - q).
+_KNOWN = 1e-9
+
+
 class Weighted(NamedTuple):
     """Scores of Bernoulli records with weights that do not depend on the outcome. All of it is private.
 
     A record of probability q, outcome y and whitened row ``u = A x`` has the weight ``w = min(1, B / (max(q,
-    1 - q) |u|), C / (q (1 - q) |u|^2))``: 0 where that is not a number.
+    1 - q) |u|), C / (q (1 - q) |u|^2))``: 0 where that is not a number, and for an outcome that is
+    neither 0 nor 1.
 
     Attributes
     ----------
@@ -214,10 +219,13 @@ class ByPredictors:
         with np.errstate(all="ignore"):
             # |y - q| is q or 1 - q: the larger of the two does not tell which.
             slope, length = np.abs(first), norms_of(u)
+            # What is no outcome of a logistic regression has no weight.
+            known = np.abs(second - slope * (1 - slope)) <= _KNOWN
             most = np.maximum(slope, 1 - slope)
             weight = np.minimum(
                 1.0, np.minimum(bound / (most * length), hessian_bound / (second * length**2))
             )
+            weight = np.where(known & (slope <= 1), weight, 0.0)
             curved = weight * second
             scores, roots = (weight * first)[:, None] * u, np.sqrt(curved)[:, None] * u
             variances = np.sqrt(weight)[:, None] * roots

@@ -102,9 +102,8 @@ class FewFinder:
         at = places.first(start.copy())
         counts, noise = self.releases.scales(at.phi, at.metric)
         scales = np.array([_scale_of(row, noise) for row in counts])
-        # Where the size of a predictor is hidden the result is the prior.
-        hidden = bool(np.any(scales == 0))
-        found = np.diag(_LARGEST_CURVATURE * (np.where(scales > 0, scales, 1.0) / np.diag(at.metric)) ** 2)
+        # Of a predictor whose size is hidden nothing is expected: its prior is the first metric.
+        found = np.diag(_LARGEST_CURVATURE * (scales / np.diag(at.metric)) ** 2)
         rounds: list[Round] = []
         prior = self._prior(places, at.theta)
         mean, covariance = prior.mean, np.linalg.inv(prior.precision)
@@ -125,7 +124,7 @@ class FewFinder:
         message = mixture.widened(self._variances(at, rounds[-1])).matched(prior)
         if not self.releases.finished:
             raise PrivacyError("The surrogate made fewer releases than were paid for.")
-        if hidden:
+        if not np.any(scales):
             return self._surrogate(at, Message.nothing(size))
         last = rounds[-1]
         return replace(self._surrogate(at, message), weight=last.weight / self._n, distance=last.distance)

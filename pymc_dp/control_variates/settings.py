@@ -112,7 +112,7 @@ class ControlVariates:
     few : bool
         Whether the result is made of weighted scores, with nothing left for decisions: for few records, of a
         Bernoulli variable with a logit link (docs/control_variates, few records). All budget is spent on it,
-        and of the other settings only `few_rounds` and `public_n` count.
+        and of the other settings only `few_rounds`, `few_scores` and `public_n` count.
     few_rounds : int, optional
         Scores that are released then. Default: by the number of records, the budget and the parameters.
     few_scores : float, optional
@@ -175,6 +175,8 @@ class ControlVariates:
             raise ValueError("third_derivative_bound needs whole Hessians: structure='full'.")
         if self.few_scores is not None and not self.few_scores < 1:
             raise ValueError(f"few_scores is a share, below 1, got {self.few_scores!r}.")
+        if self.few and (self.structure != "full" or self.third_derivative_bound is not None):
+            raise ValueError("few=True goes with structure='full', and with no third_derivative_bound.")
         if self.hessian_least > 0.5:
             raise ValueError(f"hessian_least must be at most 0.5, got {self.hessian_least!r}.")
         if self.least_shown > 1:

@@ -176,8 +176,8 @@ class RecordModel(Points):
 
     @cached_property
     def logit_outcomes(self) -> bool:
-        """Whether records are outcomes of one Bernoulli variable with a logit link; from the graph."""
-        return logit_outcomes(self._model)
+        """Whether records are outcomes of a logistic regression; see `records.outcomes`."""
+        return logit_outcomes(self._model, self.predictors, self._roots)
 
     @property
     def form(self) -> str:

@@ -36,13 +36,13 @@ def check_few(test: str, records: Any, tempering: float, neighboring_relation: s
     if isinstance(records, RecordsOfOwners):
         why = "is not with data owners"
     elif test != "penalty":
-        why = "is for DPPenaltyMH"
+        why = "is for DPPenaltyMH and DPHMC"
     elif tempering != 1:
         why = "is for tempering=1"
     elif not records.logit_outcomes or records.unit_of_row is not None:
         why = (
             "is for one Bernoulli variable with a logit link (logit_p=, or p=pm.math.sigmoid(...)), a record "
-            "a row, and nothing else in the likelihood"
+            "a row, its logit linear in the parameters, and nothing else in the likelihood"
         )
     elif records.predictors is None or records.predictors.size != 1 or not records.coordinates.identity:
         why = "is for one linear predictor of the parameters"

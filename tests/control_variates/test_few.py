@@ -153,6 +153,11 @@ def test_a_call(model):
     ("link", "arguments", "why"),
     [
         ("probit", {}, "logit link"),
+        ("twice", {}, "logit link"),
+        ("weighted", {}, "logit link"),
+        ("bent", {}, "logit link"),
+        ("cut probit", {}, "logit link"),
+        ("four", {}, "logit link"),
         ("logit", {"tempering": 0.5}, "tempering=1"),
         ("logit", {"neighboring_relation": "add_remove"}, "public_n="),
         ("potential", {}, "nothing else"),
@@ -166,19 +171,54 @@ def test_what_it_is_not_for(link, arguments, why):
         eta = x @ beta
         if link == "probit":
             pm.Bernoulli("y", p=pm.math.invprobit(eta), observed=y)
+        elif link == "four":
+            pm.Bernoulli("y", logit_p=eta[:, None], observed=np.repeat(y[:, None], 4, axis=1))
         elif link == "normal":
             pm.Normal("y", eta, 1, observed=y.astype(float))
         else:
-            pm.Bernoulli("y", p=pm.math.sigmoid(eta), observed=y)
+            other = {
+                "twice": lambda: 2 * eta,
+                "weighted": lambda: eta * np.linspace(0.5, 2, 50),
+                "bent": lambda: 3 * pm.math.tanh(eta),
+                "cut probit": lambda: pm.math.logit(pm.math.invprobit(eta)),
+            }
+            pm.Bernoulli("y", p=pm.math.sigmoid(other.get(link, lambda: eta)()), observed=y)
         if link == "potential":
             pm.Potential("more", -(beta**2).sum())
         with pytest.raises(ValueError, match=why):
             dp.DPPenaltyMH(epsilon=1, delta=1e-6, control_variates=FEW, **arguments)
 
 
+def test_settings_that_do_not_go_with_it():
+    for other in (
+        {"structure": "diagonal"},
+        {"third_derivative_bound": 0.1},
+        {"few_rounds": 0},
+        {"few_scores": 1.0},
+    ):
+        with pytest.raises(ValueError):
+            ControlVariates(few=True, **other)
+
+
+@pytest.mark.parametrize("form", ["p", "logit_p", "float", "bool", "groups", "offset"])
+def test_ways_to_write_a_logistic_regression(form):
+    x, y, _ = data(0, 60)
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=3)
+        eta = x @ beta
+        if form == "groups":
+            eta = eta + pm.Normal("level", 0, 1, shape=4)[np.arange(60) % 4]
+        if form == "offset":
+            eta = eta + np.linspace(-1, 1, 60)
+        y = {"float": y.astype(float), "bool": y.astype(bool)}.get(form, y)
+        how = {"logit_p": eta} if form == "logit_p" else {"p": pm.math.sigmoid(eta)}
+        pm.Bernoulli("y", **how, observed=y)
+    assert RecordModel(model).logit_outcomes
+
+
 def test_other_samplers_refuse_it(model):
     for cls in (dp.DPBarker, dp.DPFastMH):
-        with model, pytest.raises(ValueError, match="is for DPPenaltyMH"):
+        with model, pytest.raises(ValueError, match="is for DPPenaltyMH and DPHMC"):
             cls(epsilon=1, delta=1e-6, control_variates=FEW)
 
 

@@ -99,6 +99,14 @@ def test_clipped_scores_have_mean_zero_at_the_true_parameters():
     assert worst(gradients * np.minimum(1, bound / np.maximum(norms, 1e-300))[:, None]) > 20
 
 
+@pytest.mark.parametrize("outcome", [2.0, -1.0, 0.5, 1e300, np.nan])
+def test_what_is_no_outcome_has_no_weight(outcome):
+    x, y = np.ones((2, P)), np.array([1.0, outcome])
+    found = rows_of(x, y, np.array([0.3, 0, 0])).weighted(np.eye(P), 0.5, 0.1)
+    assert np.any(found.scores[0]) and not np.any(found.scores[1])
+    assert not np.any(found.roots[1]) and not np.any(found.moments[1])
+
+
 def test_sums_are_those_of_plain_numpy():
     random = np.random.default_rng(4)
     x, theta, y = random.normal(size=(500, P)), np.array([0.2, 0.1, -0.4]), np.ones(500)
