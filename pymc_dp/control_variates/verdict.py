@@ -36,7 +36,7 @@ _NEAR, _WITHIN = 1.0, 3.0
 # Warned of, in units of what is refused.
 _WARNED = 1.5
 # Of weighted scores: mean weight of records, and distance from the last, from which they are warned of.
-_MEAN_WEIGHT, _FAR_SCORE = 0.08, 1.0
+_MEAN_WEIGHT, _FAR_SCORE = 0.08, 0.6
 # Parameters that a message names.
 _NAMED = 5
 # Records of a histogram that is seen, in those of a cell that is: norms are spread over some octaves. Half of
