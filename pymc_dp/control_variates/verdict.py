@@ -238,10 +238,7 @@ def judge_few(surrogate: Surrogate) -> None:
     SurrogateWarning
     """
     if np.isnan(surrogate.weight):
-        why = (
-            "The result is the prior: with so few records and so small an epsilon the size of some predictor "
-            "is hidden by noise"
-        )
+        why = "The result is the prior: the sizes of all predictors are hidden by noise"
     elif surrogate.weight < _MEAN_WEIGHT:
         why = (
             f"Records have a mean weight of {surrogate.weight:.2g}: most are cut, as where outcomes are rare "
@@ -387,5 +384,6 @@ def judge_price(settings: ControlVariates, epsilon: float, delta: float, n: int)
     if n < least:
         raise TooFewRecordsError(
             f"Too few records for this budget: {n:,}, and no cell of a histogram with fewer than {least:,.0f}"
-            f" stands out of its noise. {would_do(settings, epsilon, delta, n)}"
+            f" stands out of its noise. {would_do(settings, epsilon, delta, n)} For a logistic regression, "
+            "ControlVariates(few=True) needs no histogram of them."
         )

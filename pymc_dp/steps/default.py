@@ -3,6 +3,8 @@
 import logging
 from typing import Any
 
+from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.errors import BudgetError, TooFewRecordsError
 from pymc_dp.steps.arguments import names_of
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.fast_mh import DPFastMH
@@ -16,6 +18,17 @@ _OF_SAMPLE = frozenset({"rng", "compile_kwargs", "initial_point", "blocked", "va
 # Records (privacy units) from which a pass over all of them takes longer than the rest of an iteration.
 MANY = 300_000
 _CHAINS = 2
+
+
+def _too_few(step: DPStep) -> bool:
+    """Whether no call with so few records can succeed: a function of public numbers."""
+    try:
+        step.cost(draws=1, tune=0, chains=1)
+    except TooFewRecordsError:
+        return True
+    except BudgetError:
+        pass
+    return False
 
 
 def default_step(epsilon: float, delta: float, kwargs: dict[str, Any], quiet: bool) -> DPStep:
@@ -45,6 +58,13 @@ def default_step(epsilon: float, delta: float, kwargs: dict[str, Any], quiet: bo
     chosen |= {name: kwargs[name] for name in ("model", "compile_kwargs") if name in kwargs}
     step: DPStep = DPPenaltyMH(epsilon=epsilon, delta=delta, **chosen)
     why = "every record in each iteration"
+    if chosen["control_variates"] is True and _too_few(step):
+        try:
+            few = ControlVariates(few=True)
+            step = DPPenaltyMH(epsilon=epsilon, delta=delta, **(chosen | {"control_variates": few}))
+            why = "few records: weighted scores of a logistic regression, and no decisions"
+        except ValueError:
+            pass  # it is no logistic regression: refused with advice, before anything is paid
     if step.neighboring_relation == "substitute" and step.records.n > MANY:
         step = DPFastMH(epsilon=epsilon, delta=delta, **chosen)
         why = f"more than {MANY:,} records, so that an iteration reads a batch of them"

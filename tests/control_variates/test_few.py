@@ -16,6 +16,7 @@ from pymc_dp.control_variates.verdict import judge_few
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
+from pymc_dp.steps.default import default_step
 
 FEW = ControlVariates(few=True)
 
@@ -187,6 +188,12 @@ def test_what_it_is_not_for(link, arguments, why):
             pm.Potential("more", -(beta**2).sum())
         with pytest.raises(ValueError, match=why):
             dp.DPPenaltyMH(epsilon=1, delta=1e-6, control_variates=FEW, **arguments)
+
+
+def test_the_default_takes_it_where_the_other_search_is_refused(model):
+    with model:
+        assert default_step(0.3, 1e-6, {}, True).residuals.settings.few
+        assert not default_step(8.0, 1e-6, {}, True).residuals.settings.few
 
 
 def test_settings_that_do_not_go_with_it():
