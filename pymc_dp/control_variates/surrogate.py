@@ -80,7 +80,7 @@ class Surrogate:
         Whether it is of weighted scores: what all releases of the search say of the parameters, as a normal
         likelihood in which their noise is already (`pymc_dp.control_variates.few`).
     weight : float
-        Of such: mean weight of the records, with noise; NaN where the result is the prior.
+        Of such: mean weight of the records, with noise; 0 where the result is the prior.
     distance : float
         Of such: root mean square change of the predictor from where the last score was to the parameters.
     """
@@ -105,8 +105,8 @@ class Surrogate:
     missing: float = 0.0
     hessian_left: float = 0.0
     few: bool = False
-    weight: float = math.nan
-    distance: float = math.nan
+    weight: float = 0.0
+    distance: float = 0.0
 
     @property
     def structure(self) -> Structure:

@@ -237,7 +237,7 @@ def judge_few(surrogate: Surrogate) -> None:
     -----
     SurrogateWarning
     """
-    if np.isnan(surrogate.weight):
+    if surrogate.weight == 0:
         why = "The result is the prior: the sizes of all predictors are hidden by noise"
     elif surrogate.weight < _MEAN_WEIGHT:
         why = (

@@ -89,7 +89,7 @@ def test_without_noise_it_is_the_posterior(records, model):
 @pytest.mark.parametrize(
     ("weight", "distance", "said"),
     [
-        (math.nan, math.nan, "is the prior"),
+        (0.0, 0.0, "is the prior"),
         (0.05, 0.1, "weight of 0.05"),
         (0.5, 2.0, "2 units"),
         (0.5, 0.2, ""),
