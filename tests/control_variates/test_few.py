@@ -16,6 +16,7 @@ from pymc_dp.control_variates.verdict import judge_few
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
+from pymc_dp.steps import default
 from pymc_dp.steps.default import default_step
 
 FEW = ControlVariates(few=True)
@@ -190,8 +191,10 @@ def test_what_it_is_not_for(link, arguments, why):
             dp.DPPenaltyMH(epsilon=1, delta=1e-6, control_variates=FEW, **arguments)
 
 
-def test_the_default_takes_it_where_the_other_search_is_refused(model):
+def test_the_default_takes_it_where_it_is_sharper_or_the_other_search_is_refused(model, monkeypatch):
     with model:
+        assert default_step(1.0, 1e-6, {}, True).residuals.settings.few
+        monkeypatch.setattr(default, "FEW", 1)
         assert default_step(0.3, 1e-6, {}, True).residuals.settings.few
         assert not default_step(8.0, 1e-6, {}, True).residuals.settings.few
 
