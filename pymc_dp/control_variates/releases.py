@@ -138,8 +138,6 @@ class Releases:
         total = self._totals(kind, *arguments) / SCALES[kind]
         if kind in ("fisher", "information", "variance"):
             total = self.structure.packed(total)
-        if kind == "scales":
-            total = total / math.sqrt(self.p)  # a record is in one cell of each coordinate
         parts = np.split(total, ends(arguments[-1])) if kind == "histogram" else [total]
         noisy = [
             Gaussian(std).release(ExactSum(part), self.random) for part, std in zip(parts, noise, strict=True)
@@ -160,6 +158,8 @@ class Releases:
         """Standard deviations of the next release's noise."""
         if kind == "histogram":
             return [self._noise(kind) for _ in arguments[-1]]
+        if kind == "scales":  # counts stay integers: a record is in one cell of each of p coordinates
+            return [math.sqrt(self.p) * self._noise(kind)]
         return [self._noise(kind, len(arguments[1]) if kind == "line" else 1)]
 
     def _passed(self, number: int = 1) -> None:
@@ -229,7 +229,7 @@ class Releases:
     def scales(self, phi: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, float]:
         """Histograms of the sizes of the coordinates of ``A x_i``, shape (p, cells), and their noise."""
         value, (std,) = self.release("scales", phi, metric)
-        return math.sqrt(self.p) * value.reshape(self.p, -1), math.sqrt(self.p) * std
+        return value.reshape(self.p, -1), std
 
     def weighted(
         self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float

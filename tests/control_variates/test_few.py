@@ -11,6 +11,7 @@ import pymc_dp as dp
 from pymc_dp.control_variates.beliefs import RESULT, Message, Mixture, Prior, Round, believed
 from pymc_dp.control_variates.few import FewFinder, _scale_of
 from pymc_dp.control_variates.histograms import OCTAVES, counts_of
+from pymc_dp.control_variates.releases import Releases, sensitivity
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.verdict import judge_few
 from pymc_dp.privacy.accounting import gaussian
@@ -64,10 +65,44 @@ def test_the_price_is_that_of_the_releases_and_iterations_are_free(model):
     short, long = step.cost(draws=10, chains=1), step.cost(draws=10_000, chains=4)
     for plan in (short, long):
         assert 1 - 1e-5 < plan.epsilon_at(1e-6) <= 1
-        assert plan.running_epsilon()[0] == plan.running_epsilon()[-1] or plan.running_epsilon()[0] <= 1
+        spent = plan.running_epsilon()
+        assert spent[-1] == plan.epsilon_at(1e-6) and np.ptp(spent) < 1e-6  # all of it before the first draw
     # One Gaussian for each release, of these shares of mu^2.
     shares = sum(count / event.noise_multiplier**2 for event, count in short.once.counts.items())
     assert shares == pytest.approx(mu_squared(1.0), rel=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["scales", "score", "information", "variance", "moments"])
+def test_one_record_moves_a_release_by_what_is_paid_for(model, records, kind):
+    """Through `Releases`, without noise: neighbours of one replaced record with all that a sum can take."""
+    bounds = {"scales": (), "score": (1.0, 1e9)}.get(kind, (1e9, 1.0))
+    length = 2.0 if kind in ("variance", "moments") else 100.0
+    pairs = {
+        "scales": (([100.0] * 3, 1), ([1.0] * 3, 1)),
+        "score": (([length, 0, 0], 1), ([length, 0, 0], 0)),
+        "moments": (([length, 0, 0], 1), ([1e6, 0, 0], 1)),
+    }
+    found = []
+    for row, outcome in pairs.get(kind, (([length, 0, 0], 1), ([0, length, 0], 1))):
+        x, y, _ = data(0)
+        x[-1], y[-1] = row, outcome
+        with model:
+            pm.set_data({"x": x, "outcomes": y})
+        made = Releases(records, FEW.suited(1000, math.inf, 3), math.inf, PrivacyRandom(0))
+        made._left = [(kind, 1.0)]
+        found.append(made.release(kind, np.zeros(3), np.eye(3), *bounds)[0])
+    x, y, _ = data(0)
+    with model:
+        pm.set_data({"x": x, "outcomes": y})
+    apart, paid = np.linalg.norm(found[0] - found[1]), sensitivity(kind)
+    if kind == "scales":  # integers, a record in three cells: so is the noise
+        assert np.sum((found[0] - found[1]) ** 2) == 3 * 2
+        made = Releases(records, FEW.suited(1000, 1.0, 3), 1.0, PrivacyRandom(0))
+        made._left = [(kind, 1.0)]
+        assert made._noise_of(kind, ()) == [pytest.approx(math.sqrt(3) * paid, rel=1e-12)]
+        return
+    assert apart <= paid
+    assert apart > (0.99 if kind == "moments" else 0.99 * paid)  # of moments no pair is further
 
 
 def test_without_noise_it_is_the_posterior(records, model):
