@@ -26,7 +26,7 @@ from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.compare import shares
 from pymc_dp.evaluation.differences import check_enough, total_of
 from pymc_dp.evaluation.scores import log_scores
-from pymc_dp.evaluation.spending import Spending
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.accounting import gaussian
 
 DELTA, DRAWS, PAIRS = 1e-6, 200, 20
