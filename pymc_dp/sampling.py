@@ -24,6 +24,7 @@ from pymc_dp.results import (
     facts_of,
     is_release,
     named,
+    plain,
 )
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.default import default_step
@@ -136,8 +137,9 @@ def release(idata: DataTree) -> DataTree:
     -------
     xarray.DataTree
         Groups `posterior` and `sample_stats` (and their warm-up): the variables that read no private row, as
-        the private step left them at each draw; the declared sampler stats; dimensions and coordinates as the
-        model declares them; the facts of the run in its attributes. Chains and draws are numbered anew.
+        the private step left them at each draw; sampler stats as it left them there; dimensions and
+        coordinates as the model declares them; the facts of the run in its attributes. Chains and draws are
+        numbered anew.
 
     Raises
     ------
@@ -155,7 +157,7 @@ def release(idata: DataTree) -> DataTree:
     Notes
     -----
     **Privacy.** Built from what the private step said of each draw, not from what the object holds: its
-    values, names, coordinates and attributes are post-processing of the step's releases.
+    values, sampler stats, names, coordinates and attributes are post-processing of the step's releases.
     """
     known = facts_of(idata)
     if idata.attrs.get(NOTICE) == DO_NOT_PUBLISH:
@@ -172,13 +174,12 @@ def release(idata: DataTree) -> DataTree:
             stacklevel=2,
         )
     groups: dict[str, Dataset] = {}
-    for group, stats in GROUPS.items():
-        if group in draws:
-            groups[group] = named(draws[group], known)
-        if stats in idata.children and not released:
-            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
+    for group, left in draws.items():
+        if group in idata.children:
+            groups[group] = named(left.values, known)
+        groups[GROUPS[group]] = _allowed(left.stats, known)
     if released:
-        groups = {group: _values_of(idata[group].to_dataset()) for group in covered(idata)}
+        groups = {group: plain(idata[group].to_dataset()) for group in covered(idata)}
     for group, dataset in groups.items():
         dataset.attrs = _attrs(known, idata[group].attrs.get("created_at"))
     out = DataTree.from_dict(groups)
@@ -206,24 +207,11 @@ def released_stats(known: dict[str, Any]) -> frozenset[str]:
     return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
 
 
-def _allowed(dataset: Dataset, names: frozenset[str]) -> Dataset:
-    """The sampler stats of these names, as numbers of each chain and draw."""
-    types = DPStep.stats_dtypes_shapes | {CUT: (np.float64, [])} | {NOISY_RATIO: (np.float64, [])}
-    arrays = {}
-    for name in sorted(names.intersection(map(str, dataset.data_vars))):
-        if set(dataset[name].dims) != {"chain", "draw"}:
-            raise PrivacyError(f"The sampler stat {name!r} is not one number a draw: a second step ran.")
-        values = dataset[name].transpose("chain", "draw").values
-        arrays[name] = (["chain", "draw"], values.astype(types[name][0]))
-    chains, draws = dataset.sizes["chain"], dataset.sizes["draw"]
+def _allowed(stats: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
+    """The sampler stats that a run paid for."""
+    arrays = {name: (["chain", "draw"], stats[name]) for name in sorted(released_stats(known) & stats.keys())}
+    chains, draws = next(iter(stats.values())).shape
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
-
-
-def _values_of(dataset: Dataset) -> Dataset:
-    """Without attributes."""
-    for variable in dataset.variables.values():
-        variable.attrs = {}
-    return dataset
 
 
 def _attrs(known: dict[str, Any], created_at: Any) -> dict[str, Any]:

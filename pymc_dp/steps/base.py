@@ -225,6 +225,7 @@ class DPStep(Iterating):
             "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
             "trusted_ops": records.reading.trusted,
             "call": self._call.slots.name,
+            "stats": self.recorded_stats,
             **self._released.facts(),
             "versions": versions(),
             **getattr(records, "facts", {}),

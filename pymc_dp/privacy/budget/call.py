@@ -21,6 +21,8 @@ class ChainBudget:
     Attributes
     ----------
     plan : PrivacyPlan
+    call : str
+        Name of the call.
     slot : int
         Number of the chain in its call, from 0.
     iterations : int
@@ -43,6 +45,7 @@ class ChainBudget:
     ):
         self.plan, self.slot, self.iterations, self.used = plan, slot, plan.tune + plan.draws, 0
         self._call, self._charge = call, charge
+        self.call = call.slots.name
         self._reservation: int | None = None
         self._running_epsilon = plan.running_epsilon()
 
