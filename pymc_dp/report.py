@@ -223,6 +223,7 @@ class LedgerReport:
             "epsilon": ledger.epsilon,
             "delta": ledger.delta,
             "neighboring_relation": ledger.neighboring_relation,
+            "privacy_unit": ledger.privacy_unit,
             "spent": spent.epsilon(ledger.delta),
             "remaining": ledger.remaining(),
             "accountant": spent.accountant,
