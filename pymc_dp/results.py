@@ -17,6 +17,9 @@ GROUPS = {
 }
 # What `predict` makes, each draw from a released one.
 PREDICTIONS = ("predictions", "predictions_constant_data")
+# What PyMC stores of the rows beside its draws.
+OF_ROWS = ("observed_data", "constant_data")
+AT_PUBLIC_INPUTS = "dp.predict draws at public inputs."
 # Attribute that says, in words, what of an object is covered.
 NOTICE = "privacy"
 # ... of what was computed from private rows on purpose.
@@ -55,8 +58,10 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
         return facts.decode(facts.together([_in_order(array) for array in stored]))
     if facts.STAT in idata.attrs:
         return facts.read(idata.attrs[facts.STAT])
+    at_rows = "posterior_predictive" in idata.children or "log_likelihood" in idata.children
     raise PrivacyError(
         "This result does not come from a private step of pymc_dp: it has no record of its privacy."
+        + (" It was computed at the rows of the model: do not publish it. " + AT_PUBLIC_INPUTS) * at_rows
     )
 
 
@@ -86,6 +91,12 @@ def covered(idata: DataTree) -> list[str]:
         predicted = False
     names = PREDICTIONS if predicted else (*GROUPS, *GROUPS.values())
     return sorted(str(group) for group in idata.children if group in names)
+
+
+def added_groups(idata: DataTree, released: bool) -> list[str]:
+    """Groups that neither a private step nor `release` made: predictions at the rows, log-likelihoods."""
+    own = {*covered(idata), *(() if released else OF_ROWS)}
+    return sorted(str(group) for group in idata.children if group not in own)
 
 
 def is_release(idata: DataTree) -> bool:

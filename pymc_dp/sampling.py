@@ -15,9 +15,11 @@ from pymc_dp.privacy.accounting.values import check_counts, round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.results import (
+    AT_PUBLIC_INPUTS,
     DO_NOT_PUBLISH,
     GROUPS,
     NOTICE,
+    added_groups,
     covered,
     digest_of,
     draws_of,
@@ -152,7 +154,8 @@ def release(idata: DataTree) -> DataTree:
     Warns
     -----
     NotPrivateWarning
-        The run had epsilon = inf or a debug seed.
+        The run had epsilon = inf or a debug seed; or the object also holds predictions, log-likelihoods or
+        other groups that were added later, which are left out.
 
     Notes
     -----
@@ -166,6 +169,14 @@ def release(idata: DataTree) -> DataTree:
             "  How to fix it: publish the result that it was made from."
         )
     released = is_release(idata)
+    if added := added_groups(idata, released):
+        warnings.warn(
+            f"This object also holds {', '.join(added)}, which no private step made: what PyMC predicts or "
+            "evaluates at the rows of the model shows them. It is left out of the release; do not publish "
+            f"the object it came in. {AT_PUBLIC_INPUTS}",
+            NotPrivateWarning,
+            stacklevel=2,
+        )
     draws = {} if released else draws_of(idata, known)
     if not known["is_private"]:
         warnings.warn(
@@ -196,7 +207,9 @@ def notice(known: dict[str, Any], groups: Sequence[str]) -> str:
     plan = PrivacyPlan.from_dict(known["plan"])
     return (
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy for the groups "
-        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it."
+        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it. "
+        "Nor what pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they "
+        f"predict at, or evaluate, the private rows of the model. {AT_PUBLIC_INPUTS}"
     )
 
 
