@@ -175,3 +175,6 @@ def test_an_array_may_be_named_by_itself():
     assert dp.inspect(model, public=[knots]).accepted
     with pytest.raises(ModelRefusedError, match=r"public=\['y.array_1'\]"):
         RecordModel(model)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("b") * pt.as_tensor(knots, name="knots").sum(), 1, observed=Y)
+    assert dp.inspect(model, public=["knots"]).accepted
