@@ -14,7 +14,7 @@ from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
-from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release
+from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release, stats_of
 from pymc_dp.sampling import released_stats
 
 # What a step with control variates releases besides.
@@ -223,6 +223,7 @@ class LedgerReport:
             "epsilon": ledger.epsilon,
             "delta": ledger.delta,
             "neighboring_relation": ledger.neighboring_relation,
+            "privacy_unit": ledger.privacy_unit,
             "spent": spent.epsilon(ledger.delta),
             "remaining": ledger.remaining(),
             "accountant": spent.accountant,
@@ -370,11 +371,12 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     if "sample_stats" in idata.children:
         unknown = set(idata["sample_stats"].data_vars) - released_stats(known) - {STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
-    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), extra, changed)
+    stats = stats_of(idata, known, "sample_stats")
+    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(stats), extra, changed)
 
 
-def _clip_fractions(idata: DataTree) -> list[float]:
-    if "sample_stats" not in idata.children or "clip_fraction" not in idata["sample_stats"].data_vars:
+def _clip_fractions(stats: dict[str, np.ndarray]) -> list[float]:
+    if "clip_fraction" not in stats:
         return []
-    values = np.asarray(idata["sample_stats"]["clip_fraction"])[:, -1]
+    values = stats["clip_fraction"][:, -1]
     return [float(value) for value in values[np.isfinite(values)]]

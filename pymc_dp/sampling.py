@@ -15,15 +15,18 @@ from pymc_dp.privacy.accounting.values import check_counts, round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.results import (
+    AT_PUBLIC_INPUTS,
     DO_NOT_PUBLISH,
     GROUPS,
     NOTICE,
+    added_groups,
     covered,
     digest_of,
     draws_of,
     facts_of,
     is_release,
     named,
+    plain,
 )
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.default import default_step
@@ -136,8 +139,9 @@ def release(idata: DataTree) -> DataTree:
     -------
     xarray.DataTree
         Groups `posterior` and `sample_stats` (and their warm-up): the variables that read no private row, as
-        the private step left them at each draw; the declared sampler stats; dimensions and coordinates as the
-        model declares them; the facts of the run in its attributes. Chains and draws are numbered anew.
+        the private step left them at each draw; sampler stats as it left them there; dimensions and
+        coordinates as the model declares them; the facts of the run in its attributes. Chains and draws are
+        numbered anew.
 
     Raises
     ------
@@ -150,12 +154,13 @@ def release(idata: DataTree) -> DataTree:
     Warns
     -----
     NotPrivateWarning
-        The run had epsilon = inf or a debug seed.
+        The run had epsilon = inf or a debug seed; or the object also holds predictions, log-likelihoods or
+        other groups that were added later, which are left out.
 
     Notes
     -----
     **Privacy.** Built from what the private step said of each draw, not from what the object holds: its
-    values, names, coordinates and attributes are post-processing of the step's releases.
+    values, sampler stats, names, coordinates and attributes are post-processing of the step's releases.
     """
     known = facts_of(idata)
     if idata.attrs.get(NOTICE) == DO_NOT_PUBLISH:
@@ -164,6 +169,14 @@ def release(idata: DataTree) -> DataTree:
             "  How to fix it: publish the result that it was made from."
         )
     released = is_release(idata)
+    if added := added_groups(idata, released):
+        warnings.warn(
+            f"This object also holds {', '.join(added)}, which no private step made: what PyMC predicts or "
+            "evaluates at the rows of the model shows them. It is left out of the release; do not publish "
+            f"the object it came in. {AT_PUBLIC_INPUTS}",
+            NotPrivateWarning,
+            stacklevel=2,
+        )
     draws = {} if released else draws_of(idata, known)
     if not known["is_private"]:
         warnings.warn(
@@ -172,13 +185,12 @@ def release(idata: DataTree) -> DataTree:
             stacklevel=2,
         )
     groups: dict[str, Dataset] = {}
-    for group, stats in GROUPS.items():
-        if group in draws:
-            groups[group] = named(draws[group], known)
-        if stats in idata.children and not released:
-            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
+    for group, left in draws.items():
+        if group in idata.children:
+            groups[group] = named(left.values, known)
+        groups[GROUPS[group]] = _allowed(left.stats, known)
     if released:
-        groups = {group: _values_of(idata[group].to_dataset()) for group in covered(idata)}
+        groups = {group: plain(idata[group].to_dataset()) for group in covered(idata)}
     for group, dataset in groups.items():
         dataset.attrs = _attrs(known, idata[group].attrs.get("created_at"))
     out = DataTree.from_dict(groups)
@@ -195,7 +207,9 @@ def notice(known: dict[str, Any], groups: Sequence[str]) -> str:
     plan = PrivacyPlan.from_dict(known["plan"])
     return (
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy for the groups "
-        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it."
+        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it. "
+        "Nor what pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they "
+        f"predict at, or evaluate, the private rows of the model. {AT_PUBLIC_INPUTS}"
     )
 
 
@@ -206,24 +220,11 @@ def released_stats(known: dict[str, Any]) -> frozenset[str]:
     return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
 
 
-def _allowed(dataset: Dataset, names: frozenset[str]) -> Dataset:
-    """The sampler stats of these names, as numbers of each chain and draw."""
-    types = DPStep.stats_dtypes_shapes | {CUT: (np.float64, [])} | {NOISY_RATIO: (np.float64, [])}
-    arrays = {}
-    for name in sorted(names.intersection(map(str, dataset.data_vars))):
-        if set(dataset[name].dims) != {"chain", "draw"}:
-            raise PrivacyError(f"The sampler stat {name!r} is not one number a draw: a second step ran.")
-        values = dataset[name].transpose("chain", "draw").values
-        arrays[name] = (["chain", "draw"], values.astype(types[name][0]))
-    chains, draws = dataset.sizes["chain"], dataset.sizes["draw"]
+def _allowed(stats: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
+    """The sampler stats that a run paid for."""
+    arrays = {name: (["chain", "draw"], stats[name]) for name in sorted(released_stats(known) & stats.keys())}
+    chains, draws = next(iter(stats.values())).shape
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
-
-
-def _values_of(dataset: Dataset) -> Dataset:
-    """Without attributes."""
-    for variable in dataset.variables.values():
-        variable.attrs = {}
-    return dataset
 
 
 def _attrs(known: dict[str, Any], created_at: Any) -> dict[str, Any]:

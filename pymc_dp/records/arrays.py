@@ -58,6 +58,8 @@ class Arrays:
     leaves : dict of str to Variable
     declared : set of Variable
         What `public` names.
+    names : set of str
+        The names among these: of arrays, and of free variables.
 
     Raises
     ------
@@ -67,12 +69,13 @@ class Arrays:
 
     def __init__(self, model: pm.Model, n_rows: int, units: int, public: Collection[Any]):
         self.model, self.n_rows, self.units = model, n_rows, units
-        self.public = [public] if isinstance(public, str) else list(public)
+        public = [public] if isinstance(public, str) else list(public)
+        self.names = {given for given in public if isinstance(given, str)}
         self.leaves = _labelled(model)
         self.inside = set(graph.inner_leaves(graphs_of(model)))
         self.declared: set[Variable] = set()
         # A density may bring arrays along, which have labels only then.
-        self._pending = [given for given in self.public if not self._declare(given)]
+        self._pending = [given for given in public if not self._declare(given)]
 
     def _declare(self, given: Any) -> bool:
         """Find what `public` means."""
@@ -216,7 +219,7 @@ class Arrays:
         found = []
         for label, leaf in self.leaves.items():
             value = graph.leaf_value(leaf)
-            if leaf in axes or (leaf in read and np.size(value) != 1):
+            if leaf in axes or leaf in self.declared or (leaf in read and np.size(value) != 1):
                 kind = DECLARED if leaf in self.declared else PRIVATE if self.is_private(leaf) else TAKEN
                 found.append(Array(label, tuple(np.shape(value)), str(value.dtype), kind, axes.get(leaf)))
         return found

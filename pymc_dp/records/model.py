@@ -31,7 +31,7 @@ class RecordModel(Points):
     model : pymc.Model
         Any model whose likelihood is a product over records, records on the first axis of every observed
         variable.
-    privacy_unit : array_like, shape (n_rows,), optional
+    privacy_unit : array_like, shape (n_rows,), or mapping, optional
         Identifier of the person (or other unit) that each row belongs to. The log-likelihoods of a
         unit's rows are added before they are clipped. Default: each row is a unit.
     exclude_deterministics : collection of str
