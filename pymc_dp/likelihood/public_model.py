@@ -1,0 +1,307 @@
+"""The public part of a model: what is left of it when everything that reads a record is left out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor import sparse
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import Scratchpad
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.random.type import RandomType
+from scipy.sparse import csr_matrix
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood.words import in_words, make_unique
+from pymc_dp.records import graph
+from pymc_dp.records.model import RecordModel
+
+# Length of an axis of records where their number is private: nothing public depends on it.
+_ANY_LENGTH = 2
+# What PyTensor notes about a variable and its code looks for; notes on where it was made are left behind.
+_KEPT_NOTES = ("lower_triangular", "upper_triangular")
+
+
+class FreeVariable(NamedTuple):
+    """A free variable of a public model.
+
+    Attributes
+    ----------
+    variable : Variable
+    transform : Transform or None
+    initial : Variable, ndarray, str or None
+        As `pymc.Model.set_initval` takes it.
+    """
+
+    variable: Variable
+    transform: Any
+    initial: Any
+
+
+class Part(NamedTuple):
+    """A part of the likelihood coordinates.
+
+    Attributes
+    ----------
+    name : str
+        Of the variable that it is, or its expression in words.
+    shape : tuple of int
+    expression : str
+        In words: as a function of the free variables.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    expression: str
+
+
+class PublicModel:
+    """Graphs of the public part of a model, in which nothing private is.
+
+    Parameters
+    ----------
+    records : RecordModel
+
+    Attributes
+    ----------
+    parts : list of Part
+        The likelihood coordinates.
+
+    Raises
+    ------
+    PrivacyError
+        A graph that was read as public has an array of records.
+
+    Notes
+    -----
+    **Privacy.** Made of the graphs that `records.reader` typed as public, and of public arrays. A public graph
+    can read the shape of a private array: zeros of that shape stand in for it, so that there is no value even
+    where typing is wrong. No row is read.
+    """
+
+    def __init__(self, records: RecordModel):
+        reading, model = records.reading, records._model
+        opaque, hidden = reading.opaque, set(records.withheld_dims)
+        released = [name for name in opaque.deterministics if name in records.released_variables]
+        deterministics = dict(
+            zip(released, opaque.with_observed([opaque.deterministics[name] for name in released]), strict=True)
+        )
+        potentials = dict(
+            zip(opaque.potentials, opaque.with_observed(list(opaque.potentials.values())), strict=True)
+        )
+        free = {
+            name: FreeVariable(
+                clone, opaque.transforms[clone], opaque.initial_values.get(rv, model.rvs_to_initial_values[rv])
+            )
+            for rv, (name, clone) in zip(model.free_RVs, opaque.free.items(), strict=True)
+        }
+        given = [v.initial for v in free.values() if isinstance(v.initial, Variable)]
+        sources = records.coordinates.sources
+        graphs = [*opaque.free.values(), *given, *potentials.values(), *deterministics.values(), *sources]
+        data = _public_data(records, graphs)
+        dims = {
+            name: tuple(None if dim in hidden else dim for dim in model.named_vars_to_dims.get(name, ()))
+            for name in [*free, *data, *potentials, *deterministics]
+        }
+        used = {dim for of_one in dims.values() for dim in of_one}
+        lengths = {name: length for name, length in opaque.lengths.items() if name in used}
+        self._dims = {name: of_one for name, of_one in dims.items() if any(of_one)}
+        self._coords = {name: model.coords[name] for name in lengths}
+        self._order = list(model.named_vars)
+        self.parts = _parts(records, free, deterministics)
+        _check_public(records, [*graphs, *lengths.values()])
+        phi = [_on_its_scale(source, free) for source in sources]
+        self._graphs = _Graphs(free, potentials, deterministics, data, lengths, phi)
+        self._graphs = self._graphs.cloned(_stand_ins(records), own=True)
+
+    def model(self, log_likelihood: Callable[[Sequence[Variable]], Variable]) -> pm.Model:
+        """Make a PyMC model of the public part, with one Potential more.
+
+        Parameters
+        ----------
+        log_likelihood : callable
+            From the likelihood coordinates, one graph for each part, to a scalar.
+        """
+        graphs = self._graphs.cloned()
+        with pm.Model(model=None) as model:  # of its own, whatever model's context is open
+            for name, length in graphs.lengths.items():
+                model.add_coord(name, deepcopy(self._coords[name]), length=length)
+            for name in sorted(graphs.named, key=self._order.index):
+                variable = graphs.named[name]
+                variable.name = name
+                if name in graphs.free:
+                    one = graphs.free[name]
+                    model.free_RVs.append(variable)
+                    model.create_value_var(variable, transform=one.transform, default_transform=None)
+                    model.set_initval(variable, one.initial)
+                elif name in graphs.data:
+                    model.data_vars.append(variable)
+                elif name in graphs.potentials:
+                    model.potentials.append(variable)
+                else:
+                    model.deterministics.append(variable)
+                model.add_named_variable(variable, dims=self._dims.get(name))
+            add_potential(log_likelihood(graphs.phi))
+        return model
+
+
+class _Graphs(NamedTuple):
+    free: dict[str, FreeVariable]
+    potentials: dict[str, Variable]
+    deterministics: dict[str, Variable]
+    data: dict[str, Variable]
+    lengths: dict[str, Variable]
+    phi: list[Variable]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """All that a model lists by name."""
+        free = {name: one.variable for name, one in self.free.items()}
+        return {**self.data, **free, **self.deterministics, **self.potentials}
+
+    def cloned(self, replaced: Mapping[Variable, Variable] | None = None, own: bool = False) -> "_Graphs":
+        """Graphs of their own: shared variables are copied, and constants where `own` is true."""
+        free, rest = list(self.free.values()), [self.potentials, self.deterministics, self.data, self.lengths]
+        given = [one.initial for one in free if isinstance(one.initial, Variable)]
+        outputs = [one.variable for one in free] + given + self.phi
+        outputs += [v for group in rest for v in group.values()]
+        if replaced:
+            outputs = clone_replace(outputs, replaced, rebuild_strict=False)
+        leaves = [v for v in dict.fromkeys(ancestors(outputs)) if v.owner is None]
+        copies = {v: _copied(v) for v in leaves if isinstance(v, SharedVariable) or own}
+        outputs = clone_replace(outputs, {old: new for old, new in copies.items() if new is not old})
+        if own:
+            _forget_where_made(outputs)
+        clones = iter(outputs)
+        variables = {name: next(clones) for name in self.free}
+        initial = {
+            name: next(clones) if isinstance(one.initial, Variable) else deepcopy(one.initial)
+            for name, one in self.free.items()
+        }
+        phi = [next(clones) for _ in self.phi]
+        return _Graphs(
+            {
+                name: FreeVariable(variables[name], one.transform, initial[name])
+                for name, one in self.free.items()
+            },
+            *({name: next(clones) for name in group} for group in rest),
+            phi=phi,
+        )
+
+
+def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable:
+    """Add a Potential to the model of the context; by default with a name that nothing there has.
+
+    Parameters
+    ----------
+    log_likelihood : Variable, scalar
+    name : str, optional
+    """
+    model = pm.modelcontext(None)
+    taken = [*model.named_vars, *model.coords]
+    names = [f"likelihood_{k}" for k in range(2, len(taken) + 3)]
+    free = (one for one in ["likelihood", *names] if model.name_for(one) not in taken)
+    return pm.Potential(name or next(free), log_likelihood)
+
+
+def _public_data(records: RecordModel, graphs: Sequence[Variable]) -> dict[str, Variable]:
+    """`pymc.Data` that is public and is read by what is public, or was read and taken as public."""
+    opaque, read = records.reading.opaque, set(ancestors(list(graphs)))
+    known = {array.label for array in records.reading.public_arrays}
+    private = set(opaque.original) | set(opaque.original.values())
+    return {
+        data.name: data
+        for data in records._model.data_vars
+        if data not in private and (data in read or data.name in known)
+    }
+
+
+def _parts(
+    records: RecordModel, free: Mapping[str, FreeVariable], deterministics: Mapping[str, Variable]
+) -> list[Part]:
+    """Names of the likelihood coordinates, their shapes and what they are in words."""
+    seen = records.coordinates
+    known = {one.variable: name for name, one in free.items()}
+    names, expressions = [], []
+    for source, (name, _) in zip(seen.sources, seen.names, strict=True):
+        said, own = in_words(source, known), name if name in deterministics else None
+        if source in known:
+            transform = free[known[source]].transform
+            own = known[source] if transform is None else f"{known[source]}_{transform.name}__"
+            said = known[source] if transform is None else f"{transform.name}({known[source]})"
+        names.append(own or said)
+        expressions.append(said)
+    # `potential` has an argument of that name.
+    unique = make_unique(names, taken=["name"])
+    return [Part(*one) for one in zip(unique, seen.shapes.values(), expressions, strict=True)]
+
+
+def _on_its_scale(source: Variable, free: Mapping[str, FreeVariable]) -> Variable:
+    """The likelihood reads the transformed value of a free variable."""
+    one = next((one for one in free.values() if one.variable is source), None)
+    if one is None or one.transform is None:
+        return source
+    return one.transform.forward(source, *source.owner.inputs)
+
+
+def _check_public(records: RecordModel, graphs: Sequence[Variable]) -> None:
+    """Refuse an array that may hold records and is not one of those that zeros stand in for."""
+    reading = records.reading
+    for leaf in [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]:
+        known = leaf in reading.opaque.original or leaf in reading.declared
+        if not known and hasattr(leaf.type, "ndim") and records.n_rows in np.shape(graph.leaf_value(leaf)):
+            raise PrivacyError(
+                f"The public part of the model reads an array of shape {np.shape(graph.leaf_value(leaf))}, as "
+                "long as there are records, that is not declared as public: it cannot be published."
+            )
+
+
+def _stand_ins(records: RecordModel) -> dict[Variable, Variable]:
+    """Zeros of the shape of each array of records, without the number of records where that is private."""
+    known = records.neighboring_relation == "substitute" and records.unit_of_row is None
+    length = records.n_rows if known else _ANY_LENGTH
+    found: dict[Variable, Variable] = {}
+    for leaf, original in records.reading.opaque.original.items():
+        shape = [
+            length if size == records.n_rows else int(size) for size in np.shape(graph.leaf_value(original))
+        ]
+        if isinstance(leaf.type, SparseTensorType):
+            found[leaf] = sparse.as_sparse_variable(csr_matrix(tuple(shape), dtype=leaf.type.dtype))
+        elif isinstance(original.type, SparseTensorType):
+            # Entries of each row of a sparse matrix, as many as the fullest row has.
+            found[leaf] = pt.zeros((length, 1), dtype=leaf.type.dtype)
+        else:
+            found[leaf] = pt.zeros(tuple(shape), dtype=leaf.type.dtype)
+    return found
+
+
+def _copied(leaf: Any) -> Any:
+    """A constant or shared variable that shares nothing with the original; random streams are new ones."""
+    if isinstance(leaf.type, RandomType):
+        return pytensor.shared(np.random.default_rng(), name=leaf.name)
+    value = deepcopy(graph.leaf_value(leaf)) if isinstance(leaf, Constant | SharedVariable) else None
+    if isinstance(leaf, Constant):
+        return type(leaf)(leaf.type, value, name=leaf.name)
+    if isinstance(leaf, SharedVariable):
+        new = type(leaf)(leaf.type, value, strict=True, name=leaf.name)
+        new.tag = Scratchpad()
+        return new
+    return leaf
+
+
+def _forget_where_made(outputs: Sequence[Variable]) -> None:
+    """Tags can hold lines of the program that declared the model, and with them what is written there."""
+    for variable in ancestors(list(outputs)):
+        for one in (variable, variable.owner):
+            if one is not None:
+                notes, one.tag = copy(one.tag), Scratchpad()
+                for name in _KEPT_NOTES:
+                    if hasattr(notes, name):
+                        setattr(one.tag, name, getattr(notes, name))
