@@ -1,9 +1,11 @@
 """The public part of a model: what is left of it when everything that reads a record is left out."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -21,10 +23,12 @@ from scipy.sparse import csr_matrix
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records import graph
+from pymc_dp.records.arrays import FEW
 from pymc_dp.records.model import RecordModel
 
 # Length of an axis of records where their number is private: nothing public depends on it.
 _ANY_LENGTH = 2
+_NUMBERS = (bool, int, float, np.number)
 # What PyTensor notes about a variable and its code looks for; notes on where it was made are left behind.
 _KEPT_NOTES = ("lower_triangular", "upper_triangular")
 
@@ -81,9 +85,9 @@ class PublicModel:
 
     Notes
     -----
-    **Privacy.** Made of the graphs that `records.reader` typed as public, and of public arrays. A public graph
-    can read the shape of a private array: zeros of that shape stand in for it, so that there is no value even
-    where typing is wrong. No row is read.
+    **Privacy.** Made of the graphs that `records.reader` typed as public, and of public arrays. A public
+    graph can read the shape of a private array: zeros of that shape stand in for it, so that there is no
+    value even where typing is wrong. No row is read.
     """
 
     def __init__(self, records: RecordModel):
@@ -91,14 +95,20 @@ class PublicModel:
         opaque, hidden = reading.opaque, set(records.withheld_dims)
         released = [name for name in opaque.deterministics if name in records.released_variables]
         deterministics = dict(
-            zip(released, opaque.with_observed([opaque.deterministics[name] for name in released]), strict=True)
+            zip(
+                released,
+                opaque.with_observed([opaque.deterministics[name] for name in released]),
+                strict=True,
+            )
         )
         potentials = dict(
             zip(opaque.potentials, opaque.with_observed(list(opaque.potentials.values())), strict=True)
         )
         free = {
             name: FreeVariable(
-                clone, opaque.transforms[clone], opaque.initial_values.get(rv, model.rvs_to_initial_values[rv])
+                clone,
+                opaque.transforms[clone],
+                opaque.initial_values.get(rv, model.rvs_to_initial_values[rv]),
             )
             for rv, (name, clone) in zip(model.free_RVs, opaque.free.items(), strict=True)
         }
@@ -118,8 +128,9 @@ class PublicModel:
         self.parts = _parts(records, free, deterministics)
         _check_public(records, [*graphs, *lengths.values()])
         phi = [_on_its_scale(source, free) for source in sources]
-        self._graphs = _Graphs(free, potentials, deterministics, data, lengths, phi)
-        self._graphs = self._graphs.cloned(_stand_ins(records), own=True)
+        found = _Graphs(free, potentials, deterministics, data, lengths, phi)
+        self._graphs = found.cloned(_stand_ins(records), own=True)
+        _Inspector(records).inspect((self._graphs, self._coords))
 
     def model(self, log_likelihood: Callable[[Sequence[Variable]], Variable]) -> pm.Model:
         """Make a PyMC model of the public part, with one Potential more.
@@ -166,7 +177,7 @@ class _Graphs(NamedTuple):
         free = {name: one.variable for name, one in self.free.items()}
         return {**self.data, **free, **self.deterministics, **self.potentials}
 
-    def cloned(self, replaced: Mapping[Variable, Variable] | None = None, own: bool = False) -> "_Graphs":
+    def cloned(self, replaced: dict[Variable, Variable] | None = None, own: bool = False) -> "_Graphs":
         """Graphs of their own: shared variables are copied, and constants where `own` is true."""
         free, rest = list(self.free.values()), [self.potentials, self.deterministics, self.data, self.lengths]
         given = [one.initial for one in free if isinstance(one.initial, Variable)]
@@ -186,14 +197,46 @@ class _Graphs(NamedTuple):
             for name, one in self.free.items()
         }
         phi = [next(clones) for _ in self.phi]
-        return _Graphs(
-            {
-                name: FreeVariable(variables[name], one.transform, initial[name])
-                for name, one in self.free.items()
-            },
-            *({name: next(clones) for name in group} for group in rest),
-            phi=phi,
-        )
+        potentials, deterministics, data, lengths = ({name: next(clones) for name in group} for group in rest)
+        named = {
+            name: FreeVariable(variables[name], one.transform, initial[name])
+            for name, one in self.free.items()
+        }
+        return _Graphs(named, potentials, deterministics, data, lengths, phi)
+
+
+class _Inspector(cloudpickle.Pickler):
+    """Pickles, and refuses what is as long as there are records.
+
+    Code goes along with a model: a function of the user's, in a prior or a transform, has a table with it if
+    it refers to one.
+    """
+
+    def __init__(self, records: RecordModel):
+        super().__init__(io.BytesIO())
+        self._sizes = {size for size in (records.n_rows, records.n) if size > FEW}
+        # Arrays that are declared as public, and initial values of variables that are.
+        known = [graph.leaf_value(leaf) for leaf in records.reading.declared]
+        self._known = {np.shape(value) for value in (*known, *records.reading.start.values())}
+
+    def inspect(self, value: Any) -> None:
+        """Raise PrivacyError if there is such a thing."""
+        self.dump(value)
+
+    def persistent_id(self, value: Any) -> None:
+        """Look at an object; pickle calls this for each."""
+        shape = getattr(value, "shape", None)
+        if isinstance(value, list | tuple | set | frozenset) and all(isinstance(v, _NUMBERS) for v in value):
+            shape = (len(value),)
+        if isinstance(shape, tuple) and shape not in self._known and self._sizes & set(shape):
+            raise PrivacyError(
+                f"The public part of the model holds a {type(value).__name__} that is as long as there are "
+                "records.\n"
+                "  Why this is refused: what is released has the priors with it, their code too: a function "
+                "of yours (CustomDist, a transform) that refers to a table takes it along.\n"
+                "  How to fix it: let the function read its arguments and plain numbers alone, or declare "
+                "the array with public=."
+            )
 
 
 def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable:
@@ -256,10 +299,10 @@ def _check_public(records: RecordModel, graphs: Sequence[Variable]) -> None:
     reading = records.reading
     for leaf in [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]:
         known = leaf in reading.opaque.original or leaf in reading.declared
-        if not known and hasattr(leaf.type, "ndim") and records.n_rows in np.shape(graph.leaf_value(leaf)):
+        shape = np.shape(graph.leaf_value(leaf)) if hasattr(leaf.type, "ndim") else ()
+        if not known and records.n_rows in shape:
             raise PrivacyError(
-                f"The public part of the model reads an array of shape {np.shape(graph.leaf_value(leaf))}, as "
-                "long as there are records, that is not declared as public: it cannot be published."
+                f"The public part of the model reads an array of shape {shape}, as long as there are records, that is not declared as public: it cannot be published."
             )
 
 

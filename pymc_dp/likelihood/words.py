@@ -70,7 +70,11 @@ def _tight(variable: Variable, names: Mapping[Variable, str], depth: int, binds:
 
 
 def _of_leaf(leaf: Any) -> str:
-    if isinstance(leaf, Constant) and getattr(leaf.type, "ndim", None) is not None and np.size(leaf.data) == 1:
+    if (
+        isinstance(leaf, Constant)
+        and getattr(leaf.type, "ndim", None) is not None
+        and np.size(leaf.data) == 1
+    ):
         return f"{np.asarray(leaf.data).item():g}"
     return leaf.name or "array"
 

@@ -143,7 +143,14 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     own = _places(list(free.values()), [records.shapes[v.name] for v in free])
     of_values = {v: records.shapes[v.name] for v in records.value_vars}
     identity = Coordinates(
-        theta, theta, theta, records._terms, own, records.reading.terms, of_values, records.reading.opaque.free.values()
+        theta,
+        theta,
+        theta,
+        records._terms,
+        own,
+        records.reading.terms,
+        of_values,
+        records.reading.opaque.free.values(),
     )
     # Where n is private the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
