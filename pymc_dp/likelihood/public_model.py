@@ -15,6 +15,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.type import Type
 from pytensor.graph.utils import Scratchpad
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
@@ -225,7 +226,7 @@ class _Inspector(cloudpickle.Pickler):
 
     def persistent_id(self, value: Any) -> None:
         """Look at an object; pickle calls this for each."""
-        shape = getattr(value, "shape", None)
+        shape = None if isinstance(value, Type | Variable) else getattr(value, "shape", None)
         if isinstance(value, list | tuple | set | frozenset) and all(isinstance(v, _NUMBERS) for v in value):
             shape = (len(value),)
         if isinstance(shape, tuple) and shape not in self._known and self._sizes & set(shape):
@@ -302,7 +303,8 @@ def _check_public(records: RecordModel, graphs: Sequence[Variable]) -> None:
         shape = np.shape(graph.leaf_value(leaf)) if hasattr(leaf.type, "ndim") else ()
         if not known and records.n_rows in shape:
             raise PrivacyError(
-                f"The public part of the model reads an array of shape {shape}, as long as there are records, that is not declared as public: it cannot be published."
+                "The public part of the model reads an array as long as there are records that is not "
+                "declared as public: it cannot be published."
             )
 
 
