@@ -52,12 +52,12 @@ def decode(text: str) -> dict[str, Any]:
         raise damaged("its content is not what was written: it does not agree with its digest")
     try:
         parts = [
-            Part(str(one["name"]), tuple(map(_integer, one["shape"])), str(one["expression"]))
+            Part(str(one["name"]), tuple(map(_size, one["shape"])), str(one["expression"]))
             for one in content["coordinates"]
         ]
         point, gradient = (np.array(list(map(_number, content[name]))) for name in ("point", "gradient"))
         information = np.array([list(map(_number, row)) for row in content["information"]])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise damaged("its coordinates or numbers cannot be read") from error
     return {
         "coordinates": parts,
@@ -80,9 +80,9 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError("not a whole number")
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError("not a size")
     return value
 
 

@@ -225,10 +225,13 @@ class Likelihood:
         return write_report(self.facts, released)
 
     def __repr__(self) -> str:
-        private = f"epsilon = {self.facts['epsilon']:g}, delta = {self.facts['delta']:g}"
-        return (
-            f"<Likelihood of {self._arguments()}: {private if self.facts['is_private'] else 'NOT PRIVATE'}>"
+        known = self.facts
+        said = (
+            f"epsilon = {known['epsilon']:g}, delta = {known['delta']:g}"
+            if known["is_private"]
+            else "NOT PRIVATE"
         )
+        return f"<Likelihood of {self._arguments()}: {said}>"
 
     def _log_likelihood(self, parts: Sequence[Any]) -> Variable:
         delta = pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]) - self.point
@@ -269,4 +272,16 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("facts hold something that JSON cannot, or a number that is not finite.") from error
     if missing:
         raise ValueError(f"facts lack {sorted(missing)}.")
+    if plain["is_private"]:
+        _check_guarantee(plain)
     return plain
+
+
+def _check_guarantee(facts: dict[str, Any]) -> None:
+    try:
+        events = read_guarantee(facts).events
+        said = facts["neighboring_relation"], facts["unit"] in ("row", "person"), float(facts["epsilon"]) > 0
+    except (TypeError, ValueError) as error:
+        raise ValueError("facts say nothing that can be read of what is guaranteed.") from error
+    if said != (events.neighboring_relation, True, True):
+        raise ValueError("facts contradict each other in what is guaranteed.")
