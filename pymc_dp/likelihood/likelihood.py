@@ -234,8 +234,11 @@ class Likelihood:
         return f"<Likelihood of {self._arguments()}: {said}>"
 
     def _log_likelihood(self, parts: Sequence[Any]) -> Variable:
-        delta = pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]) - self.point
-        return pt.dot(self.gradient, delta) - 0.5 * pt.dot(delta, pt.dot(self.information, delta))
+        phi = pt.concatenate([pt.atleast_1d(part).ravel() for part in parts])
+        # Copies: compiled code of some backends does not take arrays that cannot be written to.
+        point, gradient, information = map(np.array, (self.point, self.gradient, self.information))
+        delta = phi - point
+        return pt.dot(gradient, delta) - 0.5 * pt.dot(delta, pt.dot(information, delta))
 
     def _arguments(self) -> str:
         return ", ".join(part.name for part in self.coordinates)

@@ -1,53 +1,17 @@
 """The public part of a model: what is left of it when everything that reads a record is left out."""
 
-import io
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy, deepcopy
-from typing import Any, NamedTuple
+from copy import deepcopy
+from typing import NamedTuple
 
-import cloudpickle
-import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from pytensor import sparse
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.type import Type
-from pytensor.graph.utils import Scratchpad
-from pytensor.sparse.type import SparseTensorType
-from pytensor.tensor.random.type import RandomType
-from scipy.sparse import csr_matrix
 
-from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood import left_out
+from pymc_dp.likelihood.public_graphs import FreeVariable, PublicGraphs
 from pymc_dp.likelihood.words import in_words, make_unique
-from pymc_dp.records import graph
-from pymc_dp.records.arrays import FEW
 from pymc_dp.records.model import RecordModel
-
-# Length of an axis of records where their number is private: nothing public depends on it.
-_ANY_LENGTH = 2
-_NUMBERS = (bool, int, float, np.number)
-# What PyTensor notes about a variable and its code looks for; notes on where it was made are left behind.
-_KEPT_NOTES = ("lower_triangular", "upper_triangular")
-
-
-class FreeVariable(NamedTuple):
-    """A free variable of a public model.
-
-    Attributes
-    ----------
-    variable : Variable
-    transform : Transform or None
-    initial : Variable, ndarray, str or None
-        As `pymc.Model.set_initval` takes it.
-    """
-
-    variable: Variable
-    transform: Any
-    initial: Any
 
 
 class Part(NamedTuple):
@@ -127,11 +91,11 @@ class PublicModel:
         self._coords = {name: model.coords[name] for name in lengths}
         self._order = list(model.named_vars)
         self.parts = _parts(records, free, deterministics)
-        _check_public(records, [*graphs, *lengths.values()])
+        left_out.check_public(records, [*graphs, *lengths.values()])
         phi = [_on_its_scale(source, free) for source in sources]
-        found = _Graphs(free, potentials, deterministics, data, lengths, phi)
-        self._graphs = found.cloned(_stand_ins(records), own=True)
-        _Inspector(records).inspect((self._graphs, self._coords))
+        found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
+        self._graphs = found.cloned(left_out.stand_ins(records), own=True)
+        left_out.Inspector(records).inspect((self._graphs, self._coords))
 
     def model(self, log_likelihood: Callable[[Sequence[Variable]], Variable]) -> pm.Model:
         """Make a PyMC model of the public part, with one Potential more.
@@ -162,82 +126,6 @@ class PublicModel:
                 model.add_named_variable(variable, dims=self._dims.get(name))
             add_potential(log_likelihood(graphs.phi))
         return model
-
-
-class _Graphs(NamedTuple):
-    free: dict[str, FreeVariable]
-    potentials: dict[str, Variable]
-    deterministics: dict[str, Variable]
-    data: dict[str, Variable]
-    lengths: dict[str, Variable]
-    phi: list[Variable]
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """All that a model lists by name."""
-        free = {name: one.variable for name, one in self.free.items()}
-        return {**self.data, **free, **self.deterministics, **self.potentials}
-
-    def cloned(self, replaced: dict[Variable, Variable] | None = None, own: bool = False) -> "_Graphs":
-        """Graphs of their own: shared variables are copied, and constants where `own` is true."""
-        free, rest = list(self.free.values()), [self.potentials, self.deterministics, self.data, self.lengths]
-        given = [one.initial for one in free if isinstance(one.initial, Variable)]
-        outputs = [one.variable for one in free] + given + self.phi
-        outputs += [v for group in rest for v in group.values()]
-        if replaced:
-            outputs = clone_replace(outputs, replaced, rebuild_strict=False)
-        leaves = [v for v in dict.fromkeys(ancestors(outputs)) if v.owner is None]
-        copies = {v: _copied(v) for v in leaves if isinstance(v, SharedVariable) or own}
-        outputs = clone_replace(outputs, {old: new for old, new in copies.items() if new is not old})
-        if own:
-            _forget_where_made(outputs)
-        clones = iter(outputs)
-        variables = {name: next(clones) for name in self.free}
-        initial = {
-            name: next(clones) if isinstance(one.initial, Variable) else deepcopy(one.initial)
-            for name, one in self.free.items()
-        }
-        phi = [next(clones) for _ in self.phi]
-        potentials, deterministics, data, lengths = ({name: next(clones) for name in group} for group in rest)
-        named = {
-            name: FreeVariable(variables[name], one.transform, initial[name])
-            for name, one in self.free.items()
-        }
-        return _Graphs(named, potentials, deterministics, data, lengths, phi)
-
-
-class _Inspector(cloudpickle.Pickler):
-    """Pickles, and refuses what is as long as there are records.
-
-    Code goes along with a model: a function of the user's, in a prior or a transform, has a table with it if
-    it refers to one.
-    """
-
-    def __init__(self, records: RecordModel):
-        super().__init__(io.BytesIO())
-        self._sizes = {size for size in (records.n_rows, records.n) if size > FEW}
-        # Arrays that are declared as public, and initial values of variables that are.
-        known = [graph.leaf_value(leaf) for leaf in records.reading.declared]
-        self._known = {np.shape(value) for value in (*known, *records.reading.start.values())}
-
-    def inspect(self, value: Any) -> None:
-        """Raise PrivacyError if there is such a thing."""
-        self.dump(value)
-
-    def persistent_id(self, value: Any) -> None:
-        """Look at an object; pickle calls this for each."""
-        shape = None if isinstance(value, Type | Variable) else getattr(value, "shape", None)
-        if isinstance(value, list | tuple | set | frozenset) and all(isinstance(v, _NUMBERS) for v in value):
-            shape = (len(value),)
-        if isinstance(shape, tuple) and shape not in self._known and self._sizes & set(shape):
-            raise PrivacyError(
-                f"The public part of the model holds a {type(value).__name__} that is as long as there are "
-                "records.\n"
-                "  Why this is refused: what is released has the priors with it, their code too: a function "
-                "of yours (CustomDist, a transform) that refers to a table takes it along.\n"
-                "  How to fix it: let the function read its arguments and plain numbers alone, or declare "
-                "the array with public=."
-            )
 
 
 def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable:
@@ -293,60 +181,3 @@ def _on_its_scale(source: Variable, free: Mapping[str, FreeVariable]) -> Variabl
     if one is None or one.transform is None:
         return source
     return one.transform.forward(source, *source.owner.inputs)
-
-
-def _check_public(records: RecordModel, graphs: Sequence[Variable]) -> None:
-    """Refuse an array that may hold records and is not one of those that zeros stand in for."""
-    reading = records.reading
-    for leaf in [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]:
-        known = leaf in reading.opaque.original or leaf in reading.declared
-        shape = np.shape(graph.leaf_value(leaf)) if hasattr(leaf.type, "ndim") else ()
-        if not known and records.n_rows in shape:
-            raise PrivacyError(
-                "The public part of the model reads an array as long as there are records that is not "
-                "declared as public: it cannot be published."
-            )
-
-
-def _stand_ins(records: RecordModel) -> dict[Variable, Variable]:
-    """Zeros of the shape of each array of records, without the number of records where that is private."""
-    known = records.neighboring_relation == "substitute" and records.unit_of_row is None
-    length = records.n_rows if known else _ANY_LENGTH
-    found: dict[Variable, Variable] = {}
-    for leaf, original in records.reading.opaque.original.items():
-        shape = [
-            length if size == records.n_rows else int(size) for size in np.shape(graph.leaf_value(original))
-        ]
-        if isinstance(leaf.type, SparseTensorType):
-            found[leaf] = sparse.as_sparse_variable(csr_matrix(tuple(shape), dtype=leaf.type.dtype))
-        elif isinstance(original.type, SparseTensorType):
-            # Entries of each row of a sparse matrix, as many as the fullest row has.
-            found[leaf] = pt.zeros((length, 1), dtype=leaf.type.dtype)
-        else:
-            found[leaf] = pt.zeros(tuple(shape), dtype=leaf.type.dtype)
-    return found
-
-
-def _copied(leaf: Any) -> Any:
-    """A constant or shared variable that shares nothing with the original; random streams are new ones."""
-    if isinstance(leaf.type, RandomType):
-        return pytensor.shared(np.random.default_rng(), name=leaf.name)
-    value = deepcopy(graph.leaf_value(leaf)) if isinstance(leaf, Constant | SharedVariable) else None
-    if isinstance(leaf, Constant):
-        return type(leaf)(leaf.type, value, name=leaf.name)
-    if isinstance(leaf, SharedVariable):
-        new = type(leaf)(leaf.type, value, strict=True, name=leaf.name)
-        new.tag = Scratchpad()
-        return new
-    return leaf
-
-
-def _forget_where_made(outputs: Sequence[Variable]) -> None:
-    """Tags can hold lines of the program that declared the model, and with them what is written there."""
-    for variable in ancestors(list(outputs)):
-        for one in (variable, variable.owner):
-            if one is not None:
-                notes, one.tag = copy(one.tag), Scratchpad()
-                for name in _KEPT_NOTES:
-                    if hasattr(notes, name):
-                        setattr(one.tag, name, getattr(notes, name))

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood import public_model
+from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records import checks, graph
 from pymc_dp.records.model import RecordModel
@@ -197,10 +197,10 @@ def test_the_checks_notice_what_is_left_in(monkeypatch):
     """Control: where no zeros stand in, the array is refused; without that too, it is found in the pickle."""
     private = rows()
     records = RecordModel(everything(**private), verify=False, **KWARGS["everything"])
-    monkeypatch.setattr(public_model, "_stand_ins", lambda records: {})
+    monkeypatch.setattr(left_out, "stand_ins", lambda records: {})
     with pytest.raises(dp.PrivacyError, match="holds a ndarray"):
         PublicModel(records)
-    monkeypatch.setattr(public_model._Inspector, "inspect", lambda self, value: None)
+    monkeypatch.setattr(left_out.Inspector, "inspect", lambda self, value: None)
     public = PublicModel(records)
     assert Secrets(**private).in_objects(public)
     assert Secrets(**private).in_bytes(cloudpickle.dumps(public))
