@@ -22,6 +22,7 @@ from pymc_dp.evaluation.check import Check, check
 from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
+from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy
@@ -65,6 +66,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LedgerReport",
+    "Likelihood",
     "ModelRefusedError",
     "NoisySummaryWarning",
     "NotPrivateWarning",

@@ -2,7 +2,6 @@
 
 import html
 import json
-import textwrap
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -14,27 +13,22 @@ from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
+from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
 from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release, stats_of
 from pymc_dp.sampling import released_stats
 
 # What a step with control variates releases besides.
 SURROGATE = "the surrogate (noisy gradient and Hessian, where they were taken, clip bounds); "
 
-DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 # Parameters that the row on clips names.
 _WORST = 8
-RELATIONS = {
-    "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
-    "add_remove": "add/remove: data sets of which one has one {unit} more",
-}
 ASSUMPTIONS = (
     "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
     "looking at these data, or with what was released of them before: scales of Prepare, an earlier result. "
-    "Then the guarantee is of this call alone, and what is claimed of all together is their joint cost: the "
-    "ledger's.",
-    "Arrays that do not have one entry a record (group-level covariates, constants) are public.",
+    f"{ONE_CALL}",
+    PUBLIC_ARRAYS,
     "Only what dp.release returns is published; nobody sees the running time, memory or intermediate state.",
-    "Real-valued Gaussian noise is approximated by 64-bit floating-point draws of a ChaCha20 stream.",
+    FLOATING_POINT,
 )
 
 
@@ -100,7 +94,7 @@ class PrivacyReport:
             *(("Weak", said) for said in weaknesses(plan.epsilon, plan.delta, facts["n"])),
             *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
             ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
-            ("Neighbouring data", RELATIONS[plan.neighboring_relation].format(unit=unit.split(" (")[0])),
+            ("Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
             ("Target", facts["approximation"] or "exact, where nothing is clipped"),
             (
@@ -186,7 +180,7 @@ class PrivacyReport:
     def __str__(self) -> str:
         lines = ["Privacy report", "=============="]
         for key, value in self._rows():
-            lines += _wrapped(key, value)
+            lines += wrap(key, value)
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -320,10 +314,6 @@ def _of_cut(cut: dict[str, Any]) -> str:
         f"has. Clipped Hessians make standard deviations at most {wider:.0%} too large. A few records, each "
         "far beyond all others, cannot be seen"
     )
-
-
-def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:
-    return textwrap.wrap(f"{key + ': ':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
 
 
 @overload

@@ -1,1 +1,1 @@
-"""A private likelihood of any model, released once: each record compared with its twins."""
+"""One private release of a likelihood, and what can be done with it."""

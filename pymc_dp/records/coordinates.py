@@ -44,6 +44,9 @@ class Coordinates:
         `terms` as functions of separate variables.
     shapes : mapping of Variable to tuple of int
         These variables, in the order in which `vector` has their numbers.
+    sources : sequence of Variable
+        Of each of them: the free random variable whose (transformed) value it is, or the public graph of free
+        random variables that stands for it.
 
     Attributes
     ----------
@@ -62,8 +65,9 @@ class Coordinates:
         names: Sequence[tuple[str | None, slice]],
         open_terms: Sequence[Variable],
         shapes: Mapping[Variable, tuple[int, ...]],
+        sources: Sequence[Variable],
     ):
-        self.open_terms, self.shapes = list(open_terms), dict(shapes)
+        self.open_terms, self.shapes, self.sources = list(open_terms), dict(shapes), list(sources)
         self.vector, self.of_theta, self.terms, self.names = vector, of_theta, list(terms), list(names)
         self.identity = vector is theta
         self.size: int = vector.type.shape[0]
@@ -138,7 +142,16 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     free = dict(zip(records.value_vars, records.reading.opaque.free, strict=True))
     own = _places(list(free.values()), [records.shapes[v.name] for v in free])
     of_values = {v: records.shapes[v.name] for v in records.value_vars}
-    identity = Coordinates(theta, theta, theta, records._terms, own, records.reading.terms, of_values)
+    identity = Coordinates(
+        theta,
+        theta,
+        theta,
+        records._terms,
+        own,
+        records.reading.terms,
+        of_values,
+        records.reading.opaque.free.values(),
+    )
     # Where n is private the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
     reading = records.reading
@@ -178,9 +191,11 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     named = {d.owner.inputs[0]: name for name, d in deterministics.items() if d.owner is not None}
     names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
     places = _places(names, list(shapes.values()))
+    clones = reading.opaque.free
+    sources = [*(clones[name] for name in kept), *(node.public for node in nodes)]
     try:
         joined = clone_replace(terms, slices(vector, shapes))
-        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes)
+        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes, sources)
     except NullTypeGradError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
