@@ -39,7 +39,7 @@ def read(
     units : int, optional
         Number of privacy units, if that is not the number of rows.
     exclude_deterministics : collection of str
-        Deterministics that are not released.
+        Deterministics that are not released though they read no record; those that do never are.
     public : collection of str or array
         Arrays, by label or as objects, that hold no record though their shape says so; free variables with
         as many entries as records by coincidence.
@@ -284,8 +284,8 @@ class _Reader:
                 found.released.append(name)
                 self._add(name, "released", "reads no record")
             else:
-                self._add(name, "refused", why(t))
-                self.refuse(refusals.refuse_deterministic(name, why(t)))
+                found.left_out[name] = t
+                self._add(name, "left out", f"reads rows: not released ({why(t)})")
         self.typing.trusted_used |= typing.trusted_used
 
     def _dims(self, sources: Mapping[Variable, RowType]) -> None:
@@ -301,6 +301,7 @@ class _Reader:
             self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)
         }
         of_rows |= {rv.name: 0 for rv in model.observed_RVs}
+        of_rows |= {name: t.axis for name, t in self.found.left_out.items() if isinstance(t, Rows)}
         for name, axis in of_rows.items():
             dims = model.named_vars_to_dims.get(name or "")
             if dims is not None and axis < len(dims):
