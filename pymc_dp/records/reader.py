@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -130,6 +131,7 @@ class _Reader:
         sources = self.data.axes(self.opaque, self.typing, list(terms.values()), self.refuse)
         self.data.check_memory(self.opaque, sources, self.refuse)
         self.typing([*terms.values(), *conditions], sources)
+        terms = {name: self._records_first(term, sources) for name, term in terms.items()}
         found.terms = list(terms.values())
         axes = {leaf: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
         found.roots = {leaf: axes[leaf] for leaf in graph.data_leaves(found.terms) if leaf in axes}
@@ -195,6 +197,15 @@ class _Reader:
         types = [typing.of(v) for v in given]
         mixed = next((t for t in types if isinstance(t, Mixed)), None)
         return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
+
+    def _records_first(self, term: Any, sources: Mapping[Variable, RowType]) -> Variable:
+        """A term with its axis of records first: numbers for each may have been put before it."""
+        t = self.typing.of(term)
+        if not isinstance(t, Rows) or t.axis == 0:
+            return term
+        moved = pt.moveaxis(term, t.axis, 0)
+        self.typing([moved], sources)
+        return moved
 
     def _likelihood(self, name: str, term: Variable) -> None:
         t = self.typing.of(term)
