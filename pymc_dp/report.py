@@ -138,6 +138,7 @@ class PrivacyReport:
                 f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
+            *_left_out(facts),
             *_predictions(facts),
             *_public(facts),
             ("Assumed", " ".join(ASSUMPTIONS)),
@@ -261,6 +262,14 @@ def _of_owner(owner: dict[str, Any]) -> str:
         f"and readers; {plan.settings()}; clipping at {owner['clip']}; "
         f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
     )
+
+
+def _left_out(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Deterministics that were not released: those that read rows, and those that the user excluded."""
+    names = sorted({*facts.get("left_out_deterministics", ()), *facts.get("excluded_deterministics", ())})
+    reading = facts.get("left_out_deterministics", ())
+    listed = [f"{name} ({'reads rows' if name in reading else 'excluded'})" for name in names]
+    return [("Left out", f"not released: {', '.join(listed)}")] if listed else []
 
 
 def _predictions(facts: dict[str, Any]) -> list[tuple[str, str]]:

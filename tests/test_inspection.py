@@ -34,12 +34,12 @@ def test_arrays_variables_and_refusals():
         "y.array_1": ((N, 3), "private rows", 0),
     }
     roles = {v.name: v.role for v in found.variables}
-    assert roles == {"level": "sampled", "b": "sampled", "mu": "refused", "y": "likelihood"}
-    assert not found.accepted and len(found.refusals) == 1 and "Deterministic 'mu'" in str(found)
+    assert roles == {"level": "sampled", "b": "sampled", "mu": "left out", "y": "likelihood"}
+    assert found.accepted and "mu     left out    reads rows: not released" in str(found)
     assert found.withheld_dims == ["person"]
     fine = dp.inspect(hierarchy(), exclude_deterministics=["mu"])
     assert "Derivatives of a record: one linear predictor, of a matrix product, a look-up" in str(fine)
-    assert not found.form
+    assert found.form == fine.form
     assert fine.accepted and "mu" in str(fine) and "withheld" in str(fine)
     assert not any(f"{value:.4f}" in str(found) for value in np.concatenate([Y, X.ravel(), INCOME]))
 
@@ -51,10 +51,10 @@ def test_a_step_reports_what_was_taken_as_public():
         lipschitz=1,
         chains=1,
         model=hierarchy(),
-        exclude_deterministics=["mu"],
     )
     step.plan = step.cost(draws=10, tune=0)
     assert step.facts()["public_arrays"] == [["income", [7], "taken as public"]]
+    assert step.facts()["left_out_deterministics"] == ["mu"]
 
 
 def test_public_names_an_array_of_as_many_entries():
@@ -62,8 +62,9 @@ def test_public_names_an_array_of_as_many_entries():
         trend = pm.Data("calendar", np.arange(float(N)))
         pm.Deterministic("season", pt.sin(pm.Normal("w") * trend))
         pm.Normal("y", pm.Normal("m"), 1, observed=Y)
-    assert not dp.inspect(model).accepted
+    assert [v.role for v in dp.inspect(model).variables if v.name == "season"] == ["left out"]
     found = dp.inspect(model, public=["calendar"])
+    assert [v.role for v in found.variables if v.name == "season"] == ["released"]
     assert found.accepted and ("calendar", "public, as declared") in [(a.label, a.kind) for a in found.arrays]
     with pytest.raises(ValueError, match="calender"):
         dp.inspect(model, public=["calender"])
@@ -107,4 +108,7 @@ def test_the_length_of_a_dimension_of_records_is_not_released():
         mu = pm.Normal("mu")
         pm.Normal("y", mu, 1, observed=np.zeros(103), dims="row")
         pm.Deterministic("total", mu * model.dim_lengths["row"])
-    assert dp.inspect(model, neighboring_relation="add_remove").refusals
+    (total,) = (
+        v for v in dp.inspect(model, neighboring_relation="add_remove").variables if v.name == "total"
+    )
+    assert total.role == "left out"

@@ -32,10 +32,10 @@ def private_model():
 
 @pytest.fixture(scope="module")
 def raw():
-    """A plain pm.sample result, of a model with identifiers and an excluded Deterministic."""
+    """A plain pm.sample result, of a model with identifiers and a Deterministic that reads rows."""
     model, x = private_model()
     with model:
-        step = dp.DPPenaltyMH(exclude_deterministics=["mu"], **ARGS)
+        step = dp.DPPenaltyMH(**ARGS)
         idata = pm.sample(
             120, tune=30, chains=2, cores=1, step=step, progressbar=False, quiet=True,
             discard_tuned_samples=False, random_seed=12345, compute_convergence_checks=False,
@@ -145,10 +145,12 @@ def test_arviz_reads_the_release(released):
 def test_front_door(quiet):
     model, _ = private_model()
     with model:
-        step = dp.DPPenaltyMH(exclude_deterministics=["mu"], **ARGS)
+        step = dp.DPPenaltyMH(exclude_deterministics=["total"], **ARGS)
     idata = dp.sample(step, draws=20, tune=10, cores=1, **quiet)  # outside the model's context
-    assert set(idata.posterior.data_vars) == {"beta", "total"}
-    assert dp.privacy_report(idata).plan.tune == 10
+    assert set(idata.posterior.data_vars) == {"beta"} and "patient" not in idata.posterior.dims
+    report = dp.privacy_report(idata)
+    assert report.plan.tune == 10
+    assert "not released: mu (reads rows), total (excluded)" in str(report)
 
 
 @pytest.mark.parametrize("name", ["step", "trace", "nuts_sampler", "return_inferencedata", "idata_kwargs"])

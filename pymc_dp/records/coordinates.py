@@ -11,11 +11,11 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, graph
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.opaque import OpaqueModel
@@ -196,7 +196,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     try:
         joined = clone_replace(terms, slices(vector, shapes))
         chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes, sources)
-    except NullTypeGradError:  # an Op on the way has no derivative
+    except ModelRefusedError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
 

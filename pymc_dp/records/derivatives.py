@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.gradient import pushforward
+from pytensor.gradient import NullTypeGradError, pushforward
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.utils import MethodNotDefined
@@ -58,8 +58,12 @@ def along(rows: Variable, theta: Variable, point: Variable, directions: Sequence
     for step in steps:
         try:
             value = cast(Variable, pushforward(value, step, pt.constant(np.float64(1.0))))
-        except MethodNotDefined as error:
+        except (MethodNotDefined, NullTypeGradError) as error:
             raise refuse_derivative(error.args[-1] if error.args else "an Op") from None
+        except TypeError as error:
+            if "NullType" not in str(error):
+                raise
+            raise refuse_derivative("an Op whose derivative has none itself") from None
         derivatives.append(value)
     zeros: dict[Variable, Variable] = {step: pt.constant(np.float64(0.0)) for step in steps}
     return list(clone_replace(derivatives, zeros))

@@ -35,7 +35,7 @@ class RecordModel(Points):
         Identifier of the person (or other unit) that each row belongs to. The log-likelihoods of a
         unit's rows are added before they are clipped. Default: each row is a unit.
     exclude_deterministics : collection of str
-        Deterministics that read private rows and that will not be released.
+        Deterministics that are not released, though they read no private row; those that do never are.
     public, trusted_ops, neighboring_relation
         See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -39,7 +40,7 @@ def read(
     units : int, optional
         Number of privacy units, if that is not the number of rows.
     exclude_deterministics : collection of str
-        Deterministics that are not released.
+        Deterministics that are not released though they read no record; those that do never are.
     public : collection of str or array
         Arrays, by label or as objects, that hold no record though their shape says so; free variables with
         as many entries as records by coincidence.
@@ -130,6 +131,7 @@ class _Reader:
         sources = self.data.axes(self.opaque, self.typing, list(terms.values()), self.refuse)
         self.data.check_memory(self.opaque, sources, self.refuse)
         self.typing([*terms.values(), *conditions], sources)
+        terms = {name: self._records_first(term, sources) for name, term in terms.items()}
         found.terms = list(terms.values())
         axes = {leaf: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
         found.roots = {leaf: axes[leaf] for leaf in graph.data_leaves(found.terms) if leaf in axes}
@@ -195,6 +197,15 @@ class _Reader:
         types = [typing.of(v) for v in given]
         mixed = next((t for t in types if isinstance(t, Mixed)), None)
         return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
+
+    def _records_first(self, term: Any, sources: Mapping[Variable, RowType]) -> Variable:
+        """A term with its axis of records first: numbers for each may have been put before it."""
+        t = self.typing.of(term)
+        if not isinstance(t, Rows) or t.axis == 0:
+            return term
+        moved = pt.moveaxis(term, t.axis, 0)
+        self.typing([moved], sources)
+        return moved
 
     def _likelihood(self, name: str, term: Variable) -> None:
         t = self.typing.of(term)
@@ -284,8 +295,8 @@ class _Reader:
                 found.released.append(name)
                 self._add(name, "released", "reads no record")
             else:
-                self._add(name, "refused", why(t))
-                self.refuse(refusals.refuse_deterministic(name, why(t)))
+                found.left_out[name] = t
+                self._add(name, "left out", f"reads rows: not released ({why(t)})")
         self.typing.trusted_used |= typing.trusted_used
 
     def _dims(self, sources: Mapping[Variable, RowType]) -> None:
@@ -301,6 +312,7 @@ class _Reader:
             self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)
         }
         of_rows |= {rv.name: 0 for rv in model.observed_RVs}
+        of_rows |= {name: t.axis for name, t in self.found.left_out.items() if isinstance(t, Rows)}
         for name, axis in of_rows.items():
             dims = model.named_vars_to_dims.get(name or "")
             if dims is not None and axis < len(dims):

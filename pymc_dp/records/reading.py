@@ -21,7 +21,7 @@ class VariableReading:
     Attributes
     ----------
     name : str
-    role : {"sampled", "likelihood", "released", "withheld", "Potential", "refused"}
+    role : {"sampled", "likelihood", "released", "left out", "withheld", "Potential", "refused"}
     why : str
     """
 
@@ -53,6 +53,8 @@ class Reading:
     watched : list of SharedVariable
         Of the model: when one is set to another array, the model must be read again.
     released, withheld_dims : list of str
+    left_out : dict of str to RowType
+        Deterministics that read rows, and how; they are not released.
     arrays, variables : list
     refusals : list of ModelRefusedError
         Empty unless `inspect` collects them.
@@ -70,6 +72,7 @@ class Reading:
     declared: set[Variable] = field(default_factory=set)
     watched: list[SharedVariable] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
+    left_out: dict[str, RowType] = field(default_factory=dict)
     withheld_dims: list[str] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
     variables: list[VariableReading] = field(default_factory=list)

@@ -70,17 +70,6 @@ def refuse_prior(name: str, why: str, kind: str = "The prior of") -> ModelRefuse
     )
 
 
-def refuse_deterministic(name: str, why: str) -> ModelRefusedError:
-    """Build the error for a Deterministic that reads records."""
-    return ModelRefusedError(
-        f"Deterministic {name!r} reads private records ({why}).",
-        "PyMC stores its exact value at every draw, from which the rows can be solved (mu / beta is X).",
-        "remove it (OrderedLogistic and its like: compute_p=False), or pass "
-        f"exclude_deterministics=[{name!r}] and publish only what dp.sample or dp.release returns. "
-        f"{OUTSIDE_GRAPH}",
-    )
-
-
 def refuse_start(name: str, why: str) -> ModelRefusedError:
     """Build the error for an initial value that reads records."""
     return ModelRefusedError(

@@ -100,7 +100,7 @@ class DPPenaltyMH(MetropolisStep):
     data : Shards, optional
         Records in several parts, on other machines or in turn; then the rows of the model do not count.
     exclude_deterministics : list of str
-        Deterministics that read private rows: they are accepted in the model and never released.
+        Deterministics that are not released, though they read no private row; those that do never are.
     clip_fraction : bool
         Release, with noise and charged, each chain's mean share of clipped ratios at its last draw
         (`substitute` and full batch only).

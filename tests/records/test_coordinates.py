@@ -11,6 +11,7 @@ from pytensor.graph.replace import clone_replace
 import pymc_dp as dp
 from pymc_dp.records import checks, graph
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.opaque import _with_open_products
 
 N, GROUPS = 60, 5
 
@@ -204,3 +205,31 @@ def test_units_and_copies():
     np.testing.assert_array_equal(again(theta), records.coordinates(theta))
     (part,) = records.derivatives(records.coordinates(theta), hessians=True)
     assert part.gradient.shape == (25, 7) and part.hessian.shape == (25, 7, 7)
+
+
+@pytest.mark.parametrize("length", [2, 30, None])
+def test_a_product_of_parameters_has_two_derivatives(length):
+    """PyTensor's derivative of a product has none: what crashed was HSGP with a free length scale."""
+    x, y = np.random.default_rng(0).normal(size=(2, N))
+    with pm.Model(coords={} if length else {"k": range(5)}) as model:
+        scales = pm.LogNormal("scales", 0, 0.1, shape=length, dims=None if length else "k")
+        slope = pm.Normal("slope") * pm.math.prod(scales)
+        pm.Normal("y", slope * x, 1, observed=y)
+    seen = RecordModel(model).coordinates
+    theta = np.random.default_rng(1).normal(scale=0.3, size=(length or 5) + 1)
+    assert seen.size == 1
+    np.testing.assert_allclose(seen(theta), theta[-1] * np.exp(theta[:-1].sum()))
+    np.testing.assert_allclose(seen.jacobian(theta)[0, :-1], seen(theta)[0])
+
+
+def test_products_keep_their_values_and_types():
+    rng = np.random.default_rng(0)
+    for dtype in ("float64", "int8", "bool"):
+        x = rng.integers(0, 5, size=(2, 3, 2)).astype(dtype)
+        for axis in (None, 0, (0, 2), 1, (1, 2), ()):
+            for shape in (x.shape, (None,) * 3):
+                v = pt.tensor(dtype=dtype, shape=shape)
+                before = pt.prod(v, axis=axis)
+                (after,) = _with_open_products([before])
+                assert after.type.dtype == before.type.dtype
+                np.testing.assert_array_equal(*(g.eval({v: x}) for g in (before, after)))

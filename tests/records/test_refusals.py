@@ -142,9 +142,6 @@ REFUSED = {
     minibatch: "'y'.*Minibatch",
     simulator: "'y'.*Simulator",
     nothing_observed: "no observed",
-    deterministic_mean: "'mu'.*one value for each record",
-    deterministic_statistic: "'level'.*`sum` over the records",
-    ordered_probabilities: "'y_probs'.*one value for each record",
     centred_in_graph: "does not factorise.*`sum` over the records",
     scaled_by_maximum: "does not factorise.*`max` over the records",
     lagged_by_hand: "does not factorise.*a part of the records",
@@ -177,10 +174,39 @@ def test_a_coupling_among_many_records_is_found():
         RecordModel(model)
 
 
-def test_excluded_deterministic_is_accepted_and_not_released():
+@pytest.mark.parametrize(
+    ("declare", "name", "free"),
+    [
+        (deterministic_mean, "mu", ["b"]),
+        (deterministic_statistic, "level", ["b"]),
+        (ordered_probabilities, "y_probs", ["c", "b"]),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_a_deterministic_that_reads_rows_is_left_out_and_named(declare, name, free):
+    with pm.Model() as model:
+        declare()
+    records = RecordModel(model)
+    assert records.released_variables == free and list(records.reading.left_out) == [name]
+    (reading,) = (v for v in records.reading.variables if v.name == name)
+    assert reading.role == "left out" and reading.why.startswith("reads rows: not released")
+
+
+def test_dims_of_what_is_left_out_keep_their_coordinates():
+    """Of persons by the rows of a Deterministic alone, with several rows each."""
+    with pm.Model(coords={"row": np.arange(N) + 1000, "k": ["a", "b", "c"]}) as model:
+        b = pm.Normal("b", dims="k")
+        pm.Deterministic("mu", X @ b, dims="row")
+        pm.Normal("y", X @ b, 1, observed=Y)
+    assert RecordModel(model, privacy_unit=IDS).withheld_dims == ["row"]
+
+
+def test_excluded_deterministics_are_not_released():
     with pm.Model() as model:
         deterministic_mean()
-    assert RecordModel(model, exclude_deterministics=["mu"]).released_variables == ["b"]
+        pm.Deterministic("total", model["b"].sum())
+    assert RecordModel(model).released_variables == ["b", "total"]
+    assert RecordModel(model, exclude_deterministics=["mu", "total"]).released_variables == ["b"]
     with pytest.raises(ValueError, match="nonsense"):
         RecordModel(model, exclude_deterministics=["mu", "nonsense"])
 

@@ -877,6 +877,28 @@ def hsgp_public_box(x, y):
     pm.Normal("y", phi @ (pm.Normal("b", shape=7) * psd), 1.0, observed=y)
 
 
+def _free_process(d):
+    """A process of d inputs whose scale and length scales are parameters."""
+    lengths = pm.InverseGamma("ls", 5, 5, shape=d)
+    cov = pm.HalfNormal("eta") ** 2 * pm.gp.cov.Matern52(d, ls=lengths)
+    gp = pm.gp.HSGP(m=[3] * d, L=[4.0] * d, cov_func=cov)
+    gp._X_center = np.zeros(d)
+    return gp
+
+
+@entry
+def hsgp_of_free_scale_and_lengths(X, y):
+    f = _free_process(2).prior("f", X=X[:, :2])
+    pm.Normal("y", f, pm.HalfNormal("sigma"), observed=y)
+
+
+@entry
+def hsgp_linearized(x, y):
+    phi, psd = _free_process(1).prior_linearized(pm.Data("input", x[:, None]))
+    f = pm.Deterministic("f", phi @ (pm.Normal("b", shape=3) * psd))
+    pm.Normal("y", f, pm.HalfNormal("sigma"), observed=y)
+
+
 @entry
 def fourier_by_hand(x, y):
     j = np.arange(1, 6)
