@@ -17,6 +17,7 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import PoissonRV
 from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
 from pytensor.tensor.random.type import RandomType, random_generator_type
+from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_dp.records import graph
 from pymc_dp.records.harmless import harmless, missing
@@ -186,10 +187,12 @@ class _Made:
 
     def __call__(self, outputs: Sequence[Variable]) -> list[Any]:
         memo: dict[Variable, Any] = {}
+        read = graph.read_as_values(outputs)
         for node in toposort(list(outputs)):
             inputs = [memo.get(i, i) for i in node.inputs]
             if isinstance(node.op, RandomVariable):
-                memo[node.outputs[1]] = self._drawn(node, inputs)
+                make = self._drawn if node.outputs[1] in read else _as_large
+                memo[node.outputs[1]] = make(node, inputs)
             elif isinstance(node.op, RNGConsumerOp) or _draws_inside(node.op):
                 raise NotGenerativeError("it is drawn in a loop or in a function")
             elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
@@ -253,6 +256,15 @@ class _Made:
 
     def _is_length(self, size: Any) -> bool:
         return isinstance(size, Variable) and self.typing.is_length(size)
+
+
+def _as_large(node: Any, inputs: Sequence[Any]) -> Variable:
+    """In the place of draws of which nothing but the shape is asked."""
+    _, size, *parameters = inputs
+    if node.op.ndim_supp or any(node.op.ndims_params):
+        raise NotGenerativeError("the shape of a vector of draws is computed")
+    whole = sum(parameters[1:], parameters[0])
+    return whole if isinstance(size.type, NoneTypeT) else pt.broadcast_to(whole, size)
 
 
 def _draws_inside(op: Any) -> bool:

@@ -112,7 +112,9 @@ TOGETHER: dict[type[Any], Callable[..., Any]] = {
 }
 
 
-def harmless(op: RandomVariable, parameters: Sequence[Any]) -> tuple[list[Variable], Variable, RandomVariable]:
+def harmless(
+    op: RandomVariable, parameters: Sequence[Any]
+) -> tuple[list[Variable], Variable, RandomVariable]:
     """Parameters to draw with.
 
     Parameters
@@ -134,8 +136,7 @@ def harmless(op: RandomVariable, parameters: Sequence[Any]) -> tuple[list[Variab
     ranges = [_REAL] * len(parameters) if kind is None else RANGES[kind]
     cores = op.ndims_params
     conditions = [
-        _over_core(_within(p, r), core)
-        for p, r, core in zip(parameters, ranges, cores, strict=True)
+        _over_core(_within(p, r), core) for p, r, core in zip(parameters, ranges, cores, strict=True)
     ]
     if kind in TOGETHER:
         conditions.append(TOGETHER[kind](*parameters))

@@ -201,7 +201,9 @@ def find(
     ]
     parts = {v: start[place].reshape(coordinates.shapes[v]) for v, place in coordinates.columns.items()}
     try:
-        made = _found(rows, coordinates.columns, records, parts, shapes, {stand_ins[v] for v in outcomes or ()})
+        made = _found(
+            rows, coordinates.columns, records, parts, shapes, {stand_ins[v] for v in outcomes or ()}
+        )
         return made if outcomes is not None else _with_second(made, parts, shapes)
     except Exception:  # another structure, or an Op without derivatives; made-up records: not about values
         return None

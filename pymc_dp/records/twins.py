@@ -5,6 +5,7 @@ truth a record and its twins are exchangeable, so that what compares them symmet
 there are few outcomes all of them are taken, with their probabilities.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -163,17 +164,14 @@ class Twins:
         seen = self._records.coordinates
         # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
         settings = {**self._records.compile_kwargs, "mode": "NUMBA"}
-        return {
-            name: (
-                compiled(
-                    [seen.vector, *(In(g, mutable=True) for g in draw.generators)],
-                    seen.joined([draw.outcome, draw.fit]),
-                    settings,
-                ),
-                len(draw.generators),
-            )
-            for name, draw in self._draws.items()
-        }
+
+        def function(draw: Draw) -> Callable[..., Any]:
+            inputs = [seen.vector, *(In(generator, mutable=True) for generator in draw.generators)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
+                return compiled(inputs, seen.joined([draw.outcome, draw.fit]), settings)
+
+        return {name: (function(draw), len(draw.generators)) for name, draw in self._draws.items()}
 
     def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all units in chunks.
