@@ -19,8 +19,7 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, graph
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.opaque import OpaqueModel
-from pymc_dp.records.public_nodes import PublicNode, PublicNodes
-from pymc_dp.records.row_types import Rows
+from pymc_dp.records.public_nodes import PublicNodes
 
 # Public points at which it is looked how phi bends, in units of the parameters, around the start.
 _POINTS, _SPREAD = 3, 0.5
@@ -47,6 +46,9 @@ class Coordinates:
     sources : sequence of Variable
         Of each of them: the free random variable whose (transformed) value it is, or the public graph of free
         random variables that stands for it.
+    replaced : mapping of Variable to Variable
+        In the graphs of the random variables: public nodes, and functions of separate variables that are put
+        there.
 
     Attributes
     ----------
@@ -66,8 +68,10 @@ class Coordinates:
         open_terms: Sequence[Variable],
         shapes: Mapping[Variable, tuple[int, ...]],
         sources: Sequence[Variable],
+        replaced: Mapping[Variable, Variable],
     ):
         self.open_terms, self.shapes, self.sources = list(open_terms), dict(shapes), list(sources)
+        self.replaced = dict(replaced)
         self.vector, self.of_theta, self.terms, self.names = vector, of_theta, list(terms), list(names)
         self.identity = vector is theta
         self.size: int = vector.type.shape[0]
@@ -151,6 +155,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
         records.reading.terms,
         of_values,
         records.reading.opaque.free.values(),
+        {},
     )
     # Where n is private the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
@@ -160,15 +165,14 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     if nodes is None:
         return identity
     terms = reading.terms  # without nodes phi is the parameters that they read
-    inputs: list[Variable] = []
+    inputs = [node.public.type() for node in nodes]
+    replaced = {node.read: node.given(v) for node, v in zip(nodes, inputs, strict=True)}
     publics: list[Variable] = []
     if nodes:
         try:
-            inputs, terms = _terms_given(reading.opaque, nodes)
+            terms = terms_given(reading.opaque, replaced)
             publics = reading.opaque.on_values([node.public for node in nodes])
         except Exception:  # PyMC derives no density from the changed graph
-            return identity
-        if any(t != Rows(0) for t in reading.types_of(terms)):
             return identity
     read = set(ancestors(terms))
     shapes = {v: records.shapes[v.name] for v in records.value_vars if v in read}
@@ -183,6 +187,11 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     p = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
     if not 0 < p <= records.d or (not nodes and p == records.d):
         return identity
+    if nodes:
+        by_row = reading.by_row(terms, reading.roots, shapes)
+        if by_row is None:
+            return identity
+        terms = by_row
     vector = pt.vector("phi", shape=(p,), dtype="float64")
     of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
     kept = [free[v] for v in records.value_vars if v in read]
@@ -195,7 +204,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     sources = [*(clones[name] for name in kept), *(node.public for node in nodes)]
     try:
         joined = clone_replace(terms, slices(vector, shapes))
-        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes, sources)
+        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes, sources, replaced)
     except ModelRefusedError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
@@ -207,18 +216,21 @@ def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> l
     return [(name, slice(int(a), int(b))) for name, a, b in zip(names, starts, stops, strict=True)]
 
 
-def _terms_given(opaque: OpaqueModel, nodes: Sequence[PublicNode]) -> tuple[list[Variable], list[Variable]]:
-    """Variables in the place of public nodes, and the records' terms as functions of them."""
-    inputs = [node.public.type() for node in nodes]
-    replaced = {n.read: n.given(v) for n, v in zip(nodes, inputs, strict=True)}
+def terms_given(
+    opaque: OpaqueModel,
+    replaced: Mapping[Variable, Variable],
+    outcomes: Mapping[Variable, Variable] | None = None,
+) -> list[Variable]:
+    """Terms of the records, with other variables in the place of public nodes and of observed values."""
+    values = opaque.values | dict(outcomes or {})
     rvs = list(opaque.rvs.values())
-    clones = dict(zip(rvs, clone_replace(rvs, replaced), strict=True))
+    clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
     terms = transformed_conditional_logp(
         [clones[rv] for rv in opaque.observed.values()],
-        rvs_to_values={clone: opaque.values[rv] for rv, clone in clones.items()},
+        rvs_to_values={clone: values[rv] for rv, clone in clones.items()},
         rvs_to_transforms={clone: opaque.transforms.get(rv) for rv, clone in clones.items()},
     )
-    return inputs, graph.flatten(terms)
+    return graph.flatten(terms)
 
 
 def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:

@@ -20,6 +20,7 @@ from pymc_dp.records.outcomes import logit_outcomes
 from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import number_of_rows, read
 from pymc_dp.records.sums import FullBatch, Points
+from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import units as numbered
 
 
@@ -172,7 +173,7 @@ class RecordModel(Points):
         seen, original = self.coordinates, self.reading.opaque.original
         if any(hasattr(original.get(root, root).type, "format") for root in self._roots):
             return None  # as wide as the fullest row of a sparse matrix: not for all to see
-        return find(seen, self._roots, self.n_rows, seen(self._start))
+        return find(seen.open_terms, seen, self._roots, self.n_rows, seen(self._start))
 
     @cached_property
     def logit_outcomes(self) -> bool:
@@ -202,6 +203,11 @@ class RecordModel(Points):
         return RecordDerivatives(
             seen.vector, seen.terms, self._roots, self.n_rows, rows_of_unit, self.compile_kwargs
         )
+
+    @cached_property
+    def twins(self) -> Twins:
+        """Scores of records and of outcomes that the model draws for them; see `pymc_dp.records.twins`."""
+        return Twins(self)
 
     def _unit_rows(self, rows: Variable) -> Variable:
         if self.unit_of_row is None:
