@@ -52,12 +52,15 @@ class Found(NamedTuple):
     rounds : list of Round
     shares : list of float
         Of the budget: each round's.
+    information : ndarray, shape (p, p)
+        What all records tell without a clip and without noise, as far as released slopes show.
     """
 
     point: np.ndarray
     message: Message
     rounds: list[Round]
     shares: list[float]
+    information: np.ndarray
 
 
 class Efficiency(NamedTuple):
@@ -124,7 +127,7 @@ class Search:
                 break
             share *= _GROWTH if step < _SHORT else 1
         self._round(_ALL * self._measure.left, last=True)
-        return Found(self._point, self._result(), self.rounds, self.shares)
+        return Found(self._point, self._result(), self.rounds, self.shares, self._information)
 
     # shares of the budget
 

@@ -136,7 +136,9 @@ class Twins:
             if names[0] not in self.finite:
                 self._find_draws(names)
         self.lookups = [place for scores in self._scores for place in scores.lookups]
-        width = max(scores.size for scores in self._scores)
+        self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
+        self.touched = self.size - sum(len(place) - 1 for place in self.lookups)
+        width = self.rank
         self._chunk = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
 
     def _together(self, terms: Mapping[str, Variable]) -> list[list[str]]:
