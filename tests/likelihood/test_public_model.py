@@ -273,13 +273,13 @@ def test_code_that_takes_a_table_along_is_refused():
             pm.Normal("y", b, 1, observed=private["y"])
         return RecordModel(made, verify=False)
 
-    limit, table = 5.0, {"y": private["y"], "of persons": list(private["y"])}
-    PublicModel(model(lambda *args: (pt.constant(-limit), pt.constant(limit))))
-    for name in table:
+    def interval_by(values):
+        return lambda *args: (pt.constant(-5.0 - 0 * len(values)), pt.constant(5.0))
+
+    PublicModel(model(interval_by([1.0, 2.0])))
+    for table in (private["y"], private["y"].tolist(), {"of persons": private["y"]}):
         with pytest.raises(dp.PrivacyError, match=r"holds a (ndarray|list)"):
-            PublicModel(
-                model(lambda *args, n=name: (pt.constant(-5.0 - 0 * len(table[n])), pt.constant(5.0)))
-            )
+            PublicModel(model(interval_by(table)))
 
 
 def test_an_array_that_was_not_typed_is_refused():
