@@ -8,8 +8,9 @@ import cloudpickle
 import numpy as np
 import pytensor.tensor as pt
 from pytensor import sparse
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.type import Type
+from pytensor.graph.utils import Scratchpad
 from pytensor.sparse.type import SparseTensorType
 from scipy.sparse import csr_matrix
 
@@ -20,6 +21,8 @@ from pymc_dp.records.model import RecordModel
 
 # Length of an axis of records where their number is private: nothing public depends on it.
 _ANY_LENGTH = 2
+# What PyTensor notes about a variable and its code looks for.
+_KEPT_NOTES = ("lower_triangular", "upper_triangular")
 _NUMBERS = (bool, int, float, np.number)
 
 
@@ -56,10 +59,12 @@ def check_public(records: RecordModel, graphs: Sequence[Variable]) -> None:
 
 
 class Inspector(cloudpickle.Pickler):
-    """Pickles, and refuses what is as long as there are records.
+    """Looks at all that would be in a pickle: refuses what is as long as there are records, forgets notes.
 
     Code goes along with a model: a function of the user's, in a prior or a transform, has a table with it if
-    it refers to one.
+    it refers to one. PyTensor notes at each node which lines of the program made it, and with them what is
+    written there. Graphs inside of Ops and transforms are the user's own: these lose their notes as well,
+    which are of use in messages only.
     """
 
     def __init__(self, records: RecordModel):
@@ -74,7 +79,12 @@ class Inspector(cloudpickle.Pickler):
         self.dump(value)
 
     def persistent_id(self, value: Any) -> None:
-        """Look at an object; pickle calls this for each."""
+        """Look at an object; pickle calls this for each, before it takes it apart."""
+        if isinstance(value, Apply | Variable):
+            notes, value.tag = value.tag, Scratchpad()
+            for name in _KEPT_NOTES:
+                if hasattr(notes, name):
+                    setattr(value.tag, name, getattr(notes, name))
         shape = None if isinstance(value, Type | Variable) else getattr(value, "shape", None)
         if isinstance(value, list | tuple | set | frozenset) and all(isinstance(v, _NUMBERS) for v in value):
             shape = (len(value),)

@@ -1,7 +1,6 @@
 """Graphs of a public model, copied such that they share nothing with the model they are from."""
 
-from collections.abc import Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +13,6 @@ from pytensor.graph.utils import Scratchpad
 from pytensor.tensor.random.type import RandomType
 
 from pymc_dp.records import graph
-
-# What PyTensor notes about a variable and its code looks for; notes on where it was made are left behind.
-_KEPT_NOTES = ("lower_triangular", "upper_triangular")
 
 
 class FreeVariable(NamedTuple):
@@ -71,8 +67,6 @@ class PublicGraphs(NamedTuple):
         leaves = [v for v in dict.fromkeys(ancestors(outputs)) if v.owner is None]
         copies = {v: _copied(v) for v in leaves if isinstance(v, SharedVariable) or own}
         outputs = clone_replace(outputs, {old: new for old, new in copies.items() if new is not old})
-        if own:
-            _forget_where_made(outputs)
         clones = iter(outputs)
         variables = {name: next(clones) for name in self.free}
         initial = {
@@ -100,14 +94,3 @@ def _copied(leaf: Any) -> Any:
         new.tag = Scratchpad()
         return new
     return leaf
-
-
-def _forget_where_made(outputs: Sequence[Variable]) -> None:
-    """Tags can hold lines of the program that declared the model, and with them what is written there."""
-    for variable in ancestors(list(outputs)):
-        for one in (variable, variable.owner):
-            if one is not None:
-                notes, one.tag = copy(one.tag), Scratchpad()
-                for name in _KEPT_NOTES:
-                    if hasattr(notes, name):
-                        setattr(one.tag, name, getattr(notes, name))

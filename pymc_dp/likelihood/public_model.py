@@ -5,6 +5,7 @@ from copy import deepcopy
 from typing import NamedTuple
 
 import pymc as pm
+from pytensor import config
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
@@ -105,8 +106,9 @@ class PublicModel:
         log_likelihood : callable
             From the likelihood coordinates, one graph for each part, to a scalar.
         """
-        graphs = self._graphs.cloned()
-        with pm.Model(model=None) as model:  # of its own, whatever model's context is open
+        # New nodes do not note which lines made them. A model of its own, whatever context is open.
+        with config.change_flags(traceback__limit=0), pm.Model(model=None) as model:
+            graphs = self._graphs.cloned()
             for name, length in graphs.lengths.items():
                 model.add_coord(name, deepcopy(self._coords[name]), length=length)
             for name in sorted(graphs.named, key=self._order.index):

@@ -273,13 +273,13 @@ def test_code_that_takes_a_table_along_is_refused():
             pm.Normal("y", b, 1, observed=private["y"])
         return RecordModel(made, verify=False)
 
-    limit, table = 5.0, {"y": private["y"], "of persons": list(private["y"])}
-    PublicModel(model(lambda *args: (pt.constant(-limit), pt.constant(limit))))
-    for name in table:
+    def interval_by(values):
+        return lambda *args: (pt.constant(-5.0 - 0 * len(values)), pt.constant(5.0))
+
+    PublicModel(model(interval_by([1.0, 2.0])))
+    for table in (private["y"], private["y"].tolist(), {"of persons": private["y"]}):
         with pytest.raises(dp.PrivacyError, match=r"holds a (ndarray|list)"):
-            PublicModel(
-                model(lambda *args, n=name: (pt.constant(-5.0 - 0 * len(table[n])), pt.constant(5.0)))
-            )
+            PublicModel(model(interval_by(table)))
 
 
 def test_an_array_that_was_not_typed_is_refused():
@@ -290,3 +290,31 @@ def test_an_array_that_was_not_typed_is_refused():
     records.coordinates.sources[0] = free + pt.constant(private["y"]).sum()
     with pytest.raises(dp.PrivacyError, match="as long as there are records"):
         PublicModel(records)
+
+
+def test_coordinates_of_persons_are_left_out():
+    """Also where a table that is declared as public has their dimension."""
+    private, coords = rows(), {"person": [f"Secretperson{k}" for k in range(N)], "predictor": ["a", "b"]}
+    with pm.Model(coords=coords) as model:
+        table = pm.Data("table", np.ones((N, 2)), dims=("person", "predictor"))
+        pm.Normal("y", table @ pm.Normal("b", dims="predictor"), 1, observed=private["y"], dims="person")
+    made, _ = check(model, Secrets(**private), public=["table"])
+    assert made.named_vars_to_dims == {"table": (None, "predictor"), "b": ("predictor",)}
+    assert made.coords == {"predictor": ("a", "b")}
+
+
+def test_lines_of_the_program_are_left_out():
+    """PyTensor notes where a node was made, inside of Ops too, with the line."""
+    with pytensor.config.change_flags(traceback__limit=8):
+        with pm.Model() as model:
+            b = pm.CustomDist(
+                "b", 0.0, dist=lambda mu, size: pm.Normal.dist(mu, 2, size=size)
+            )  # Secretperson
+            packed = pm.LKJCholeskyCov("c", n=2, eta=1, sd_dist=pm.HalfNormal.dist(1))[0]  # Secretperson
+            pm.Normal("y", b + packed.sum(), pm.HalfNormal("s"), observed=rows()["y"])  # Secretperson
+        before, records = cloudpickle.dumps(model), RecordModel(model, verify=False)
+        public = PublicModel(records)
+        made = public.model(quadratic)  # Secretperson
+    assert b"Secretperson" in before
+    for one in (public, made):
+        assert b"Secretperson" not in cloudpickle.dumps(one)
