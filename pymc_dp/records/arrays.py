@@ -118,6 +118,8 @@ class Arrays:
         self.inside.update(graph.inner_leaves(graphs))
         for k, leaf in enumerate(new):
             self._label(leaf.name or f"density.array_{k + 1}", leaf)
+        named = [graph.leaf_value(leaf) for leaf in self.declared]
+        self.declared.update(leaf for leaf in new if self._is_view(leaf, named))
         for given in self._pending:
             if not self._declare(given):
                 what = repr(given) if isinstance(given, str) else "an array"
@@ -129,6 +131,11 @@ class Arrays:
         opaque.original |= {leaf: leaf for leaf in new if leaf not in hidden and self.is_private(leaf)}
         replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
         return [{name: next(replaced) for name in group} for group in groups]
+
+    def _is_view(self, leaf: Variable, named: Sequence[Any]) -> bool:
+        """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
+        value = graph.leaf_value(leaf)
+        return any(np.size(value) == np.size(one) and memory.shared(value, one) for one in named)
 
     def _label(self, label: str, leaf: Variable) -> None:
         while label in self.leaves:
