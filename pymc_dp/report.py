@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 from xarray import Dataset, DataTree
 
+from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget.facts import DRAW, STAT
@@ -97,18 +98,14 @@ class PrivacyReport:
             ("Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
             ("Target", facts["approximation"] or "exact, where nothing is clipped"),
-            (
-                "Iterations",
-                f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = "
-                f"{plan.iterations}, all paid for",
-            ),
-            ("Settings", plan.settings()),
+            *_iterations(facts, plan),
             (
                 "Clipping",
                 f"each {unit.split(' (')[0]}'s {facts.get('clipped') or 'log-likelihood ratio'} at "
                 f"{facts['clip']}; tempering {facts['tempering']:g}",
             ),
             ("Proposal", facts["proposal"]),
+            *_verdict(facts),
         ]
         if self.clip_fractions:
             rows.append(
@@ -135,7 +132,8 @@ class PrivacyReport:
         rows += [
             (
                 "Released",
-                f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
+                f"draws of {', '.join(facts['released_variables'])}; "
+                f"{'the likelihood' if facts['step'] == LIKELIHOOD else RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
             *_left_out(facts),
@@ -261,6 +259,27 @@ def _of_owner(owner: dict[str, Any]) -> str:
         f"{'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the coordinator, other owners "
         f"and readers; {plan.settings()}; clipping at {owner['clip']}; "
         f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
+    )
+
+
+def _iterations(facts: dict[str, Any], plan: PrivacyPlan) -> list[tuple[str, str]]:
+    """What ran, and with which settings."""
+    if facts["step"] == LIKELIHOOD:
+        return [("Draws", f"{plan.chains} chain(s) x {plan.draws}, at no cost: they read no record")]
+    said = f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = {plan.iterations}"
+    return [("Iterations", f"{said}, all paid for"), ("Settings", plan.settings())]
+
+
+def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
+    verdicts: dict[str, list[str]] = {}
+    for label, known in facts.get("verdict", {}).items():
+        wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] > 1 else ""
+        verdicts.setdefault(known["verdict"], []).append(label + wider)
+    return (
+        [("Verdict", "; ".join(f"{said}: {', '.join(of)}" for said, of in verdicts.items()))]
+        if verdicts
+        else []
     )
 
 

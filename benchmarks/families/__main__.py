@@ -6,7 +6,7 @@
 
 Each data set: parameters from the prior, fresh records, fresh noise. For each parameter, in unconstrained
 space (log of what is positive): z = (posterior mode - truth) / posterior sd, how often intervals cover the
-truth, and the posterior sd over that of the non-private posterior (Laplace's approximation at its mode, both).
+truth, and the posterior sd over that of the non-private posterior (both by Laplace at the mode).
 The table goes to benchmarks/results/families.csv.
 """
 
@@ -28,7 +28,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "families.csv"
 
 
 def cell(family, epsilon, args):
-    """z and ratio of every data set, and how many were refused after they were paid."""
+    """Scores z and ratios of every data set, and how many were refused after they were paid."""
     z, ratios, seconds, refused = [], [], [], 0
     for seed in range(args.first, args.first + args.datasets):
         truth = family.data(seed)

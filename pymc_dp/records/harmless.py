@@ -1,11 +1,12 @@
 """Parameters of random variables for which a draw neither raises nor takes for ever.
 
-One record's parameters must not stop the draws of all: that would be a function of its values. Samplers raise,
-or loop without end, where a parameter is NaN, negative or huge. Such an entry's parameters are replaced before
-the draw, and what is drawn there is not used.
+One record's parameters must not stop the draws of all: that would be a function of its values. Samplers
+raise, or loop without end, where a parameter is NaN, negative or huge. Such an entry's parameters are
+replaced before the draw, and what is drawn there is not used.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ _SUM = 1e-6
 
 
 def _ordered(*values: Any) -> Any:
-    return pt.all(pt.stack([pt.le(a, b) for a, b in zip(values[:-1], values[1:], strict=True)]), axis=0)
+    return pt.all(pt.stack([pt.le(a, b) for a, b in pairwise(values)]), axis=0)
 
 
 def _mean_of_counts(n: Any, p: Any) -> Any:

@@ -96,8 +96,8 @@ class OutcomeScores:
 
     Notes
     -----
-    **Privacy.** Row i of all outputs is a function of record i, of phi and of its outcome: typed in the graph,
-    and tried on made-up records. Look-ups stay within their tables.
+    **Privacy.** Row i of all outputs is a function of record i, of phi and of its outcome: typed in the
+    graph, and tried on made-up records. Look-ups stay within their tables.
     """
 
     def __init__(
