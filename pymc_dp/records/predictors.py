@@ -287,11 +287,11 @@ def _with_second(
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:
     """Give each place its predictors; those that are only ever added to each other are one."""
-    added = added(made.rows, made.inputs)
+    joint = added(made.rows, made.inputs)
     groups: dict[int, int] = {}
     pieces, size = [], 0
     for k, place in enumerate(places):
-        same = [j for j in groups if sizes[j] == sizes[k] and added[j] is not None and added[j] == added[k]]
+        same = [j for j in groups if sizes[j] == sizes[k] and joint[j] is not None and joint[j] == joint[k]]
         start = groups[same[0]] if same else groups.setdefault(k, size)
         size += 0 if same else sizes[k]
         shape = (-1, sizes[k]) if place.kind == "product" else (-1,)
