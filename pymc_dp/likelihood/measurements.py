@@ -15,9 +15,17 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 class TermScores(Protocol):
     """Scores of m privacy units and of what they are compared with: see `records.twins`."""
 
-    own: np.ndarray
-    group: np.ndarray
-    weights: np.ndarray | None
+    @property
+    def own(self) -> np.ndarray:
+        """Shape (m, k)."""
+
+    @property
+    def group(self) -> np.ndarray:
+        """Shape (G, m, k)."""
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Shape (G, m), or None."""
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
         """Derivatives of the predictors by the coordinates, each times the metric: shape (k, m, p)."""
@@ -26,7 +34,9 @@ class TermScores(Protocol):
 class Chunk(Protocol):
     """Some privacy units."""
 
-    terms: Sequence[TermScores]
+    @property
+    def terms(self) -> Sequence[TermScores]:
+        """Scores by groups of observed variables."""
 
 
 class Source(Protocol):
@@ -40,14 +50,15 @@ class Source(Protocol):
         Most coordinates that the score of a unit has.
     parts : int
         Groups of observed variables that are centred by themselves.
-    lookups : list of ndarray
-        Coordinates of which each unit touches one.
     """
 
     size: int
     touched: int
     parts: int
-    lookups: Sequence[np.ndarray]
+
+    @property
+    def lookups(self) -> Sequence[np.ndarray]:
+        """Coordinates of which each unit touches one."""
 
     def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all privacy units."""
@@ -89,8 +100,8 @@ class Measurements:
     Notes
     -----
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
-    record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are positive
-    semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the rows of at
+    record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are
+    positive semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the rows of at
     most t coordinates (docs/proofs/twins, section 3).
     """
 

@@ -66,7 +66,7 @@ def _draws(public: PublicModel) -> np.ndarray | None:
         return pt.constant(0.0)
 
     public.model(keep)
-    whole = pt.concatenate([pt.atleast_1d(part).ravel() for part in parts])  # type: ignore[attr-defined]
+    whole = pt.concatenate([pt.as_tensor(part).ravel() for part in parts])
     try:
         with np.errstate(all="ignore"):
             return np.asarray(pm.draw(whole, draws=_DRAWS, random_seed=0, mode="FAST_COMPILE"))

@@ -221,12 +221,15 @@ def terms_given(
     replaced: Mapping[Variable, Variable],
     outcomes: Mapping[Variable, Variable] | None = None,
 ) -> list[Variable]:
-    """Terms of the records, with other variables in the place of public nodes and of observed values."""
+    """Terms of the records, with other variables in the place of public nodes.
+
+    With `outcomes`, of these observed variables alone, with other variables in the place of their values.
+    """
     values = opaque.values | dict(outcomes or {})
     rvs = list(opaque.rvs.values())
     clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
     terms = transformed_conditional_logp(
-        [clones[rv] for rv in opaque.observed.values()],
+        [clones[rv] for rv in outcomes or opaque.observed.values()],
         rvs_to_values={clone: values[rv] for rv, clone in clones.items()},
         rvs_to_transforms={clone: opaque.transforms.get(rv) for rv, clone in clones.items()},
     )

@@ -35,16 +35,14 @@ def outcome_like(rv: Any, n_rows: int) -> Any:
 def terms_with(records: Any, outcomes: Mapping[str, Variable]) -> dict[str, Variable]:
     """Log-densities of records with outcomes in the place of observed values, by name.
 
-    Functions of the separate variables of the likelihood coordinates.
+    Functions of the separate variables of the likelihood coordinates. Each has one outcome put in; where it
+    reads other observed variables, these have their recorded values.
     """
     reading, seen = records.reading, records.coordinates
-    observed = reading.opaque.observed
-    places = {observed[name]: outcome for name, outcome in outcomes.items()}
-    terms = terms_given(reading.opaque, seen.replaced, places)
     found = {}
-    for name, term in zip(outcomes, terms, strict=True):
-        roots = {**reading.roots, outcomes[name]: 0}
-        by_row = reading.by_row([term], roots, seen.shapes)
+    for name, outcome in outcomes.items():
+        terms = terms_given(reading.opaque, seen.replaced, {reading.opaque.observed[name]: outcome})
+        by_row = reading.by_row(terms, {**reading.roots, outcome: 0}, seen.shapes)
         if by_row is None:
             raise refuse_coupled(name, "with other outcomes its rows are not apart")
         found[name] = by_row[0]
@@ -123,12 +121,13 @@ class OutcomeScores:
         found = find(flat, seen, roots, n_rows, start, places) if structured and not sparse else None
         self.predictors: Predictors | None = found
         self.pieces = [] if found is None else found.pieces
+        self._given: list[Variable] = []
         self.size = seen.size if found is None else found.size
         self.lookups = [np.ravel(piece.columns) for piece in self.pieces if piece.kind == "lookup"]
         if found is None:
             stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
-            self._given, self._outputs = [], self._by_record(rows, start)
+            self._outputs = self._by_record(rows, start)
         else:
             self._inputs = found.records
             self._by_predictors(found)

@@ -220,9 +220,7 @@ class Twins:
         values = self._records.reading.opaque.values
         found: dict[str, Callable[[], np.ndarray]] = {}
         for name, rv in self._records.reading.opaque.observed.items():
-            value, outcome = values[rv], self._outcomes[name]
-            function = compiled([], pt.cast(value, outcome.type.dtype), {})
-            found[name] = _called(function)
+            found[name] = _called(compiled([], pt.cast(values[rv], self._outcomes[name].type.dtype), {}))
         return found
 
     def _drawn(
