@@ -119,12 +119,13 @@ class Measurements:
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """Count in which octaves the scores of each coordinate are."""
+        noise = self._spending.portion(share) * math.sqrt(self._two * self.source.touched)
         total = np.zeros((self.source.size, OCTAVES))
         for chunk in self.source(phi, twins, self._spending.random):
             total += count_octaves(chunk, self.source.size, self.source.touched)
-        noise = self._spending.portion(share) * math.sqrt(self._two * self.source.touched)
         return Scales(self._release(total, noise), noise)
 
+    @np.errstate(all="ignore")
     def compare(
         self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
     ) -> Comparison:
@@ -140,16 +141,17 @@ class Measurements:
             Of the score, and of the slope.
         """
         size, parts = self.source.size, self.source.parts
+        noise = self._spending.portion(shares[0]) * self._two * SCORE_GRID * parts
+        std = self._spending.portion(shares[1]) * math.sqrt(self._two) * SLOPE_GRID * parts
         totals, own = Totals(size), Bounds(bounds.score / parts, bounds.slope / parts)
         for chunk in self.source(phi, twins, self._spending.random):
+            if len(chunk.terms) > parts:
+                raise RuntimeError("a unit has more terms than its bounds were divided by.")
             for term in chunk.terms:
                 compare(term.own, term.group, term.weights, term.rows(metric), own, totals)
-        unit = own.score / SCORE_GRID
-        noise = self._spending.portion(shares[0]) * self._two * SCORE_GRID * parts
+        unit, area = own.score / SCORE_GRID, own.slope / SLOPE_GRID
         score = self._release(totals.score, noise) * unit
         # Entries off the diagonal are there twice: with noise over sqrt(2) all is one Gaussian release.
-        area = own.slope / SLOPE_GRID
-        std = self._spending.portion(shares[1]) * math.sqrt(self._two) * SLOPE_GRID * parts
         lower = self._release(totals.slope[np.tril_indices(size, -1)], std / math.sqrt(2.0))
         diagonal = self._release(np.append(np.diag(totals.slope), totals.trace), std)
         slope = np.diag(diagonal[:-1])

@@ -83,6 +83,7 @@ def _seen(counts: np.ndarray, noise: float) -> _Seen:
     )
 
 
+@np.errstate(all="ignore")
 def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
     """Counts of the octaves of the standard deviation of twins' scores: what one pass adds.
 
@@ -118,8 +119,7 @@ def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
         squares = squares + np.einsum("amp,mab,bmp->mp", *_aligned(rows, varied))
     squares = np.where(np.isfinite(squares) & (squares > 0), squares, 0.0)
     shown = (squares > 0) & (np.cumsum(squares > 0, axis=1) <= touched)
-    with np.errstate(divide="ignore"):
-        octave = np.clip(np.floor(0.5 * np.log2(squares)), -LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
+    octave = np.clip(np.floor(0.5 * np.log2(squares)), -LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
     counts = np.zeros((size, OCTAVES))
     unit, coordinate = np.nonzero(shown)
     np.add.at(counts, (coordinate, octave[unit, coordinate].astype(int)), 1.0)

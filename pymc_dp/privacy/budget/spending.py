@@ -136,9 +136,9 @@ class Spending:
         Raises
         ------
         RuntimeError
-            It was not paid for: a bug.
+            It was not paid for, or `portion` has given a part of it away: a bug.
         """
-        if not self._paid or not self._left:
+        if not self._paid or not self._left or self._unspent < 1:
             raise RuntimeError("nothing is released that was not paid for.")
         std = self.noise(sensitivity)
         self._left.pop(0)
