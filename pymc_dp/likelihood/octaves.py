@@ -43,22 +43,22 @@ class Scales(NamedTuple):
         """
         found = [_seen(row, self.noise) for row in self.counts]
         information = np.array([one.information for one in found])
-        touched = np.array([one.count for one in found])
+        touched = np.array([one.units for one in found])
         for block in lookups:
             together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)))
-            if together.count <= 0:
+            if together.units <= 0:
                 continue
             hidden = block[touched[block] == 0]
             cells = self.counts[:, together.first : together.last]
             least = self.noise * math.sqrt(max(cells.shape[1], 1))
             touched[hidden] = np.maximum(cells[hidden].sum(1), least)
-            information[hidden] = touched[hidden] * together.information / together.count
+            information[hidden] = touched[hidden] * together.information / together.units
         return information, touched
 
 
 class _Seen(NamedTuple):
     information: float
-    count: float
+    units: float
     first: int
     last: int
 
