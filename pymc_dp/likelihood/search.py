@@ -27,7 +27,7 @@ _LATE = 0.62
 # Part of a round for the slope: where records times mu are so many times the coordinates; less with more, by
 # this power, as slopes are then known better than they need be; at least.
 _SLOPE, _SLOPE_AT, _SLOPE_POWER, _LEAST_SLOPE = 0.3, 60.0, 0.35, 0.06
-# Clip bounds over sqrt(coordinates of a record) that are tried; bound of slopes over what they are on average.
+# Clip bounds over sqrt(coordinates of a record) that are tried; bound of slopes over their average.
 _CLIPS, _OF_SLOPES = np.geomspace(0.5, 4.0, 13), (1.3, 3.0, 0.35)
 _WALK_CLIP = 1.5
 # Passes of misfits and beliefs: of a round, and of the last.

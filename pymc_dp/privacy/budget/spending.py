@@ -170,7 +170,8 @@ class Spending:
         Notes
         -----
         **Privacy.** Gaussian releases of ``mu_k`` that are chosen one after the other, with
-        ``sum mu_k^2 <= mu^2``, are together at most one of mu (Smith and Thakurta 2022, Theorem 2; docs/proofs/twins, section 4).
+        ``sum mu_k^2 <= mu^2``, are together at most one of mu (Smith and Thakurta 2022, Theorem 2;
+        docs/proofs/twins, section 4).
         """
         if not self._paid or not self._left or not 0 < share <= self._unspent:
             raise RuntimeError("nothing is released that was not paid for.")
