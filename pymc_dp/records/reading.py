@@ -1,6 +1,6 @@
 """A model that was read: what is private, what may leave, what is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import graph
+from pymc_dp.records import graph, tables
 from pymc_dp.records.arrays import PRIVATE, Array
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
@@ -87,6 +87,13 @@ class Reading:
             if self.n_rows in np.shape(graph.leaf_value(leaf))
         ]
         return [Mixed("another array of records") if new else types[v] for v in outputs]
+
+    def within_tables(
+        self, outputs: Sequence[Variable], shapes: Mapping[Variable, tuple[int, ...]]
+    ) -> list[Variable]:
+        """Graphs of the same arrays, one entry a record, with positions in range: see `tables`."""
+        typing, roots = self.typing.again(), {leaf: Rows(axis) for leaf, axis in self.roots.items()}
+        return tables.within_tables(outputs, typing(outputs, roots) | roots, shapes)
 
     def generative(self) -> tuple[list[Variable], list[Variable], dict[Variable, RowType]]:
         """Observed and free random variables, and types of all that is between them."""
