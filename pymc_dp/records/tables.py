@@ -1,6 +1,7 @@
 """Look-ups in a model as it was written: a record with a position out of range counts as not finite."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pytensor.tensor as pt
@@ -63,9 +64,7 @@ def _where(new: Any, output: Variable, valid: Mapping[Any, list[Any]]) -> Any:
     all_valid = [one for node in nodes for one in valid[node]]
     if not all_valid:
         return new
-    together = all_valid[0] if len(all_valid) == 1 else pt.and_(*all_valid)
-    for one in all_valid[2:]:
-        together = pt.and_(together, one)
+    together = reduce(pt.and_, all_valid)
     return pt.switch(pt.shape_padright(together, new.type.ndim - 1), new, float("nan"))
 
 
