@@ -147,7 +147,10 @@ def log_likelihood(idata: DataTree, model: pm.Model, **kwargs: Any) -> DataTree:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pm.compute_log_likelihood(
-            released.copy(), model=model, extend_inferencedata=True, **{"progressbar": False, **kwargs}
+            released.copy(),
+            model=model,
+            extend_inferencedata=True,
+            **{"progressbar": False, "compile_kwargs": {"mode": gate.holders_mode()}, **kwargs},
         )
     return _marked(found, known, "log-likelihoods of private rows")
 
