@@ -81,7 +81,7 @@ def positions(node: Any) -> list[Position]:
     batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
     first = 2 if isinstance(op, WRITES) else 1
     found, axis = [], batch
-    for index in indices_from_subtensor(list(range(first, len(node.inputs))), op.idx_list):
+    for index in _inputs_of_indices(op, first, node):
         if isinstance(index, slice):
             axis += 1
             continue
@@ -94,10 +94,16 @@ def positions(node: Any) -> list[Position]:
     return found
 
 
+def _inputs_of_indices(op: Any, first: int, node: Any) -> list[Any]:
+    """For each index which input of the node it is, or a slice."""
+    numbers: list[Any] = list(range(first, len(node.inputs)))
+    return list(indices_from_subtensor(numbers, op.idx_list))
+
+
 def masks(node: Any) -> list[tuple[int, int]]:
     """Inputs of a node that are masks, and the first axis of the table that each is about."""
     first, axis, found = (2 if isinstance(node.op, WRITES) else 1), 0, []
-    for index in indices_from_subtensor(list(range(first, len(node.inputs))), node.op.idx_list):
+    for index in _inputs_of_indices(node.op, first, node):
         mask: Any = None if isinstance(index, slice) else node.inputs[index]
         if mask is None or mask.type.dtype != "bool":
             axis += 1
@@ -234,7 +240,8 @@ def limited(index: Any, size: Any) -> Any:
     """The same index where it is in range; elsewhere the first or the last position."""
     if isinstance(size, Variable):
         nothing = "a position in a table that has no entries"
-        size = CheckAndRaise(IndexError, nothing)(size, pt.gt(size, 0))
+        some = pt.or_(pt.gt(size, 0), pt.eq(as_tensor(index).size, 0))
+        size = CheckAndRaise(IndexError, nothing)(size, some)
     elif size == 0:
         raise IndexError("a model reads a table that has no entries")
     position = pt.clip(pt.cast(as_tensor(index), "int64"), -size, size - 1)

@@ -1,4 +1,4 @@
-"""Every Op that is admitted, on numbers at which something may stop; run as a script, in a process of its own."""
+"""Every Op that is admitted, on numbers at which something may stop; a script, for a process of its own."""
 
 import itertools
 import sys
@@ -154,7 +154,9 @@ def main(part: str) -> None:
                 try:
                     of_numbers(name, op, whole)
                 except Exception as error:
-                    if "make_node" not in str(error) and not isinstance(error, NotImplementedError | TypeError):
+                    if "make_node" not in str(error) and not isinstance(
+                        error, NotImplementedError | TypeError
+                    ):
                         print(f"{name}: raises {type(error).__name__}: {str(error)[:200]}", flush=True)
                     else:
                         print(f"# {name} whole={whole} {type(error).__name__} {str(error)[:100]}", flush=True)

@@ -152,7 +152,9 @@ MODELS: dict[str, Callable[[Any, Any, Any], Any]] = {
         "y", [0.3, 0.7], z(shape=(K, 2))[g], [1.0, 2.0], observed=Y0
     ),
     "searchsorted": lambda g, h, x: normal(z()[knot(x * as_float(g))]),
-    "knots": lambda g, h, x: normal(pt.maximum(x[:, None] - z("k", 3)[None, :], 0)[pt.arange(x.shape[0]), h] + z()[g]),
+    "knots": lambda g, h, x: normal(
+        pt.maximum(x[:, None] - z("k", 3)[None, :], 0)[pt.arange(x.shape[0]), h] + z()[g]
+    ),
     "interpolation": lambda g, h, x: normal(interpolated(x, z("heights", 3)) + z()[g]),
     "masked": lambda g, h, x: normal(pt.switch(pt.ge(g, 0) & pt.lt(g, K), z()[g], 0.0)),
     "masked table": lambda g, h, x: normal(z(shape=6)[np.array([1, 1, 0, 1, 0, 1], dtype=bool)][g]),

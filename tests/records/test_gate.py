@@ -142,9 +142,7 @@ def test_the_walk_sees_what_is_not_limited(monkeypatch):
     """Without the last rewrite, the same walk finds positions."""
     monkeypatch.setattr(gate.Safe, "apply", lambda self, fgraph: None)
     x, i = pt.vector("x"), pt.lvector("i")
-    _, found = walk(
-        monkeypatch, lambda: gate.compile_graph([x, i], x[i], private=[i], mode=gate.CHECK_MODE)
-    )
+    _, found = walk(monkeypatch, lambda: gate.compile_graph([x, i], x[i], private=[i], mode=gate.CHECK_MODE))
     assert found
 
 
