@@ -12,6 +12,7 @@ from pymc_dp.errors import (
     ModelRefusedError,
     NoisySummaryWarning,
     NotPrivateWarning,
+    NotSampledError,
     PrivacyError,
     SurrogateWarning,
     TooFewRecordsError,
@@ -22,6 +23,8 @@ from pymc_dp.evaluation.check import Check, check
 from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
+from pymc_dp.likelihood.likelihood import Likelihood
+from pymc_dp.likelihood.release import release_likelihood
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy
@@ -65,9 +68,11 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LedgerReport",
+    "Likelihood",
     "ModelRefusedError",
     "NoisySummaryWarning",
     "NotPrivateWarning",
+    "NotSampledError",
     "Numeric",
     "Owner",
     "Prepare",
@@ -102,6 +107,7 @@ __all__ = [
     "privacy_report",
     "proposals",
     "release",
+    "release_likelihood",
     "report",
     "sample",
     "surrogate_draws",

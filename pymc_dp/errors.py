@@ -4,6 +4,7 @@ import builtins
 import os
 import traceback
 from pathlib import Path
+from typing import Any
 
 
 class PrivacyError(Exception):
@@ -113,6 +114,30 @@ class ClippedRecordsError(PrivacyError):
 
 class ContradictionError(PrivacyError):
     """Released numbers contradict each other: the result would not be the posterior."""
+
+
+class NotSampledError(PrivacyError):
+    """The sampler did not find the posterior of a released likelihood: sample it again, at no cost.
+
+    Parameters
+    ----------
+    r_hat : float
+        Largest of all parameters.
+    effective : float
+        Least effective number of draws.
+    likelihood : Likelihood
+        What was released and paid for.
+    """
+
+    def __init__(self, r_hat: float, effective: float, likelihood: Any):
+        self.likelihood = likelihood
+        super().__init__(
+            f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective "
+            f"number of draws {effective:.0f}.\n"
+            "  Nothing is lost: the likelihood was released, and this error has it as its attribute "
+            "`likelihood`. Sample it again, at no cost, with more tuning or another sampler: "
+            "pm.sample(tune=5000, target_accept=0.95, model=error.likelihood.model())."
+        )
 
 
 class ClippedRecordsWarning(UserWarning):

@@ -2,39 +2,34 @@
 
 import html
 import json
-import textwrap
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 from xarray import Dataset, DataTree
 
+from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
-from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release
+from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
+from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release, stats_of
 from pymc_dp.sampling import released_stats
 
 # What a step with control variates releases besides.
 SURROGATE = "the surrogate (noisy gradient and Hessian, where they were taken, clip bounds); "
 
-DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 # Parameters that the row on clips names.
 _WORST = 8
-RELATIONS = {
-    "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
-    "add_remove": "add/remove: data sets of which one has one {unit} more",
-}
 ASSUMPTIONS = (
     "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
     "looking at these data, or with what was released of them before: scales of Prepare, an earlier result. "
-    "Then the guarantee is of this call alone, and what is claimed of all together is their joint cost: the "
-    "ledger's.",
-    "Arrays that do not have one entry a record (group-level covariates, constants) are public.",
+    f"{ONE_CALL}",
+    PUBLIC_ARRAYS,
     "Only what dp.release returns is published; nobody sees the running time, memory or intermediate state.",
-    "Real-valued Gaussian noise is approximated by 64-bit floating-point draws of a ChaCha20 stream.",
+    FLOATING_POINT,
 )
 
 
@@ -100,21 +95,17 @@ class PrivacyReport:
             *(("Weak", said) for said in weaknesses(plan.epsilon, plan.delta, facts["n"])),
             *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
             ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
-            ("Neighbouring data", RELATIONS[plan.neighboring_relation].format(unit=unit.split(" (")[0])),
+            ("Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
             ("Target", facts["approximation"] or "exact, where nothing is clipped"),
-            (
-                "Iterations",
-                f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = "
-                f"{plan.iterations}, all paid for",
-            ),
-            ("Settings", plan.settings()),
+            *_iterations(facts, plan),
             (
                 "Clipping",
                 f"each {unit.split(' (')[0]}'s {facts.get('clipped') or 'log-likelihood ratio'} at "
                 f"{facts['clip']}; tempering {facts['tempering']:g}",
             ),
             ("Proposal", facts["proposal"]),
+            *_verdict(facts),
         ]
         if self.clip_fractions:
             rows.append(
@@ -141,7 +132,8 @@ class PrivacyReport:
         rows += [
             (
                 "Released",
-                f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
+                f"draws of {', '.join(facts['released_variables'])}; "
+                f"{'the likelihood' if facts['step'] == LIKELIHOOD else RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
             *_predictions(facts),
@@ -186,7 +178,7 @@ class PrivacyReport:
     def __str__(self) -> str:
         lines = ["Privacy report", "=============="]
         for key, value in self._rows():
-            lines += _wrapped(key, value)
+            lines += wrap(key, value)
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -223,6 +215,7 @@ class LedgerReport:
             "epsilon": ledger.epsilon,
             "delta": ledger.delta,
             "neighboring_relation": ledger.neighboring_relation,
+            "privacy_unit": ledger.privacy_unit,
             "spent": spent.epsilon(ledger.delta),
             "remaining": ledger.remaining(),
             "accountant": spent.accountant,
@@ -265,6 +258,27 @@ def _of_owner(owner: dict[str, Any]) -> str:
         f"{'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the coordinator, other owners "
         f"and readers; {plan.settings()}; clipping at {owner['clip']}; "
         f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
+    )
+
+
+def _iterations(facts: dict[str, Any], plan: PrivacyPlan) -> list[tuple[str, str]]:
+    """What ran, and with which settings."""
+    if facts["step"] == LIKELIHOOD:
+        return [("Draws", f"{plan.chains} chain(s) x {plan.draws}, at no cost: they read no record")]
+    said = f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = {plan.iterations}"
+    return [("Iterations", f"{said}, all paid for"), ("Settings", plan.settings())]
+
+
+def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
+    verdicts: dict[str, list[str]] = {}
+    for label, known in facts.get("verdict", {}).items():
+        wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] > 1 else ""
+        verdicts.setdefault(known["verdict"], []).append(label + wider)
+    return (
+        [("Verdict", "; ".join(f"{said}: {', '.join(of)}" for said, of in verdicts.items()))]
+        if verdicts
+        else []
     )
 
 
@@ -323,10 +337,6 @@ def _of_cut(cut: dict[str, Any]) -> str:
     )
 
 
-def _wrapped(key: str, value: str, indent: int = 20, width: int = 110) -> list[str]:
-    return textwrap.wrap(f"{key + ': ':<{indent}}{value}", width=width, subsequent_indent=" " * indent)
-
-
 @overload
 def privacy_report(idata: DataTree) -> PrivacyReport: ...
 
@@ -372,11 +382,12 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     if "sample_stats" in idata.children:
         unknown = set(idata["sample_stats"].data_vars) - released_stats(known) - {STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
-    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(idata), extra, changed)
+    stats = stats_of(idata, known, "sample_stats")
+    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(stats), extra, changed)
 
 
-def _clip_fractions(idata: DataTree) -> list[float]:
-    if "sample_stats" not in idata.children or "clip_fraction" not in idata["sample_stats"].data_vars:
+def _clip_fractions(stats: dict[str, np.ndarray]) -> list[float]:
+    if "clip_fraction" not in stats:
         return []
-    values = np.asarray(idata["sample_stats"]["clip_fraction"])[:, -1]
+    values = stats["clip_fraction"][:, -1]
     return [float(value) for value in values[np.isfinite(values)]]

@@ -17,6 +17,9 @@ GROUPS = {
 }
 # What `predict` makes, each draw from a released one.
 PREDICTIONS = ("predictions", "predictions_constant_data")
+# What PyMC stores of the rows beside its draws.
+OF_ROWS = ("observed_data", "constant_data")
+AT_PUBLIC_INPUTS = "dp.predict draws at public inputs."
 # Attribute that says, in words, what of an object is covered.
 NOTICE = "privacy"
 # ... of what was computed from private rows on purpose.
@@ -27,6 +30,8 @@ DO_NOT_PUBLISH = (
 )
 # Values that a chain's trace and its step computed by functions that were compiled apart.
 _RTOL, _ATOL = 1e-5, 1e-8
+# Bytes of a number in double precision.
+_DOUBLE = 8
 
 
 def facts_of(idata: DataTree) -> dict[str, Any]:
@@ -53,8 +58,10 @@ def facts_of(idata: DataTree) -> dict[str, Any]:
         return facts.decode(facts.together([_in_order(array) for array in stored]))
     if facts.STAT in idata.attrs:
         return facts.read(idata.attrs[facts.STAT])
+    at_rows = "posterior_predictive" in idata.children or "log_likelihood" in idata.children
     raise PrivacyError(
         "This result does not come from a private step of pymc_dp: it has no record of its privacy."
+        + (" It was computed at the rows of the model: do not publish it. " + AT_PUBLIC_INPUTS) * at_rows
     )
 
 
@@ -86,6 +93,12 @@ def covered(idata: DataTree) -> list[str]:
     return sorted(str(group) for group in idata.children if group in names)
 
 
+def added_groups(idata: DataTree, released: bool) -> list[str]:
+    """Groups that neither a private step nor `release` made: predictions at the rows, log-likelihoods."""
+    own = {*covered(idata), *(() if released else OF_ROWS)}
+    return sorted(str(group) for group in idata.children if group not in own)
+
+
 def is_release(idata: DataTree) -> bool:
     """Whether this holds what `release` or `predict` made, unchanged; others may be there: `covered`."""
     return facts.STAT in idata.attrs and idata.attrs.get(facts.DIGEST) == digest_of(idata)
@@ -99,6 +112,32 @@ def _bytes(values: np.ndarray) -> bytes:
     if kind == "M":
         values = values.astype("datetime64[ns]")
     return json.dumps([str(value) for value in values.ravel()]).encode()
+
+
+def plain(dataset: Dataset) -> Dataset:
+    """Names, dimensions and values of a dataset, as far as `digest_of` reads them, and nothing else.
+
+    Attributes, encodings, what a type or an index is called, digits that double precision does not have:
+    nobody checked them.
+    """
+    parts = {
+        str(name): ([str(dim) for dim in variable.dims], _plain(variable.values))
+        for name, variable in dataset.variables.items()
+    }
+    coords = {str(name) for name in dataset.coords}
+    return Dataset(
+        {name: part for name, part in parts.items() if name not in coords},
+        coords={name: part for name, part in parts.items() if name in coords},
+    )
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    if kind not in "biufM":
+        return np.array([str(value) for value in values.ravel()]).reshape(values.shape)
+    made = np.empty(values.shape, "M8[ns]" if kind == "M" else f"{kind}{min(size, _DOUBLE)}")
+    made[...] = values  # a cast would keep what a type is told
+    return made
 
 
 def named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
@@ -118,12 +157,13 @@ def named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
     return Dataset(arrays, coords=coords)
 
 
-def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, dict[str, np.ndarray]]:
-    """Values that the private step left, of each group of draws.
+def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, facts.Draws]:
+    """What the private step left at each draw: stats by group of stats, values too by group of draws.
 
     Returns
     -------
-    dict of str to dict of str to ndarray, shape (chains, draws, ...)
+    dict of str to Draws
+        By group of draws; those of `values` that the group has, none if the group is not there.
 
     Raises
     ------
@@ -137,12 +177,27 @@ def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, dict[str, np.n
         if not _has(idata, stats, facts.DRAW) or not _has(idata, stats, facts.STAT):
             raise PrivacyError(_NO_DRAWS.format(group=group))
         stored = _in_order(idata[stats].data_vars[facts.DRAW])
-        header, values = facts.decode_draws(stored, known["variables"])
-        headers.append(header)
-        if group in idata.children:
-            found[group] = _stored(idata, group, known, values)
+        left = facts.decode_draws(stored, known)
+        headers.append(left.header)
+        values = _stored(idata, group, known, left.values) if group in idata.children else {}
+        found[group] = left._replace(values=values)
     _check_paid(headers, known)
     return found
+
+
+def stats_of(idata: DataTree, known: dict[str, Any], group: str) -> dict[str, np.ndarray]:
+    """Sampler stats of a result, or of a release; of a result those that the private step left.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (chains, draws)
+        Empty if the object has none.
+    """
+    if group not in idata.children:
+        return {}
+    if _has(idata, group, facts.DRAW):
+        return facts.decode_draws(_in_order(idata[group].data_vars[facts.DRAW]), known).stats
+    return {str(name): np.asarray(array) for name, array in idata[group].data_vars.items()}
 
 
 _NO_DRAWS = (

@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Sequence
 from datetime import datetime
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,24 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
+from pymc_dp.likelihood.draws import LIKELIHOOD, draw
+from pymc_dp.likelihood.release import release_likelihood
 from pymc_dp.privacy.accounting.values import check_counts, round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.results import (
+    AT_PUBLIC_INPUTS,
     DO_NOT_PUBLISH,
     GROUPS,
     NOTICE,
+    added_groups,
     covered,
     digest_of,
     draws_of,
     facts_of,
     is_release,
     named,
+    plain,
 )
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.default import default_step
@@ -34,34 +40,43 @@ from pymc_dp.steps.on_residuals import CUT
 RELEASED_STATS = frozenset(DPStep.stats_dtypes_shapes) - {facts.STAT, facts.DRAW}
 
 
+# Arguments of `dp.sample` that are those of `release_likelihood`.
+_OF_RELEASE = frozenset(signature(release_likelihood).parameters) - {"model", "epsilon", "delta"}
+
+
 def sample(
-    step: DPStep | None = None,
+    *args: Any,
     draws: int = 1000,
-    *,
+    step: DPStep | None = None,
     tune: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     **kwargs: Any,
 ) -> DataTree:
-    """Sample with a private step, and return what may be published.
+    """Sample privately, and return what may be published.
 
-    Checks what a step alone cannot see, calls `pymc.sample`, and passes the result through `release`.
+    With `epsilon`, the likelihood is released once (`release_likelihood`), and `pymc.sample` samples it with
+    the prior: any sampler, any number of chains, at no cost. With a step, `pymc.sample` runs that.
 
     Parameters
     ----------
-    step : DPStep, optional
-        Made in the model's context, not used before. Default: made from `epsilon` and `delta`, with control
-        variates and two chains; which one, and why, is said.
+    *args : int, DPStep
+        `draws` first, as in `pymc.sample`; or `step`, and then `draws`.
     draws : int
         Draws of each chain.
+    step : DPStep, optional
+        Made in the model's context, not used before.
     tune : int, optional
-        Tuning iterations of each chain; they are paid for. Default: the step's `default_tune_steps`.
-    epsilon, delta : float, optional
-        Guarantee of the whole call, without a step.
+        Tuning iterations of each chain. With a step they are paid for. Default: the step's
+        `default_tune_steps`; without one that of `pymc.sample`.
+    epsilon : float, optional
+        Without a step: guarantee of the whole call.
+    delta : float, optional
+        Default: see `release_likelihood`.
     **kwargs
-        Passed to `pymc.sample`: cores, random_seed, progressbar, initvals, ... With cores= a surrogate is
-        made in so many threads, while other chains wait for it. Without a step, those that steps have are
-        the step's: chains, ledger, label, privacy_unit, data, tempering, public, ...
+        Passed to `pymc.sample`: cores, random_seed, progressbar, ...; without a step also `nuts_sampler`,
+        `target_accept` and all others, and those of `release_likelihood`: ledger, label, privacy_unit,
+        public, ...
 
     Returns
     -------
@@ -74,6 +89,8 @@ def sample(
         Arguments that would leak or that the step decides.
     PrivacyError
         The step refuses.
+    NotSampledError
+        Without a step: chains that do not agree. It carries the likelihood, which was paid for.
 
     Notes
     -----
@@ -86,21 +103,52 @@ def sample(
     >>> with pm.Model():
     ...     mean = pm.Normal("mean", 0, 2)
     ...     _ = pm.Normal("y", mean, 1, observed=y)
-    ...     idata = dp.sample(draws=100, epsilon=1, delta=1e-6, chains=1, quiet=True)
+    ...     idata = dp.sample(100, epsilon=1, chains=1, quiet=True)
     >>> idata.posterior["mean"].shape
     (1, 100)
     """
+    for value in args:
+        if isinstance(value, DPStep):
+            step = value
+        elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+            draws = int(value)
+        else:
+            raise TypeError(
+                "dp.sample takes a number of draws and a private step (DPPenaltyMH, ...), got "
+                f"{type(value).__name__}."
+            )
     if step is None:
-        if epsilon is None or delta is None:
-            raise TypeError("dp.sample needs a step, or epsilon= and delta= to make one.")
+        if epsilon is None:
+            raise TypeError("dp.sample needs epsilon=, or a step.")
+        if kwargs.get("data") is None:
+            return _sample_likelihood(draws, tune, epsilon, delta, kwargs)
+        if delta is None:
+            raise TypeError("dp.sample with data= needs delta=.")
         step = default_step(epsilon, delta, kwargs, bool(kwargs.get("quiet", False)))
     elif not isinstance(step, DPStep):
-        raise TypeError(
-            f"dp.sample needs one private step (DPPenaltyMH, ...), got {type(step).__name__}; or epsilon=, "
-            "delta= and draws=, by name."
-        )
+        raise TypeError(f"dp.sample needs a private step (DPPenaltyMH, ...), got {type(step).__name__}.")
     elif epsilon is not None or delta is not None:
-        raise TypeError("dp.sample takes a step, or epsilon= and delta= to make one: a step has its own.")
+        raise TypeError("dp.sample takes a step, or epsilon=: a step has its own.")
+    return _sample_step(step, draws, tune, kwargs)
+
+
+def _sample_likelihood(
+    draws: int, tune: int | None, epsilon: float, delta: float | None, kwargs: dict[str, Any]
+) -> DataTree:
+    """Release a likelihood, and sample it with the prior."""
+    check_counts(draws, tune or 0, kwargs.get("chains") or 1)
+    model = kwargs.pop("model", None)
+    given = {name: kwargs.pop(name) for name in sorted(_OF_RELEASE & kwargs.keys())}
+    unknown = set(kwargs) - set(signature(pm.sample).parameters)
+    if unknown:
+        raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
+    likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, **given)
+    made = draw(likelihood, draws, tune, kwargs)
+    return _finished(made, json.loads(made.attrs[facts.STAT]), made)
+
+
+def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
+    """Run a step, and release what it left."""
     chains = kwargs.pop("chains", step.chains)
     check_counts(draws, step.default_tune_steps if tune is None else tune, chains)
     if chains != step.chains:
@@ -136,8 +184,9 @@ def release(idata: DataTree) -> DataTree:
     -------
     xarray.DataTree
         Groups `posterior` and `sample_stats` (and their warm-up): the variables that read no private row, as
-        the private step left them at each draw; the declared sampler stats; dimensions and coordinates as the
-        model declares them; the facts of the run in its attributes. Chains and draws are numbered anew.
+        the private step left them at each draw; sampler stats as it left them there; dimensions and
+        coordinates as the model declares them; the facts of the run in its attributes. Chains and draws are
+        numbered anew.
 
     Raises
     ------
@@ -150,12 +199,13 @@ def release(idata: DataTree) -> DataTree:
     Warns
     -----
     NotPrivateWarning
-        The run had epsilon = inf or a debug seed.
+        The run had epsilon = inf or a debug seed; or the object also holds predictions, log-likelihoods or
+        other groups that were added later, which are left out.
 
     Notes
     -----
     **Privacy.** Built from what the private step said of each draw, not from what the object holds: its
-    values, names, coordinates and attributes are post-processing of the step's releases.
+    values, sampler stats, names, coordinates and attributes are post-processing of the step's releases.
     """
     known = facts_of(idata)
     if idata.attrs.get(NOTICE) == DO_NOT_PUBLISH:
@@ -164,6 +214,14 @@ def release(idata: DataTree) -> DataTree:
             "  How to fix it: publish the result that it was made from."
         )
     released = is_release(idata)
+    if added := added_groups(idata, released):
+        warnings.warn(
+            f"This object also holds {', '.join(added)}, which no private step made: what PyMC predicts or "
+            "evaluates at the rows of the model shows them. It is left out of the release; do not publish "
+            f"the object it came in. {AT_PUBLIC_INPUTS}",
+            NotPrivateWarning,
+            stacklevel=2,
+        )
     draws = {} if released else draws_of(idata, known)
     if not known["is_private"]:
         warnings.warn(
@@ -172,19 +230,23 @@ def release(idata: DataTree) -> DataTree:
             stacklevel=2,
         )
     groups: dict[str, Dataset] = {}
-    for group, stats in GROUPS.items():
-        if group in draws:
-            groups[group] = named(draws[group], known)
-        if stats in idata.children and not released:
-            groups[stats] = _allowed(idata[stats].to_dataset(), released_stats(known))
+    for group, left in draws.items():
+        if group in idata.children:
+            groups[group] = named(left.values, known)
+        groups[GROUPS[group]] = _allowed(left.stats, known)
     if released:
-        groups = {group: _values_of(idata[group].to_dataset()) for group in covered(idata)}
-    for group, dataset in groups.items():
-        dataset.attrs = _attrs(known, idata[group].attrs.get("created_at"))
-    out = DataTree.from_dict(groups)
+        groups = {group: plain(idata[group].to_dataset()) for group in covered(idata)}
+    return _finished(DataTree.from_dict(groups), known, idata)
+
+
+def _finished(out: DataTree, known: dict[str, Any], source: DataTree) -> DataTree:
+    """With the facts, a digest of all, and a notice for whoever prints it."""
+    groups = list(map(str, out.children))
+    for group in groups:
+        out[group].attrs = _attrs(known, source[group].attrs.get("created_at"))
     out.attrs[facts.STAT] = json.dumps(known)
     out.attrs[facts.DIGEST] = digest_of(out)
-    out.attrs[NOTICE] = notice(known, list(groups))
+    out.attrs[NOTICE] = notice(known, groups)
     return out
 
 
@@ -195,35 +257,26 @@ def notice(known: dict[str, Any], groups: Sequence[str]) -> str:
     plan = PrivacyPlan.from_dict(known["plan"])
     return (
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy for the groups "
-        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it."
+        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it. "
+        "Nor what pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they "
+        f"predict at, or evaluate, the private rows of the model. {AT_PUBLIC_INPUTS}"
     )
 
 
 def released_stats(known: dict[str, Any]) -> frozenset[str]:
     """Names of the sampler stats that a run paid for."""
+    if known["step"] == LIKELIHOOD:
+        return frozenset(known["stats"])
     noisy = PrivacyPlan.from_dict(known["plan"]).release == "noisy_ratio"
     paid = {NOISY_RATIO} if noisy else set()
     return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
 
 
-def _allowed(dataset: Dataset, names: frozenset[str]) -> Dataset:
-    """The sampler stats of these names, as numbers of each chain and draw."""
-    types = DPStep.stats_dtypes_shapes | {CUT: (np.float64, [])} | {NOISY_RATIO: (np.float64, [])}
-    arrays = {}
-    for name in sorted(names.intersection(map(str, dataset.data_vars))):
-        if set(dataset[name].dims) != {"chain", "draw"}:
-            raise PrivacyError(f"The sampler stat {name!r} is not one number a draw: a second step ran.")
-        values = dataset[name].transpose("chain", "draw").values
-        arrays[name] = (["chain", "draw"], values.astype(types[name][0]))
-    chains, draws = dataset.sizes["chain"], dataset.sizes["draw"]
+def _allowed(stats: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
+    """The sampler stats that a run paid for."""
+    arrays = {name: (["chain", "draw"], stats[name]) for name in sorted(released_stats(known) & stats.keys())}
+    chains, draws = next(iter(stats.values())).shape
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
-
-
-def _values_of(dataset: Dataset) -> Dataset:
-    """Without attributes."""
-    for variable in dataset.variables.values():
-        variable.attrs = {}
-    return dataset
 
 
 def _attrs(known: dict[str, Any], created_at: Any) -> dict[str, Any]:

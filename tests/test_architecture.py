@@ -27,6 +27,7 @@ ALLOWED = {
     "clipping": set(),
     "ratios": {"clipping", "kernels", "records", "remote", *PRIVACY},
     "control_variates": {"records", "proposals", *PRIVACY},
+    "likelihood": {"records", *PRIVACY},
     "versions": set(),
     "remote": {"records", "clipping", "control_variates", *PRIVACY},
     "models": set(),

@@ -138,6 +138,46 @@ def test_a_release_holds_what_the_step_left_to_the_last_bit(raw):
     assert set(released.data_vars) == {"beta", "scale", "level", "positive"}
 
 
+@pytest.mark.parametrize("secret", [0.123456789, -7e300, np.nan], ids=str)
+def test_sampler_stats_are_those_that_the_step_left(raw, secret):
+    """Decisions and noisy shares are what is paid for: what stands in the object is not looked at."""
+    released, groups = dp.release(raw), {}
+    names = sorted(sampling.RELEASED_STATS)
+    for group in ("sample_stats", "warmup_sample_stats"):
+        put = raw[group].to_dataset().copy(deep=True)
+        for name in names:
+            put[name] = put[name].astype(float) * 0 + secret
+        groups[group] = put
+    forged = edited(raw, **groups)
+    assert digest_of(dp.release(forged)) == digest_of(released)
+    assert dp.privacy_report(forged).clip_fractions == dp.privacy_report(released).clip_fractions
+    for group in groups:
+        for name in names:
+            np.testing.assert_array_equal(released[group][name], raw[group][name])
+            assert released[group][name].dtype == raw[group][name].dtype
+
+
+def test_another_runs_decisions_beside_these_draws_are_not_released(raw, other):
+    released = dp.release(raw)
+    mixed = raw.sample_stats.to_dataset().assign(
+        {name: other.sample_stats[name] for name in sampling.RELEASED_STATS}
+    )
+    assert not np.array_equal(mixed["clip_fraction"][:, -1], raw.sample_stats["clip_fraction"][:, -1])
+    assert digest_of(dp.release(edited(raw, sample_stats=mixed))) == digest_of(released)
+
+
+@pytest.mark.parametrize("where", [slice(None), slice(0, 1), slice(1, 2)], ids=str)
+def test_draws_beside_another_calls_facts_are_refused(raw, other, where):
+    """All draws, or those of one chain: what was paid for them is not what the facts say."""
+    groups = {}
+    for group in ("sample_stats", "warmup_sample_stats"):
+        mixed = raw[group].to_dataset().copy(deep=True)
+        mixed[facts.DRAW][where] = other[group][facts.DRAW].values[where]
+        groups[group] = mixed
+    with pytest.raises(dp.PrivacyError, match="several runs"):
+        dp.release(edited(raw, **groups))
+
+
 def test_a_variable_that_was_put_there_is_not_released(raw):
     put = raw.posterior.to_dataset().assign(secret=raw.posterior["beta"])
     assert "secret" not in dp.release(edited(raw, posterior=put)).posterior
@@ -261,7 +301,7 @@ def test_no_more_chains_and_draws_than_the_plan_has(raw, plan):
 
 
 def test_facts_of_another_format_are_refused(raw):
-    for wrong in (1, 2, 4, None):
+    for wrong in (1, 2, 3, 5, None):
         with pytest.raises(dp.PrivacyError, match="format"):
             dp.release(stamped(raw, format=wrong))
 
@@ -276,7 +316,7 @@ def test_facts_that_lack_an_entry_are_refused(raw, lost):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "7", "null", "[]", "{}", "{", '{"format": 3}', '{"format": 3, "plan": 3}']
+    "text", ["", "7", "null", "[]", "{}", "{", '{"format": 4}', '{"format": 4, "plan": 3}']
 )
 def test_damaged_facts_are_refused(raw, text):
     with pytest.raises(dp.PrivacyError):
@@ -298,7 +338,7 @@ def test_damaged_records_of_draws_are_refused(raw):
             dp.release(edited(raw, sample_stats=damaged))
     with pytest.raises(dp.PrivacyError, match="does not say"):
         dp.release(edited(raw, sample_stats=stats.drop_vars(facts.DRAW)))
-    for name in ("privacy_facts", "accepted"):
+    for name in (facts.STAT, facts.DRAW):
         with pytest.raises(dp.PrivacyError):
             dp.release(edited(raw, sample_stats=stats.assign({name: stats[name].isel(draw=0)})))
     with pytest.raises(dp.PrivacyError, match="isel"):
@@ -326,7 +366,8 @@ def test_attributes_are_no_way_round(raw, other):
         assert "not what was released" in str(dp.privacy_report(forged))
     # What was added to a release is named, and left out of the next one.
     assert dp.privacy_report(grown).not_released == ["observed_data"]
-    again = dp.release(grown)
+    with pytest.warns(dp.NotPrivateWarning, match="also holds observed_data, which no private step made"):
+        again = dp.release(grown)
     assert set(again.children) == set(released.children)
     assert again.attrs[facts.DIGEST] == released.attrs[facts.DIGEST]
     pasted = raw.copy()
@@ -344,6 +385,33 @@ def test_a_release_may_be_released_again_and_read_from_a_file(raw, tmp_path):
         assert digest_of(again) == released.attrs[facts.DIGEST]
         assert not dp.privacy_report(again).changed
         assert "Ann" not in json.dumps(again.to_dict(), default=str)
+
+
+@pytest.mark.parametrize("secret", ["Ann", 41.5, np.arange(3.0)], ids=str)
+def test_nothing_that_was_put_on_a_release_survives_a_second_one(raw, secret):
+    """Encodings, attributes, what a type is told, digits beyond double precision."""
+    released = dp.release(raw)
+    put = released.copy(deep=True)
+    for group in put.children:
+        dataset = put[group].to_dataset()
+        for name in list(dataset.variables):
+            if dataset[name].dtype == np.float64 and name in dataset.data_vars:
+                told = np.dtype(np.float64, metadata={"note": secret})
+                finer = dataset[name].values * (1 + np.finfo(np.longdouble).eps)
+                values = finer if name == "scale" else dataset[name].values.astype(told)
+                dataset[name] = (dataset[name].dims, values)
+            dataset[name].encoding["note"] = dataset[name].attrs["note"] = secret
+        dataset.encoding["note"] = dataset.attrs["note"] = secret
+        put[group] = xr.DataTree(dataset)
+    put.encoding["note"] = put.attrs["note"] = secret
+    again = dp.release(put)
+    assert digest_of(again) == released.attrs[facts.DIGEST]
+    for node in again.subtree:
+        assert not node.encoding
+        for variable in node.dataset.variables.values():
+            assert not variable.encoding and not variable.attrs
+            assert not variable.dtype.metadata
+    assert json.dumps(again.to_dict(), default=str) == json.dumps(released.to_dict(), default=str)
 
 
 @pytest.mark.parametrize("wrong", [None, {}, np.zeros(3), xr.Dataset()], ids=lambda w: type(w).__name__)

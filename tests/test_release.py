@@ -274,15 +274,27 @@ def test_noisy_ratios_are_stored_only_when_they_are_paid_for(quiet, raw):
     assert "noisy_log_ratio" in dp.privacy_report(leaky).not_released
 
 
-def test_groups_added_later_are_dropped(raw):
+@pytest.mark.parametrize("private", [0.0, -7e300, np.nan], ids=str)
+@pytest.mark.parametrize("released_before", [False, True], ids=["raw", "release"])
+def test_groups_added_later_are_dropped_with_a_warning(raw, released, released_before, private):
     """Predictions at private covariates contain them; log-likelihoods are exact statistics."""
-    idata = raw[0].copy()
+    idata = (released if released_before else raw[0]).copy()
     for name in ("posterior_predictive", "log_likelihood", "predictions", "prior"):
-        idata[name] = xr.DataTree(raw[0]["observed_data"].to_dataset())
-    assert set(dp.release(idata).children) <= {
-        "posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats",
-    }  # fmt: skip
+        idata[name] = xr.DataTree(raw[0]["observed_data"].to_dataset() * private)
+    named = r"also holds log_likelihood, posterior_predictive, predictions, prior, .* dp\.predict"
+    with pytest.warns(dp.NotPrivateWarning, match=named):
+        again = dp.release(idata)
+    assert set(again.children) == set(released.children)
     assert {"posterior_predictive", "log_likelihood"} <= set(dp.privacy_report(idata).not_released)
+    for said in ("pm.sample_posterior_predictive", "predict at, or evaluate, the private rows", "dp.predict"):
+        assert said in again.attrs["privacy"]
+
+
+def test_predictions_by_pymc_alone_are_no_result(raw):
+    """What pm.sample_posterior_predictive returns says nothing of the result that it was made from."""
+    alone = xr.DataTree.from_dict({"posterior_predictive": raw[0]["observed_data"].to_dataset()})
+    with pytest.raises(dp.PrivacyError, match=r"rows of the model: do not publish it.*dp\.predict"):
+        dp.release(alone)
 
 
 @pytest.mark.slow

@@ -14,11 +14,13 @@ from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation.differences import histogram_sensitivity
 from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
-from pymc_dp.evaluation.spending import Spending, cost_in_words
 from pymc_dp.privacy.accounting.values import check_counts
+from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.records.sums import LARGEST_N
+from pymc_dp.records.units import unit_of
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def check(
         Charged before a row is read. Without one, add the cost to what the fit cost.
     var_name : str, optional
         Observed variable; needed if there are several.
-    privacy_unit : array_like, shape (n_rows,), optional
+    privacy_unit : array_like, shape (n_rows,), or mapping, optional
         Ids of persons, as the step had them: a person counts as one record, spread over the cells of her
         rows.
     cells : int
@@ -193,6 +195,7 @@ def check(
     >>> dp.check(idata, model, epsilon=1, delta=1e-6).p_value < 1e-6
     True
     """
+    check_unit(ledger, unit_of(privacy_unit)[0])
     check_counts(cells, 0, 1)
     if not 2 <= cells <= 100:
         raise ValueError(f"cells must be 2 to 100, got {cells!r}.")

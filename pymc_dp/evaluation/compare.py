@@ -16,9 +16,11 @@ from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import Fitted, fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
-from pymc_dp.evaluation.spending import Spending, cost_in_words
+from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.records.sums import guarded
+from pymc_dp.records.units import unit_of
 
 # Share of the budget of the reference's own density: differences are what is asked for.
 REFERENCE = 0.1
@@ -156,7 +158,7 @@ def compare(
         Charged before a row is read. Without one, add the cost to what the fits cost.
     reference : str, optional
         The model with which the others are compared. Default: the first.
-    privacy_unit : array_like, shape (n_rows,), optional
+    privacy_unit : array_like, shape (n_rows,), or mapping, optional
         Ids of persons, as the steps had them; a person's rows are then one record.
     draws : int
         Most draws of each posterior that are used, evenly spaced. Costs time only.
@@ -210,6 +212,7 @@ def compare(
     first = next(iter(models)) if reference is None else reference
     if first not in models:
         raise ValueError(f"reference={first!r} is none of {list(models)}.")
+    check_unit(ledger, unit_of(privacy_unit)[0])
     free = math.isinf(epsilon) or debug_seed is not None
     fits = {
         name: fitted(*models[name], draws, privacy_unit=privacy_unit, may_be_public=free)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
-from pymc_dp.evaluation.spending import Spending
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.records.sums import GRID, LARGEST_N
 

@@ -20,9 +20,10 @@ from pymc_dp.prepare.price import Target, rho_of
 from pymc_dp.prepare.releases import GRID, measurement, schedule
 from pymc_dp.prepare.tables import columns_of, table_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.records.sums import guarded
-from pymc_dp.records.units import units
+from pymc_dp.records.units import unit_of, units
 
 _FORMAT = 1
 _LABEL = "Prepare"
@@ -177,7 +178,7 @@ class Prepare:
             With the columns that were declared; others are not read.
         y : None
             For scikit-learn; not used.
-        privacy_unit : array_like, shape (n,), optional
+        privacy_unit : array_like, shape (n,), or mapping, optional
             Ids of persons, as for steps: constants are released of the first row of each person.
 
         Raises
@@ -185,7 +186,7 @@ class Prepare:
         BudgetError
             It was fitted, or the ledger has no room; nothing is read.
         TypeError, ValueError
-            No table, or a column is not there.
+            No table, a column is not there, or the ledger is for another privacy unit.
 
         Warns
         -----
@@ -201,6 +202,7 @@ class Prepare:
                 "This Prepare is paid for: transform() uses it again at no cost, to_json() keeps it. Make a "
                 "new one to pay for another."
             )
+        check_unit(self.ledger, unit_of(privacy_unit)[0])
         columns, n_rows = columns_of(X, list(self._kinds))
         codes, n = units(privacy_unit, n_rows)
         made = {at: self._measurement(at[1]) for at in self._releases}

@@ -62,6 +62,8 @@ class Arrays:
     leaves : dict of str to Variable
     declared : set of Variable
         What `public` names.
+    names : set of str
+        The names among these: of arrays, and of free variables.
 
     Raises
     ------
@@ -78,12 +80,13 @@ class Arrays:
         other_tables: Collection[int] = (),
     ):
         self.model, self.n_rows, self.units, self.other_tables = model, n_rows, units, set(other_tables)
-        self.public = [public] if isinstance(public, str) else list(public)
+        public = [public] if isinstance(public, str) else list(public)
+        self.names = {given for given in public if isinstance(given, str)}
         self.leaves = _labelled(model)
         self.inside = set(graph.inner_leaves(graphs_of(model)))
         self.declared: set[Variable] = set()
         # A density may bring arrays along, which have labels only then.
-        self._pending = [given for given in self.public if not self._declare(given)]
+        self._pending = [given for given in public if not self._declare(given)]
 
     def _declare(self, given: Any) -> bool:
         """Find what `public` means."""
@@ -136,6 +139,8 @@ class Arrays:
         self.inside.update(graph.inner_leaves(graphs))
         for k, leaf in enumerate(new):
             self._label(leaf.name or f"density.array_{k + 1}", leaf)
+        named = [graph.leaf_value(leaf) for leaf in self.declared]
+        self.declared.update(leaf for leaf in new if self._is_view(leaf, named))
         for given in self._pending:
             if not self._declare(given):
                 what = repr(given) if isinstance(given, str) else "an array"
@@ -147,6 +152,11 @@ class Arrays:
         opaque.original |= {leaf: leaf for leaf in new if leaf not in hidden and self.is_private(leaf)}
         replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
         return [{name: next(replaced) for name in group} for group in groups]
+
+    def _is_view(self, leaf: Variable, named: Sequence[Any]) -> bool:
+        """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
+        value = graph.leaf_value(leaf)
+        return any(np.size(value) == np.size(one) and memory.shared(value, one) for one in named)
 
     def _label(self, label: str, leaf: Variable) -> None:
         while label in self.leaves:
@@ -245,7 +255,7 @@ class Arrays:
         found = []
         for label, leaf in self.leaves.items():
             value = graph.leaf_value(leaf)
-            if leaf in axes or (leaf in read and np.size(value) != 1):
+            if leaf in axes or leaf in self.declared or (leaf in read and np.size(value) != 1):
                 kind = DECLARED if leaf in self.declared else PRIVATE if self.is_private(leaf) else TAKEN
                 found.append(Array(label, tuple(np.shape(value)), str(value.dtype), kind, axes.get(leaf)))
         return found

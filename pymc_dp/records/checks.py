@@ -30,6 +30,13 @@ CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
 PLAIN_MODE = Mode(linker="py", optimizer="merge")
 
 
+# An array that is not rows and has more entries is public only if `public=` says so.
+SMALL = 30
+ALL_ROWS = (
+    "give the model every row, one entry each: for censoring pm.Censored with a bound a row, for other parts "
+    "of the data a mask a row, as pt.switch(censored, log_survival, log_density) in a pm.CustomDist"
+)
+
 #: Bambi's dimension of records: no other library makes one of this name.
 OBSERVATIONS = "__obs__"
 _ACCEPTED: "WeakSet[pm.Model]" = WeakSet()
@@ -156,7 +163,7 @@ def length_from_shapes(name: str, value: Any) -> int:
         raise ModelRefusedError(
             f"The number of records of observed variable {name!r} is computed from their values.",
             "how many records are selected inside the graph depends on what is in them.",
-            "select the rows outside the model; give the model one entry a record.",
+            f"{ALL_ROWS}.",
         )
     return int(length.eval(mode=CHECK_MODE))
 
@@ -183,7 +190,7 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
 def public_array(
     label: str, shape: Sequence[int], n_rows: int, units: int, private: Collection[int], refuse: Refuse
 ) -> None:
-    """Refuse an array without an axis of records whose shape says that it may hold them all the same.
+    """Refuse an array without an axis of records, unless it is small and its shape is no record's.
 
     `private` has the sizes of arrays of records.
     """
@@ -204,7 +211,7 @@ def public_array(
                 f"The model reads {label!r}, longer than the {n_rows} records: shape {tuple(shape)}.",
                 "records may be among its entries (rows selected inside the graph), where what one of them "
                 "does cannot be followed.",
-                f"select the rows outside the model; if it holds no record, say so: public=[{label!r}].",
+                f"{ALL_ROWS}; if it holds no record, say so: public=[{label!r}].",
             )
         )
     elif size == n_rows or size in private:
@@ -215,5 +222,16 @@ def public_array(
                 "it may be the records in another shape.",
                 f"give arrays of records one axis of length {n_rows}; if it holds no record, say so: "
                 f"public=[{label!r}].",
+            )
+        )
+    elif size > SMALL:
+        refuse(
+            ModelRefusedError(
+                f"The model reads {label!r} with {size} entries, which are not one for each of the {n_rows} "
+                f"records: shape {tuple(shape)}.",
+                "it would be taken as public, and part of the table is such an array too (y[censored] beside "
+                "y[~censored]): what its records do would reach the draws without clipping and noise.",
+                f"if it holds no record (knots, weights of neighbours, numbers of groups), say so: "
+                f"public=[{label!r}]. If it does: {ALL_ROWS}.",
             )
         )

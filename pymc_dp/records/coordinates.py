@@ -19,8 +19,7 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, graph
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.opaque import OpaqueModel
-from pymc_dp.records.public_nodes import PublicNode, PublicNodes
-from pymc_dp.records.row_types import Rows
+from pymc_dp.records.public_nodes import PublicNodes
 
 # Public points at which it is looked how phi bends, in units of the parameters, around the start.
 _POINTS, _SPREAD = 3, 0.5
@@ -44,6 +43,12 @@ class Coordinates:
         `terms` as functions of separate variables.
     shapes : mapping of Variable to tuple of int
         These variables, in the order in which `vector` has their numbers.
+    sources : sequence of Variable
+        Of each of them: the free random variable whose (transformed) value it is, or the public graph of free
+        random variables that stands for it.
+    replaced : mapping of Variable to Variable
+        In the graphs of the random variables: public nodes, and functions of separate variables that are put
+        there.
 
     Attributes
     ----------
@@ -62,8 +67,11 @@ class Coordinates:
         names: Sequence[tuple[str | None, slice]],
         open_terms: Sequence[Variable],
         shapes: Mapping[Variable, tuple[int, ...]],
+        sources: Sequence[Variable],
+        replaced: Mapping[Variable, Variable],
     ):
-        self.open_terms, self.shapes = list(open_terms), dict(shapes)
+        self.open_terms, self.shapes, self.sources = list(open_terms), dict(shapes), list(sources)
+        self.replaced = dict(replaced)
         self.vector, self.of_theta, self.terms, self.names = vector, of_theta, list(terms), list(names)
         self.identity = vector is theta
         self.size: int = vector.type.shape[0]
@@ -144,15 +152,14 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     if nodes is None:
         return identity
     terms = reading.terms  # without nodes phi is the parameters that they read
-    inputs: list[Variable] = []
+    inputs = [node.public.type() for node in nodes]
+    replaced = {node.read: node.given(v) for node, v in zip(nodes, inputs, strict=True)}
     publics: list[Variable] = []
     if nodes:
         try:
-            inputs, terms = _terms_given(reading.opaque, nodes)
+            terms = terms_given(reading.opaque, replaced)
             publics = reading.opaque.on_values([node.public for node in nodes])
         except Exception:  # PyMC derives no density from the changed graph
-            return identity
-        if any(t != Rows(0) for t in reading.types_of(terms)):
             return identity
     read = set(ancestors(terms))
     shapes = {v: records.shapes[v.name] for v in records.value_vars if v in read}
@@ -167,6 +174,11 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     p = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
     if not 0 < p <= records.d or (not nodes and p == records.d):
         return identity
+    if nodes:
+        by_row = reading.by_row(terms, reading.roots, shapes)
+        if by_row is None:
+            return identity
+        terms = by_row
     vector = pt.vector("phi", shape=(p,), dtype="float64")
     of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
     kept = [free[v] for v in records.value_vars if v in read]
@@ -175,9 +187,11 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     named = {d.owner.inputs[0]: name for name, d in deterministics.items() if d.owner is not None}
     names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
     places = _places(names, list(shapes.values()))
+    clones = reading.opaque.free
+    sources = [*(clones[name] for name in kept), *(node.public for node in nodes)]
     try:
         joined = clone_replace(terms, slices(vector, shapes))
-        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes)
+        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes, sources, replaced)
     except ModelRefusedError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
@@ -186,8 +200,10 @@ def likelihood_coordinates(records: Any) -> Coordinates:
 def parameters(records: Any) -> Coordinates:
     """The parameters themselves as likelihood coordinates."""
     theta, shapes = records._theta, {v: records.shapes[v.name] for v in records.value_vars}
-    own = _places(list(records.reading.opaque.free), list(shapes.values()))
-    return Coordinates(theta, theta, theta, records._terms, own, records.reading.terms, shapes)
+    reading = records.reading
+    own = _places(list(reading.opaque.free), list(shapes.values()))
+    sources = reading.opaque.free.values()
+    return Coordinates(theta, theta, theta, records._terms, own, reading.terms, shapes, sources, {})
 
 
 def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> list[tuple[str | None, slice]]:
@@ -196,18 +212,24 @@ def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> l
     return [(name, slice(int(a), int(b))) for name, a, b in zip(names, starts, stops, strict=True)]
 
 
-def _terms_given(opaque: OpaqueModel, nodes: Sequence[PublicNode]) -> tuple[list[Variable], list[Variable]]:
-    """Variables in the place of public nodes, and the records' terms as functions of them."""
-    inputs = [node.public.type() for node in nodes]
-    replaced = {n.read: n.given(v) for n, v in zip(nodes, inputs, strict=True)}
+def terms_given(
+    opaque: OpaqueModel,
+    replaced: Mapping[Variable, Variable],
+    outcomes: Mapping[Variable, Variable] | None = None,
+) -> list[Variable]:
+    """Terms of the records, with other variables in the place of public nodes.
+
+    With `outcomes`, of these observed variables alone, with other variables in the place of their values.
+    """
+    values = opaque.values | dict(outcomes or {})
     rvs = list(opaque.rvs.values())
-    clones = dict(zip(rvs, clone_replace(rvs, replaced), strict=True))
+    clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
     terms = transformed_conditional_logp(
-        [clones[rv] for rv in opaque.observed.values()],
-        rvs_to_values={clone: opaque.values[rv] for rv, clone in clones.items()},
+        [clones[rv] for rv in outcomes or opaque.observed.values()],
+        rvs_to_values={clone: values[rv] for rv, clone in clones.items()},
         rvs_to_transforms={clone: opaque.transforms.get(rv) for rv, clone in clones.items()},
     )
-    return inputs, graph.flatten(terms)
+    return graph.flatten(terms)
 
 
 def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:

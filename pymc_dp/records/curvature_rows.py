@@ -1,6 +1,6 @@
 """Gradients and Hessians of each record as a few numbers times its rows, a chunk of records at a time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -44,26 +44,30 @@ class CurvatureRows(NamedTuple):
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
         """Rows of the predictors, each times a matrix A of shape (q, p): shape (k, m, q)."""
-        m, k = self.first.shape
-        out = np.zeros((k, m, len(metric)))
-        fresh = [True] * k
-        with np.errstate(all="ignore"):
-            for piece, other in self.pieces:
-                for j in range(piece.numbers):
-                    target = out[piece.first + j]
-                    if piece.kind == "values":
-                        kernels.add_constant(target, np.ascontiguousarray(metric[:, piece.columns[j]]))
-                    elif piece.kind == "lookup":
-                        table = np.ascontiguousarray(metric[:, piece.columns].T)
-                        kernels.add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
+        return rows_in(metric, self.pieces, *self.first.shape)
+
+
+def rows_in(metric: np.ndarray, pieces: Sequence[tuple[Piece, Any]], m: int, k: int) -> np.ndarray:
+    """Rows of k predictors of m records, each times a matrix A of shape (q, p): shape (k, m, q)."""
+    out = np.zeros((k, m, len(metric)))
+    fresh = [True] * k
+    with np.errstate(all="ignore"):
+        for piece, other in pieces:
+            for j in range(piece.numbers):
+                target = out[piece.first + j]
+                if piece.kind == "values":
+                    kernels.add_constant(target, np.ascontiguousarray(metric[:, piece.columns[j]]))
+                elif piece.kind == "lookup":
+                    table = np.ascontiguousarray(metric[:, piece.columns].T)
+                    kernels.add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
+                else:
+                    matrix = metric[:, piece.columns[:, j]].T
+                    if fresh[piece.first + j]:
+                        np.matmul(other, matrix, out=target)
                     else:
-                        matrix = metric[:, piece.columns[:, j]].T
-                        if fresh[piece.first + j]:
-                            np.matmul(other, matrix, out=target)
-                        else:
-                            target += other @ matrix
-                    fresh[piece.first + j] = False
-        return out
+                        target += other @ matrix
+                fresh[piece.first + j] = False
+    return out
 
 
 class CurvatureSource:

@@ -29,7 +29,7 @@ from pymc_dp.records.row_types.ops import inner_constants
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
 
 
-def _rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
+def rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
     """Outputs of `node` for other inputs, whose static shapes may differ."""
     if isinstance(node.op, SymbolicOp):
         out = node.op(*inputs)
@@ -67,7 +67,7 @@ def flatten(outputs: Sequence[Variable], conditions: list[Variable] | None = Non
             replaced = flatten(inner, conditions)
             memo.update(zip(node.outputs, replaced, strict=True))
         elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))
+            memo.update(zip(node.outputs, rebuilt(node, inputs), strict=True))
     return [memo.get(out, out) for out in outputs]
 
 
@@ -141,7 +141,7 @@ def within_tables(
         if isinstance(node.op, AdvancedSubtensor):
             inputs = _within(node, inputs, by_row, shapes)
         if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))
+            memo.update(zip(node.outputs, rebuilt(node, inputs), strict=True))
     return [memo.get(v, v) for v in outputs]
 
 
@@ -160,13 +160,13 @@ def _within(
                 axis += index.type.ndim
                 continue
             if node.inputs[1 + entry] in by_row:
-                size = _length(inputs[0], axis, shapes)
+                size = length_of(inputs[0], axis, shapes)
                 limited[1 + entry] = pt.clip(pt.cast(index, "int64"), -size, size - 1)
         axis += 1
     return limited
 
 
-def _length(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]]) -> Any:
+def length_of(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]]) -> Any:
     """Of a table along an axis: a number where that can be told, so that nothing is looked up for it."""
     free: dict[Variable, Variable] = {
         v: pt.tensor(dtype=v.type.dtype, shape=shapes[v]) for v in ancestors([table]) if v in shapes
@@ -221,7 +221,7 @@ class _Sizes:
         inputs = [self(i) for i in node.inputs]
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             return var
-        return _rebuilt(node, inputs)[node.outputs.index(var)]
+        return rebuilt(node, inputs)[node.outputs.index(var)]
 
 
 def replace_records(
@@ -252,7 +252,7 @@ def replace_records(
         first_size = _SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
         inputs = [sizes(old) if i >= first_size else memo.get(old, old) for i, old in enumerate(node.inputs)]
         if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, _rebuilt(node, inputs), strict=True))
+            memo.update(zip(node.outputs, rebuilt(node, inputs), strict=True))
     return [memo.get(out, out) for out in outputs]
 
 

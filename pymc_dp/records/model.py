@@ -21,6 +21,7 @@ from pymc_dp.records.outcomes import logit_outcomes
 from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import read
 from pymc_dp.records.sums import FullBatch, Points
+from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import units as numbered
 
 
@@ -32,7 +33,7 @@ class RecordModel(Points):
     model : pymc.Model
         Any model whose likelihood is a product over records, records on the first axis of every observed
         variable.
-    privacy_unit : array_like, shape (n_rows,), optional
+    privacy_unit : array_like, shape (n_rows,), or mapping, optional
         Identifier of the person (or other unit) that each row belongs to. The log-likelihoods of a
         unit's rows are added before they are clipped. Default: each row is a unit.
     exclude_deterministics : collection of str
@@ -175,7 +176,7 @@ class RecordModel(Points):
         seen, original = self.coordinates, self.reading.opaque.original
         if any(hasattr(original.get(root, root).type, "format") for root in self._roots):
             return None  # as wide as the fullest row of a sparse matrix: not for all to see
-        return find(seen, self._roots, self.n_rows, seen(self._start))
+        return find(seen.open_terms, seen, self._roots, self.n_rows, seen(self._start))
 
     @cached_property
     def logit_outcomes(self) -> bool:
@@ -205,6 +206,11 @@ class RecordModel(Points):
         return RecordDerivatives(
             seen.vector, seen.terms, self._roots, self.n_rows, rows_of_unit, self.compile_kwargs
         )
+
+    @cached_property
+    def twins(self) -> Twins:
+        """Scores of records and of outcomes that the model draws for them; see `pymc_dp.records.twins`."""
+        return Twins(self)
 
     def _unit_rows(self, rows: Variable) -> Variable:
         if self.unit_of_row is None:

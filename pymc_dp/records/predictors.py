@@ -7,7 +7,7 @@ is ``sum_a F_a x_a`` and its Hessian ``sum_ab F_ab x_a x_b'``: k and k (k + 1) /
 (p + 1) / 2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
@@ -17,9 +17,8 @@ import pytensor.tensor as pt
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import MergeOptimizer
-from pytensor.scalar.basic import Add
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -27,7 +26,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pymc_dp.records import adjoints, checks, graph
 from pymc_dp.records.adjoints import NotStructuredError
 from pymc_dp.records.kinks import kinks
-from pymc_dp.records.multiplied import multiplied
+from pymc_dp.records.multiplied import added, multiplied
 from pymc_dp.records.sums import guarded
 
 # Predictors of a record; with more of them whole Hessians are as good.
@@ -160,18 +159,28 @@ _WORDS = {"values": "shared parameters", "product": "a matrix product", "lookup"
 
 
 def find(
-    coordinates: Any, roots: Mapping[Variable, int], n_rows: int, start: np.ndarray
+    terms: Sequence[Variable],
+    coordinates: Any,
+    roots: Mapping[Variable, int],
+    n_rows: int,
+    start: np.ndarray,
+    outcomes: Collection[Variable] | None = None,
 ) -> Predictors | None:
     """Look for predictors.
 
     Parameters
     ----------
+    terms : sequence of Variable
+        Per-record terms as functions of the separate variables of the coordinates.
     coordinates : Coordinates
     roots : mapping of Variable to int
         Data leaves with one entry a record, and the axis of the records.
     n_rows : int
     start : ndarray, shape (p,)
         Any phi, to try graphs at.
+    outcomes : collection of Variable, optional
+        Roots that no row ``x_a`` may read: rows are then the same for a record and its twins. Second
+        derivatives, and kinks, are left out.
 
     Returns
     -------
@@ -183,14 +192,17 @@ def find(
     **Privacy.** A function of the graph, of shapes and of a public point; it is tried on made-up records. No
     value of a record is read.
     """
-    stand_ins, rows = graph.symbolic_rows(coordinates.open_terms, roots, n_rows)
+    stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
     records = {stand_ins[root]: axis for root, axis in roots.items()}
     shapes = [
         tuple(np.delete(np.shape(graph.leaf_value(root)), axis).tolist()) for root, axis in roots.items()
     ]
     parts = {v: start[place].reshape(coordinates.shapes[v]) for v, place in coordinates.columns.items()}
     try:
-        return _found(rows, coordinates.columns, records, parts, shapes)
+        made = _found(
+            rows, coordinates.columns, records, parts, shapes, {stand_ins[v] for v in outcomes or ()}
+        )
+        return made if outcomes is not None else _with_second(made, parts, shapes)
     except Exception:  # another structure, or an Op without derivatives; made-up records: not about values
         return None
 
@@ -211,6 +223,7 @@ def _found(
     records: Mapping[Variable, int],
     parts: Mapping[Variable, np.ndarray],
     shapes: Sequence[tuple[int, ...]],
+    outcomes: set[Variable],
 ) -> Predictors:
     met = adjoints.meet(rows, list(columns), records)
     places, inputs = [], {}
@@ -219,7 +232,7 @@ def _found(
     for leaf, copy in met.copies.items():
         where, own = _selected(leaf, columns, parts), pt.expand_dims(cast(Any, leaf), 0)
         scaled = multiplied(copy, clients, given)
-        if scaled is None:
+        if scaled is None or outcomes.intersection(ancestors([scaled[1]])):
             places.append(_Place("values", copy, own, where, None))
         else:
             out, other = scaled
@@ -248,22 +261,37 @@ def _found(
         [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, [], dict(records), []
     )
     tables = [k for k, place in enumerate(places) if place.other is not None]
-    others = [places[k].other for k in tables]
+    others = [cast(Variable, places[k].other) for k in tables]
+    if outcomes.intersection(ancestors(others)):
+        raise NotStructuredError
     sizes = _tried([*made.of_data(found), *others], records, parts, shapes)
     for k, numbers in zip(tables, sizes[len(places) :], strict=True):
         if places[k].kind == "product" and numbers * sizes[k] != places[k].columns.size:
             raise NotStructuredError
-    made = _assembled(made, places, sizes[: len(places)])
+    return _assembled(made, places, sizes[: len(places)])
+
+
+def _with_second(
+    made: Predictors, parts: Mapping[Variable, np.ndarray], shapes: Sequence[tuple[int, ...]]
+) -> Predictors:
+    """Add second derivatives, and where they say nothing."""
+    wrt = [made.inputs[k] for k in made.groups]
+    second = [
+        [_matrix(b) for b in adjoints.gradients(cast(Any, first)[:, a].sum(), wrt)]
+        for k, first in zip(made.groups, made.first, strict=True)
+        for a in range(made.pieces[k].numbers)
+    ]
+    made = made._replace(second=second)
     return made._replace(kinks=kinks(made, parts, shapes))
 
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:
     """Give each place its predictors; those that are only ever added to each other are one."""
-    added = _added(made.rows, made.inputs)
+    joint = added(made.rows, made.inputs)
     groups: dict[int, int] = {}
     pieces, size = [], 0
     for k, place in enumerate(places):
-        same = [j for j in groups if sizes[j] == sizes[k] and added[j] is not None and added[j] == added[k]]
+        same = [j for j in groups if sizes[j] == sizes[k] and joint[j] is not None and joint[j] == joint[k]]
         start = groups[same[0]] if same else groups.setdefault(k, size)
         size += 0 if same else sizes[k]
         shape = (-1, sizes[k]) if place.kind == "product" else (-1,)
@@ -271,30 +299,7 @@ def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int])
     if size > _MOST:
         raise NotStructuredError
     first = [made.first[k] for k in groups]
-    wrt = [places[k].input for k in groups]
-    second = [
-        [_matrix(b) for b in adjoints.gradients(cast(Any, first[g])[:, a].sum(), wrt)]
-        for g, k in enumerate(groups)
-        for a in range(sizes[k])
-    ]
-    return made._replace(pieces=pieces, size=size, groups=list(groups), first=first, second=second)
-
-
-def _added(rows: Variable, inputs: Sequence[Variable]) -> list[tuple[int, int] | None]:
-    """For each input the one sum into which it goes, and with how many dimensions; None: elsewhere."""
-    copies = {v: v.type() for v in inputs}
-    fgraph = FunctionGraph(outputs=adjoints.replaced([rows], copies), clone=False)
-    MergeOptimizer().rewrite(fgraph)
-    found: list[tuple[int, int] | None] = []
-    for variable in copies.values():
-        clients = fgraph.clients.get(variable, [])
-        while len(clients) == 1 and isinstance(clients[0][0].op, DimShuffle | Reshape | SpecifyShape):
-            variable = clients[0][0].outputs[0]
-            clients = fgraph.clients.get(variable, [])
-        op = clients[0][0].op if len(clients) == 1 else None
-        is_sum = isinstance(op, Elemwise) and isinstance(op.scalar_op, Add)
-        found.append((id(clients[0][0].outputs[0]), variable.type.ndim) if is_sum else None)
-    return found
+    return made._replace(pieces=pieces, size=size, groups=list(groups), first=first)
 
 
 def _matrix(values: Any) -> Any:

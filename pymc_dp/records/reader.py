@@ -251,7 +251,7 @@ class _Reader:
         for rv in self.model.free_RVs:
             value = self.model.rvs_to_values[rv]
             shape = np.shape(self.found.start[value.name])
-            if rv.name not in self.data.public and self._is_latent(value, shape, sources):
+            if rv.name not in self.data.names and self._is_latent(value, shape, sources):
                 self._add(rv.name, "refused", "an entry for each record")
                 self.refuse(refusals.refuse_latent(rv.name, shape))
 

@@ -1,6 +1,6 @@
 """A model that was read: what is private, what may leave, what is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,15 +84,39 @@ class Reading:
 
     def types_of(self, outputs: Sequence[Variable]) -> list[RowType]:
         """Types of graphs of the same arrays; one that reads another array of records is mixed."""
-        typing = self.typing.again()
-        types = typing(outputs, {leaf: Rows(axis) for leaf, axis in self.roots.items()})
-        new = [
-            leaf
-            for leaf in graph.data_leaves(outputs)
-            if leaf not in self.roots and leaf not in self.declared
-            if not {self.n_rows, *self.other_tables}.isdisjoint(np.shape(graph.leaf_value(leaf)))
-        ]
+        types = self.typing.again()(outputs, {leaf: Rows(axis) for leaf, axis in self.roots.items()})
+        new = self.reads_others(outputs, self.roots)
         return [Mixed("another array of records") if new else types[v] for v in outputs]
+
+    def reads_others(self, outputs: Sequence[Variable], roots: Mapping[Variable, int]) -> bool:
+        """Whether graphs read an array that may hold records and is none of `roots`."""
+        return any(
+            leaf not in roots
+            and leaf not in self.declared
+            and not {self.n_rows, *self.other_tables}.isdisjoint(np.shape(graph.leaf_value(leaf)))
+            for leaf in graph.data_leaves(outputs)
+        )
+
+    def by_row(
+        self,
+        outputs: Sequence[Variable],
+        roots: Mapping[Variable, int],
+        shapes: Mapping[Variable, tuple[int, ...]],
+    ) -> list[Variable] | None:
+        """Graphs with one row a record, whose look-ups stay within their tables; None if they are not by row.
+
+        Parameters
+        ----------
+        outputs : sequence of Variable
+        roots : mapping of Variable to int
+            What holds records, and their axis.
+        shapes : mapping of Variable to tuple of int
+            Of the inputs, which graphs may not say.
+        """
+        types = self.typing.again()(outputs, {leaf: Rows(axis) for leaf, axis in roots.items()})
+        if self.reads_others(outputs, roots) or any(types[v] != Rows(0) for v in outputs):
+            return None
+        return graph.within_tables(outputs, {v for v, t in types.items() if isinstance(t, Rows)}, shapes)
 
     def generative(self) -> tuple[list[Variable], list[Variable], dict[Variable, RowType]]:
         """Observed and free random variables, and types of all that is between them."""

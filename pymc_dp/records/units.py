@@ -2,7 +2,7 @@
 
 import math
 import uuid
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -44,13 +44,42 @@ class _Unfit(NamedTuple):
     reason: str
 
 
+def unit_of(privacy_unit: Any) -> tuple[str, Any]:
+    """Name of the privacy unit of a call, and its ids.
+
+    Parameters
+    ----------
+    privacy_unit : array_like, callable, mapping or None
+        Ids; or ``{name: ids}``, to tell patients from households.
+
+    Returns
+    -------
+    name : str
+        "row" without ids, "id" for ids without a name.
+    ids : array_like, callable or None
+
+    Raises
+    ------
+    ValueError
+        A mapping has not one name of its own with ids.
+    """
+    if privacy_unit is None:
+        return "row", None
+    if not isinstance(privacy_unit, Mapping):
+        return "id", privacy_unit
+    pairs = list(privacy_unit.items())
+    if len(pairs) != 1 or not isinstance(pairs[0][0], str) or pairs[0][0] == "row" or pairs[0][1] is None:
+        raise ValueError("privacy_unit as a mapping has one name with its ids, as {'patient': ids}.")
+    return pairs[0]
+
+
 def units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
     """Number the units.
 
     Parameters
     ----------
-    privacy_unit : array_like, shape (n_rows,), or None
-        See `ids_of`. None: each row is a unit.
+    privacy_unit : array_like, shape (n_rows,), mapping, or None
+        See `ids_of` and `unit_of`. None: each row is a unit.
     n_rows : int
 
     Returns
@@ -67,9 +96,10 @@ def units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
     ModelRefusedError
         All rows are of one unit.
     """
-    if privacy_unit is None:
+    _, given = unit_of(privacy_unit)
+    if given is None:
         return None, n_rows
-    ids = ids_of(privacy_unit, n_rows)
+    ids = ids_of(given, n_rows)
     seen: dict[Hashable, int] = {}
     codes = np.fromiter((seen.setdefault(key, len(seen)) for key in ids.keys), np.int64, n_rows)
     if len(seen) < 2:

@@ -95,6 +95,7 @@ REFUSALS: dict[str, tuple[type[PrivacyError], tuple[str, ...]]] = {
     "agreement": (ModelRefusedError, _AGREEMENT),
     "ledger": (PrivacyError, ("Its ledger is missing or cannot be used.",)),
     "relation": (BudgetError, ("Its ledger is for another neighbouring relation.",)),
+    "unit": (BudgetError, ("Its ledger is for another privacy unit.",)),
     "budget": (BudgetError, ("This call does not fit what its ledger has left.",)),
     "call": (BudgetError, ("Its budget is for one call, and another one was asked for.",)),
     "iteration": (BudgetError, ("Its budget does not cover another iteration.",)),

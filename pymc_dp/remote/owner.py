@@ -38,6 +38,8 @@ class Terms:
     lipschitz, clip_bound : float or None
         Exactly one of them; as in `DPPenaltyMH`. With control variates neither need be given.
     neighboring_relation : {"substitute", "add_remove"}
+    unit : str
+        "row", or the name of the privacy unit.
     """
 
     epsilon: float
@@ -45,6 +47,7 @@ class Terms:
     lipschitz: float | None
     clip_bound: float | None
     neighboring_relation: str
+    unit: str = "row"
 
     @cached_property
     def clip(self) -> Clip:
@@ -160,17 +163,20 @@ class DataOwner:
         self._ledger: Ledger | None = None
         if self._ledger_path is None:
             return
-        fits = True
+        refusal = ""
         with _refusing("ledger"):
             ledger = Ledger(self._ledger_path)
-            same = ledger.neighboring_relation == self._terms.neighboring_relation
-            try:
-                if same:
+            if ledger.neighboring_relation != self._terms.neighboring_relation:
+                refusal = "relation"
+            elif ledger.privacy_unit != self._terms.unit:
+                refusal = "unit"
+            else:
+                try:
                     self._entry = ledger.reserve(plan.events, label="DPPenaltyMH, as one of several owners")
-            except PrivacyBudgetExceeded:
-                fits = False
-        if not (same and fits):
-            raise Refusal("budget" if same else "relation")
+                except PrivacyBudgetExceeded:
+                    refusal = "budget"
+        if refusal:
+            raise Refusal(refusal)
         self._ledger = ledger
 
     def _releases_of(self, settings: ControlVariates) -> Releases:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import pymc as pm
 
 from pymc_dp.clipping import as_clip
 from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.records.units import unit_of
 from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.owner import DataOwner, Terms
@@ -41,8 +42,9 @@ class Owner:
     lipschitz, clip_bound : float, optional
         As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two. With control
         variates `lipschitz` is a limit of clip bounds that are found privately, and may be left out.
-    privacy_unit : callable, optional
-        ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,).
+    privacy_unit : callable or mapping, optional
+        ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,); by name, as
+        ``{"patient": function}``, for a ledger of that unit.
     ledger : str, optional
         Path, where the owner's process runs, of an existing ledger; the call is charged to it before anything
         is released.
@@ -75,7 +77,7 @@ class Owner:
     delta: float
     lipschitz: float | None = None
     clip_bound: float | None = None
-    privacy_unit: Callable[[Any], Any] | None = None
+    privacy_unit: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]] | None = None
     ledger: str | None = None
     log: str | None = None
     client: "Client | None" = None
@@ -98,7 +100,8 @@ class Owner:
 
     def terms(self, neighboring_relation: str) -> Terms:
         """What the owner allows."""
-        return Terms(self.epsilon, self.delta, self.lipschitz, self.clip_bound, neighboring_relation)
+        unit, _ = unit_of(self.privacy_unit)
+        return Terms(self.epsilon, self.delta, self.lipschitz, self.clip_bound, neighboring_relation, unit)
 
     def home(self, recipe: Recipe, terms: Terms) -> Home:
         """Start the owner's process, or its object on a worker."""
@@ -141,6 +144,8 @@ class Owners:
     ValueError
         There are none, two have one name, their clip bounds are of two kinds, or are missing.
     """
+
+    privacy_unit = None  # each owner has its own, and its own ledger
 
     def __init__(self, owners: Sequence[Owner], neighboring_relation: str, control_variates: bool = False):
         self.owners = tuple(owners)

@@ -9,7 +9,7 @@ import cloudpickle
 import pymc as pm
 
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.units import Ids, ids_of
+from pymc_dp.records.units import Ids, ids_of, unit_of
 from pymc_dp.remote.answers import told
 
 
@@ -24,15 +24,16 @@ class Recipe:
     part : object
         What `build` takes: a path, an array, ...; a Dask `Delayed` is computed first, where the model is
         made.
-    privacy_unit : callable, optional
-        ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,).
+    privacy_unit : callable or mapping, optional
+        ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,); or
+        such a function by the name of the unit.
     settings : mapping
         Other arguments of `RecordModel`.
     """
 
     build: Callable[[Any], pm.Model]
     part: Any
-    privacy_unit: Callable[[Any], Any] | None = None
+    privacy_unit: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def pickled(self) -> bytes:
@@ -50,7 +51,8 @@ class Recipe:
             model = thread.submit(told, self.build, part).result()
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
-        ids = None if self.privacy_unit is None else told(self.privacy_unit, part)
+        _, ids_of_part = unit_of(self.privacy_unit)
+        ids = None if ids_of_part is None else told(ids_of_part, part)
         records = RecordModel(model, privacy_unit=ids, **self.settings)
         if ids is None:
             return model, records, None

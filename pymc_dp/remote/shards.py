@@ -1,7 +1,7 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +46,9 @@ class Shards:
     client : distributed.Client, optional
         Where the parts go, each to the worker with the fewest. Default: all in this process, one after the
         other.
-    privacy_unit : callable, optional
+    privacy_unit : callable or mapping, optional
         ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,). All rows of
-        a person are in one part.
+        a person are in one part. By name, as ``{"patient": function}``, for a ledger of that unit.
     patience : float
         Seconds to wait for a worker that takes a part, before the run stops.
 
@@ -85,7 +85,7 @@ class Shards:
     build: Callable[[Any], pm.Model]
     parts: Any
     client: "Client | None" = None
-    privacy_unit: Callable[[Any], Any] | None = None
+    privacy_unit: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]] | None = None
     patience: float = 300.0
 
     def __post_init__(self) -> None:

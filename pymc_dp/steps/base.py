@@ -107,8 +107,7 @@ class DPStep(Iterating):
         model = pm.modelcontext(model)
         if data is not None and not self.takes_data:
             raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
-        if chains is None:
-            chains = _CHAINS
+        chains = _CHAINS if chains is None else chains
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
         arguments.check_shared(exclude_deterministics, debug_seed, tempering)
         self.chains = chains
@@ -119,7 +118,7 @@ class DPStep(Iterating):
         self.tempering = float(tempering)
         self.debug_seed = debug_seed
         self.label = label
-        self._call = CallBudget(chains, neighboring_relation, ledger)
+        self._call = CallBudget(chains, neighboring_relation, ledger, surroundings.unit(privacy_unit, data))
         self.model, self._parts = model, surroundings.random_parts(model)
         self.vars = surroundings.all_free_variables(vars, model)
         self.records = (RecordModel if data is None else data.records)(
@@ -225,6 +224,7 @@ class DPStep(Iterating):
             "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
             "trusted_ops": records.reading.trusted,
             "call": self._call.slots.name,
+            "stats": self.recorded_stats,
             **self._released.facts(),
             "versions": versions(),
             **getattr(records, "facts", {}),

@@ -204,7 +204,6 @@ class Iterating(BlockedStep):
             chain.values = None
         if chain.values is None:
             chain.values = self._released(point)
-        draw = facts.HEADER.pack(chain.budget.slot, chain.budget.used) + chain.values
         stats = {
             "accepted": accepted,
             "acceptance_rate": chain.accepted / chain.iteration,
@@ -213,15 +212,27 @@ class Iterating(BlockedStep):
             **chain.stats,
             "clip_fraction": self._released_clip_fraction(chain),
             "epsilon_spent": epsilon_spent,
-            facts.STAT: chain.facts[chain.iteration % len(chain.facts)],
-            facts.DRAW: np.frombuffer(draw, dtype=np.uint8),
         }
+        recorded = (stats.get(name, math.nan) for name in self.recorded_stats)
+        stats[facts.STAT] = chain.facts[chain.iteration % len(chain.facts)]
+        stats[facts.DRAW] = facts.encode_draw(
+            chain.budget.call, chain.budget.slot, chain.budget.used, recorded, chain.values
+        )
         self.moves.decided(accepted, self.tune)
         if self.tune:
             self.moves.learn(accepted, chain.iteration)
         if chain.budget.at_end:
             chain.budget.finish()
         return point, [stats]
+
+    @property
+    def recorded_stats(self) -> dict[str, str]:
+        """Names and types of the sampler stats that each draw carries, for a release."""
+        return {
+            name: np.dtype(dtype).str
+            for name, (dtype, _) in self.stats_dtypes_shapes.items()
+            if name not in (facts.STAT, facts.DRAW)
+        }
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         """State before a chain's first iteration, which may be at another point than `theta`."""

@@ -85,9 +85,9 @@ class DPPenaltyMH(MetropolisStep):
         T in (0, 1]: the log-likelihood is multiplied by T.
     neighboring_relation : {"substitute", "add_remove"}
         Neighbouring data sets: one record replaced (n is public), or one added or removed.
-    privacy_unit : array_like, shape (n_rows,), optional
+    privacy_unit : array_like, shape (n_rows,), or mapping, optional
         Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is
-        for persons.
+        for persons. By name, as ``{"patient": ids}``, for a ledger of that unit.
     control_variates : bool or ControlVariates
         Release a noisy quadratic surrogate of the log-likelihood once, propose on prior times surrogate, and
         test only what it leaves (docs/control_variates). Then `lipschitz` is a limit of the clip bounds of

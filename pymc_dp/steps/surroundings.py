@@ -11,6 +11,7 @@ from pymc.step_methods.compound import CompoundStep, flatten_steps
 from pymc.util import get_value_vars_from_user_vars
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.records.units import unit_of
 
 MOVED = (
     "Something other than this step moved the parameters: another step that samples the same variables reads "
@@ -21,8 +22,17 @@ MOVED = (
 class Data(Protocol):
     """Records that are not those of the step's model."""
 
+    @property
+    def privacy_unit(self) -> Any:
+        """What tells whose rows are whose; None where each row is a unit."""
+
     def records(self, model: pm.Model, **settings: Any) -> Any:
         """The interface of `RecordModel` on them; `settings` are its arguments."""
+
+
+def unit(privacy_unit: Any, data: Data | None) -> str:
+    """Name of the privacy unit of a step, whose ids may be where its records are."""
+    return unit_of(privacy_unit if data is None else data.privacy_unit)[0]
 
 
 def all_free_variables(vars: Any, model: pm.Model) -> list:

@@ -288,7 +288,13 @@ def test_opening(path, tmp_path):
         Ledger(path)
     with pytest.raises(LedgerError, match="There is no ledger"):
         Ledger(path, epsilon=1.0)
-    for bad in ({"epsilon": math.inf}, {"delta": 0}, {"neighboring_relation": "both"}, {"accounting": "sum"}):
+    for bad in (
+        {"epsilon": math.inf},
+        {"delta": 0},
+        {"neighboring_relation": "both"},
+        {"accounting": "sum"},
+        {"privacy_unit": ""},
+    ):
         with pytest.raises(ValueError):
             Ledger(path, **{"epsilon": 1.0, "delta": 1e-5, **bad})
     assert not path.exists()
@@ -300,6 +306,7 @@ def test_opening(path, tmp_path):
         {"delta": 1e-6},
         {"neighboring_relation": "substitute"},
         {"accounting": "renyi"},
+        {"privacy_unit": "patient"},
     ):
         with pytest.raises(LedgerError, match=next(iter(other))):
             Ledger(path, **other)

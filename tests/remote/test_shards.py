@@ -31,6 +31,8 @@ DATA = simple_data(n=61)
 class Given:
     """Records made before, as the data of a step."""
 
+    privacy_unit = None
+
     def __init__(self, records):
         self.records = lambda model, **settings: records
 

@@ -193,7 +193,7 @@ def test_persons(relation):
 
 def test_a_person_in_two_parts_is_refused_before_anything_is_paid(tmp_path):
     (x, y, ids), _ = persons()
-    ledger = dp.Ledger(tmp_path / "l.db", epsilon=1000.0, delta=1e-5)
+    ledger = dp.Ledger(tmp_path / "l.db", epsilon=1000.0, delta=1e-5, privacy_unit="id")
     parts = [(x[:90], y[:90], ids[:90]), (x[90:], y[90:], np.r_[ids[0], ids[91:]])]
     with made_up(), pytest.raises(dp.ModelRefusedError, match="rows in more than one part"):
         data = dp.Shards(build_of_three, parts, privacy_unit=by_person)

@@ -21,6 +21,8 @@ class ChainBudget:
     Attributes
     ----------
     plan : PrivacyPlan
+    call : str
+        Name of the call.
     slot : int
         Number of the chain in its call, from 0.
     iterations : int
@@ -43,6 +45,7 @@ class ChainBudget:
     ):
         self.plan, self.slot, self.iterations, self.used = plan, slot, plan.tune + plan.draws, 0
         self._call, self._charge = call, charge
+        self.call = call.slots.name
         self._reservation: int | None = None
         self._running_epsilon = plan.running_epsilon()
 
@@ -85,7 +88,7 @@ class ChainBudget:
 
 
 def check_ledger(ledger: Any, neighboring_relation: str) -> None:
-    """Refuse what is no ledger, and one for another neighbouring relation.
+    """Refuse what is no ledger, and one for another neighbouring relation; `check_unit` for its unit.
 
     Raises
     ------
@@ -108,6 +111,25 @@ def check_ledger(ledger: Any, neighboring_relation: str) -> None:
         )
 
 
+def check_unit(ledger: Ledger | None, unit: str) -> None:
+    """Refuse a ledger that protects others than the call does.
+
+    Raises
+    ------
+    ValueError
+        The ledger is for another privacy unit.
+    """
+    if isinstance(ledger, Ledger) and ledger.privacy_unit != unit:
+        raise ValueError(
+            f"The ledger is for the privacy unit {ledger.privacy_unit!r}, and this call for {unit!r}: what "
+            "protects rows and what protects persons add up to a statement about neither.\n"
+            "  How to fix it: give the ids of the ledger's unit, by its name, as "
+            "privacy_unit={'patient': ids}; ids without a name are the unit 'id', no ids the unit 'row'. For "
+            "another unit make another ledger, as dp.Ledger(path, epsilon=..., delta=..., "
+            f"privacy_unit={unit!r}): what both release together has to be counted by hand."
+        )
+
+
 class CallBudget:
     """Budget of one call of `pymc.sample`, shared by its chains and their processes.
 
@@ -116,17 +138,22 @@ class CallBudget:
     chains : int
     neighboring_relation : {"substitute", "add_remove"}
     ledger : Ledger, optional
+    unit : str
+        Privacy unit of the call.
 
     Raises
     ------
     TypeError
         `ledger` is something else, as the path of one.
     ValueError
-        The ledger is for another neighbouring relation.
+        The ledger is for another neighbouring relation or privacy unit.
     """
 
-    def __init__(self, chains: int, neighboring_relation: str, ledger: Ledger | None = None):
+    def __init__(
+        self, chains: int, neighboring_relation: str, ledger: Ledger | None = None, unit: str = "row"
+    ):
         check_ledger(ledger, neighboring_relation)
+        check_unit(ledger, unit)
         self.slots, self.ledger = ChainSlots(chains), ledger
 
     def open_chain(

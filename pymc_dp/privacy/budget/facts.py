@@ -5,7 +5,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ STAT = "privacy_facts"
 DRAW = "privacy_draw"
 # Attribute of a release: a checksum, so that facts in attributes cannot pass for a release of other draws.
 DIGEST = "privacy_digest"
-FORMAT = 3
+FORMAT = 4
 
 # What a release and a report cannot do without.
 REQUIRED = {
@@ -25,13 +25,15 @@ REQUIRED = {
     "is_private",
     "debug_seed_used",
     "released_variables",
+    "stats",
     "variables",
     "coords",
     "withheld_dims",
 }
-# Slot of the chain and number of the iteration, before a draw's values: as they are written, and read.
-HEADER = struct.Struct("<qq")
-_HEADER = np.dtype([("slot", "<i8"), ("iteration", "<i8")])
+# Before a draw's stats and values: its call, the slot of its chain and the number of its iteration.
+_HEADER = np.dtype([("call", "S32"), ("slot", "<i8"), ("iteration", "<i8")])
+# Each stat of a draw, whatever its own type.
+_NUMBER = np.dtype("<f8")
 
 
 # Facts of up to so many bytes are at each draw; of longer ones each draw has a part. How many parts there
@@ -177,40 +179,73 @@ def _damaged() -> PrivacyError:
     )
 
 
-def decode_draws(
-    records: np.ndarray, variables: Iterable[Mapping[str, Any]]
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Slot, iteration and values of draws (`steps.chain`).
+def encode_draw(call: str, slot: int, iteration: int, stats: Iterable[float], values: bytes) -> np.ndarray:
+    """What the private step leaves at a draw, as an array of bytes.
+
+    Parameters
+    ----------
+    call : str
+        Name of the call that paid, at most 32 letters.
+    slot, iteration : int
+        Of the chain and of the draw in it.
+    stats : iterable of float
+        In the order of the facts' `stats`.
+    values : bytes
+        Of the variables, in the order of the facts' `variables`.
+    """
+    header = struct.pack("<32sqq", call.encode(), slot, iteration)
+    numbers = np.fromiter(stats, _NUMBER)
+    return np.frombuffer(header + numbers.tobytes() + values, dtype=np.uint8)
+
+
+class Draws(NamedTuple):
+    """What draws carry.
+
+    Attributes
+    ----------
+    header : structured ndarray, shape (chains, draws)
+        `slot` and `iteration`.
+    stats : dict of str to ndarray, shape (chains, draws)
+    values : dict of str to ndarray, shape (chains, draws, ...)
+    """
+
+    header: np.ndarray
+    stats: dict[str, np.ndarray]
+    values: dict[str, np.ndarray]
+
+
+def decode_draws(records: np.ndarray, known: Mapping[str, Any]) -> Draws:
+    """What `encode_draw` was given for draws.
 
     Parameters
     ----------
     records : ndarray of uint8, shape (chains, draws, bytes)
-    variables : iterable of dict
-        Name, dtype and shape of each variable, in the order of the values.
-
-    Returns
-    -------
-    header : structured ndarray, shape (chains, draws)
-        `slot` and `iteration`.
-    values : dict of str to ndarray, shape (chains, draws, ...)
+    known : dict
+        The facts: which call it was, and which stats and variables the draws have.
 
     Raises
     ------
     PrivacyError
-        The records have another length.
+        The records have another length, or are of another call.
     """
-    records, start = np.ascontiguousarray(records), _HEADER.itemsize
-    types = {v["name"]: (np.dtype(v["dtype"]), tuple(v["shape"])) for v in variables}
+    records = np.ascontiguousarray(records)
+    types = {v["name"]: (np.dtype(v["dtype"]), tuple(v["shape"])) for v in known["variables"]}
     sizes = [dtype.itemsize * int(np.prod(shape, dtype=int)) for dtype, shape in types.values()]
+    start = _HEADER.itemsize + _NUMBER.itemsize * len(known["stats"])
     if records.dtype != np.uint8 or records.ndim != 3 or records.shape[2] != start + sum(sizes):
         raise _damaged()
+    headers, numbers = np.split(records[:, :, :start], [_HEADER.itemsize], axis=2)
+    header = np.frombuffer(headers.tobytes(), _HEADER).reshape(records.shape[:2])
+    if np.any(header["call"] != str(known["call"]).encode()):
+        raise PrivacyError(_DIFFER)
+    table = np.frombuffer(numbers.tobytes(), _NUMBER).reshape(*records.shape[:2], len(known["stats"]))
+    stats = {name: table[:, :, k].astype(dtype) for k, (name, dtype) in enumerate(known["stats"].items())}
     values = {}
     for (name, (dtype, shape)), size in zip(types.items(), sizes, strict=True):
         part = np.ascontiguousarray(records[:, :, start : start + size])
         values[name] = np.frombuffer(part.tobytes(), dtype).reshape(*records.shape[:2], *shape)
         start += size
-    header = np.ascontiguousarray(records[:, :, : _HEADER.itemsize]).tobytes()
-    return np.frombuffer(header, _HEADER).reshape(records.shape[:2]), values
+    return Draws(header, stats, values)
 
 
 def encode_coordinate(values: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 
 # "dpLe" in ASCII: tells a ledger from other SQLite files.
 APPLICATION_ID = 0x64704C65
-FORMAT = 1
+FORMAT = 2
 _BUSY_SECONDS = 60.0
 # EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
 _SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
@@ -37,7 +37,7 @@ PRAGMA user_version = {FORMAT};
 CREATE TABLE budget (
     uid TEXT NOT NULL, created TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
     neighboring_relation TEXT NOT NULL, accounting TEXT NOT NULL, renyi_order TEXT NOT NULL,
-    digest TEXT NOT NULL
+    privacy_unit TEXT NOT NULL, digest TEXT NOT NULL
 );
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT, created TEXT NOT NULL, label TEXT NOT NULL, key TEXT UNIQUE,
@@ -144,12 +144,15 @@ class Ledger:
         As above; default for a new file "substitute".
     accounting : {"renyi", "gaussian"}, optional
         As above; default for a new file "renyi". See `pymc_dp.privacy.budget.filters.PrivacyFilter`.
+    privacy_unit : str, optional
+        As above: whose data the budget protects. "row", the default for a new file; the name under which
+        calls give ids, as "patient" for ``privacy_unit={"patient": ids}``; "id" for ids without a name.
 
     Attributes
     ----------
     path : Path
     epsilon, delta : float
-    neighboring_relation, accounting : str
+    neighboring_relation, accounting, privacy_unit : str
 
     Raises
     ------
@@ -173,8 +176,11 @@ class Ledger:
         delta: float | None = None,
         neighboring_relation: str | None = None,
         accounting: str | None = None,
+        privacy_unit: str | None = None,
     ):
         self.path = _place(path)
+        if privacy_unit is not None:
+            _check_text("privacy_unit", privacy_unit)
         if not self.path.exists():
             if epsilon is None or delta is None:
                 raise LedgerError(
@@ -183,16 +189,18 @@ class Ledger:
             _create(
                 self.path,
                 PrivacyFilter(epsilon, delta, neighboring_relation or "substitute", accounting or "renyi"),
+                privacy_unit or "row",
             )
         self._uid: str | None = None
         self._seen = 0  # entries
         with self._transaction("DEFERRED") as db:
-            self._uid, self._filter = _read_budget(db)
+            self._budget = self._uid, self._filter, self._unit = _read_budget(db)
             self._entries_in(db)
         self._agree("epsilon", epsilon)
         self._agree("delta", delta)
         self._agree("neighboring_relation", neighboring_relation)
         self._agree("accounting", accounting)
+        self._agree("privacy_unit", privacy_unit)
 
     @property
     def epsilon(self) -> float:
@@ -213,6 +221,11 @@ class Ledger:
     def accounting(self) -> str:
         """Rule by which requests are accepted."""
         return self._filter.accounting
+
+    @property
+    def privacy_unit(self) -> str:
+        """Whose data the budget protects: "row", or a name of ids."""
+        return self._unit
 
     def _agree(self, name: str, given: Any) -> None:
         if given is not None and given != getattr(self, name):
@@ -453,7 +466,7 @@ class Ledger:
             with closing(_connect(self.path)) as db:
                 db.execute(f"BEGIN {kind}")
                 _check_file(db, self.path)
-                if self._uid is not None and _read_budget(db) != (self._uid, self._filter):
+                if self._uid is not None and _read_budget(db) != self._budget:
                     raise LedgerError(
                         f"The ledger at {self.path} was replaced by another one while it was in use."
                     )
@@ -478,8 +491,8 @@ class Ledger:
         spent = round_up(self._composed(entries).epsilon(self.delta))
         count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
         return [
-            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}) "
-            "for everything together",
+            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}, "
+            f"privacy unit: {self.privacy_unit}) for everything together",
             f"Spent: epsilon = {spent} ({count}, composed)",
             f"Remaining: a run of at most epsilon = {round_down(self.remaining())} by itself",
         ]
@@ -524,7 +537,7 @@ def _place(path: Any) -> Path:
     return Path(os.path.realpath(text))
 
 
-def _create(path: Path, budget: PrivacyFilter) -> None:
+def _create(path: Path, budget: PrivacyFilter, unit: str) -> None:
     """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
     left = [suffix for suffix in (_JOURNAL, *_LOG) if os.path.lexists(f"{path}{suffix}")]
     if left and not path.exists():
@@ -534,7 +547,7 @@ def _create(path: Path, budget: PrivacyFilter) -> None:
             "file away."
         )
     try:
-        _write(path, budget)
+        _write(path, budget, unit)
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(
             f"No ledger can be made at {path} ({error}). Its folder must exist, be writable, and be on a "
@@ -542,14 +555,14 @@ def _create(path: Path, budget: PrivacyFilter) -> None:
         ) from error
 
 
-def _write(path: Path, budget: PrivacyFilter) -> None:
+def _write(path: Path, budget: PrivacyFilter, unit: str) -> None:
     handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)  # mode 0600
     os.close(handle)
     try:
         with closing(_connect(Path(name))) as db:
             db.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA}")
-            values = (uuid.uuid4().hex, _now(), *_budget_texts(budget))
-            db.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, _digest(*values)))
+            values = (uuid.uuid4().hex, _now(), *_budget_texts(budget), unit)
+            db.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, _digest(*values)))
             db.execute("COMMIT")
         try:
             os.link(name, path)
@@ -603,7 +616,8 @@ def _check_file(db: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{path} is not a privacy ledger.")
     if version != FORMAT:
         raise LedgerError(
-            f"The ledger at {path} has format {version}, and this version of pymc_dp reads format {FORMAT}."
+            f"The ledger at {path} has format {version}, and this version of pymc_dp reads format {FORMAT}: "
+            "use it with the version that wrote it."
         )
     if db.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         raise LedgerError(f"The ledger at {path} is damaged: SQLite's integrity check failed.")
@@ -638,17 +652,19 @@ def _budget_texts(budget: PrivacyFilter) -> tuple[str, ...]:
     )
 
 
-def _read_budget(db: sqlite3.Connection) -> tuple[str, PrivacyFilter]:
+def _read_budget(db: sqlite3.Connection) -> tuple[str, PrivacyFilter, str]:
     rows = db.execute("SELECT * FROM budget").fetchall()
     if len(rows) != 1 or rows[0][-1] != _digest(*rows[0][:-1]):
         raise LedgerError("The ledger is damaged: its budget was changed.")
-    uid, _, epsilon, delta, relation, accounting, order, _ = rows[0]
+    uid, _, epsilon, delta, relation, accounting, order, unit, _ = rows[0]
     try:
-        return uid, PrivacyFilter(
+        budget = PrivacyFilter(
             float(epsilon), float(delta), relation, accounting, None if order == "None" else float(order)
         )
+        _check_text("privacy_unit", unit)
     except ValueError as error:
         raise LedgerError(f"The ledger's budget cannot be read: {error}") from error
+    return uid, budget, unit
 
 
 def _digest(*values: Any) -> str:
@@ -659,8 +675,8 @@ def _digest(*values: Any) -> str:
 def _check_text(name: str, value: Any) -> None:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
         raise ValueError(f"{name} must be text of at most {_LONGEST_TEXT} printable characters.")
-    if name == "key" and not value:
-        raise ValueError("key must not be empty.")
+    if name != "label" and not value:
+        raise ValueError(f"{name} must not be empty.")
 
 
 def _now() -> str:

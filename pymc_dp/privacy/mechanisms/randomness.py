@@ -102,6 +102,12 @@ class PrivacyRandom:
         self._same_process()
         return self.generator.choice(n, size, replace=False, shuffle=False)
 
+    def generators(self, number: int) -> list[np.random.Generator]:
+        """Generators with streams of their own, keyed from this one; each is for one use."""
+        self._same_process()
+        keys = self.generator.integers(2**64, size=(number, 4), dtype=np.uint64)
+        return [np.random.Generator(ChaCha(key=key, rounds=20)) for key in keys]
+
     @property
     def state(self) -> dict[str, Any]:
         """State of the stream; only debug runs store it."""

@@ -182,7 +182,7 @@ class Typing:
         name = self.is_trusted(node.op)
         if name is not None:
             self.trusted_used.add(name)
-            return aligned(inputs, node, [v.type.ndim for v in node.inputs])
+            return aligned(inputs, node, [])
         if not known(node.op):
             return Mixed(f"`{name_of(node.op)}`, an Op whose code may hold data of its own", "unknown")
         private = next((t for t in inputs if t is not PUBLIC), None)

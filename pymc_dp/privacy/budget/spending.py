@@ -71,8 +71,8 @@ class Spending:
         scale = max(1.0, math.fsum(shares)) * (1 + 1e-9)
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2
         self.multipliers = [math.sqrt(scale / (share * squared)) for share in shares]
-        self._left, self._paid = list(self.multipliers), False
-        self._random = PrivacyRandom(debug_seed)
+        self._left, self._paid, self._unspent = list(self.multipliers), False, 1.0
+        self.random = PrivacyRandom(debug_seed)
 
     @property
     def events(self) -> EventSet:
@@ -136,13 +136,47 @@ class Spending:
         Raises
         ------
         RuntimeError
-            It was not paid for: a bug.
+            It was not paid for, or `portion` has given a part of it away: a bug.
         """
-        if not self._paid or not self._left:
+        if not self._paid or not self._left or self._unspent < 1:
             raise RuntimeError("nothing is released that was not paid for.")
         std = self.noise(sensitivity)
         self._left.pop(0)
-        return Gaussian(std).release(total, self._random), std * total.unit
+        return Gaussian(std).release(total, self.random), std * total.unit
+
+    @property
+    def unspent(self) -> float:
+        """Share of the next release that `portion` has not given away."""
+        return self._unspent
+
+    def portion(self, share: float) -> float:
+        """Noise multiplier of one of several Gaussian releases that are made in the place of the next one.
+
+        Parameters
+        ----------
+        share : float
+            Of the squared ``1 / noise multiplier`` of the next release; it may depend on what was released
+            before.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        RuntimeError
+            It was not paid for, or more than all would be spent: a bug.
+
+        Notes
+        -----
+        **Privacy.** Gaussian releases of ``mu_k`` that are chosen one after the other, with
+        ``sum mu_k^2 <= mu^2``, are together at most one of mu (Smith and Thakurta 2022, Theorem 2;
+        docs/proofs/twins, section 4).
+        """
+        if not self._paid or not self._left or not 0 < share <= self._unspent:
+            raise RuntimeError("nothing is released that was not paid for.")
+        self._unspent -= share
+        return self._left[0] / math.sqrt(share)
 
     def facts(self) -> dict[str, Any]:
         """What a report needs to know, as JSON-able values."""

@@ -1,0 +1,1 @@
+"""One private release of a likelihood, and what can be done with it."""

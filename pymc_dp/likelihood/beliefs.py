@@ -1,0 +1,232 @@
+"""What the noisy scores of all rounds say together of the likelihood coordinates: mixtures of normals."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+# A prior standard deviation, as a distance: scales and shapes bend over about that.
+_PRIOR = 0.6
+# Part of a misfit's size that goes in all directions.
+_SIDEWAYS = 0.3
+# Power of the distance with which an earlier score loses its worth.
+_SHARP = 4
+# Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
+_SECANT = 0.5
+
+
+class Normal(NamedTuple):
+    """A normal distribution: precision, shape (p, p), and mean, (p,)."""
+
+    precision: np.ndarray
+    mean: np.ndarray
+
+
+class Message(NamedTuple):
+    """A normal likelihood ``exp(vector' phi - phi' information phi / 2)``.
+
+    Attributes
+    ----------
+    information : ndarray, shape (p, p)
+    vector : ndarray, shape (p,)
+    """
+
+    information: np.ndarray
+    vector: np.ndarray
+
+    @classmethod
+    def nothing(cls, size: int) -> "Message":
+        """Of no information."""
+        return cls(np.zeros((size, size)), np.zeros(size))
+
+
+class Care(NamedTuple):
+    """How much is made of what cannot be known from the releases.
+
+    Attributes
+    ----------
+    misfit : float
+        Relative change of a score's slope over a distance of 1.
+    bounded : float
+        How soon that no longer grows, far away.
+    half : float
+        Distance from which an earlier score counts half; inf: all count.
+    """
+
+    misfit: float
+    bounded: float
+    half: float
+
+
+#: On the way, where standing still is worse than going too far; and for the result.
+WALK, RESULT = Care(0.4, 1.0, math.inf), Care(1.6, 0.0, 0.35)
+
+
+@dataclass
+class Round:
+    """A released score at a point, and what its slope may be.
+
+    Attributes
+    ----------
+    point : ndarray, shape (p,)
+        t.
+    metric : ndarray, shape (p, p)
+        A.
+    score : ndarray, shape (p,)
+        Noisy ``A s(t)``.
+    noise : float
+        Standard deviation of each of its coordinates.
+    slopes : ndarray, shape (m, p, p)
+        Draws of ``A J A'``, for minus the slope J of the score.
+    touched : ndarray, shape (p,)
+        Records that each coordinate of the metric touches, times the efficiency of the clip: what the
+        diagonal of ``A J A'`` is about. Distances are in units of what one record tells.
+    prior : ndarray, shape (p,)
+        Prior variances of the coordinates of the metric.
+    weights : ndarray, shape (m,)
+        Posterior ones of the draws.
+    distance : float
+        From here to the parameters, in units of what one record tells.
+    """
+
+    point: np.ndarray
+    metric: np.ndarray
+    score: np.ndarray
+    noise: float
+    slopes: np.ndarray
+    touched: np.ndarray
+    prior: np.ndarray
+    weights: np.ndarray
+    distance: float = 0.0
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Expected J, shape (p, p)."""
+        inverse = np.linalg.inv(self.metric)
+        return symmetric(inverse @ np.einsum("k,kij->ij", self.weights, self.slopes) @ inverse.T)
+
+    def squares(self, spread: np.ndarray) -> np.ndarray:
+        """Squared distances that the records of each coordinate see, for each slope: shape (m, p).
+
+        Of parameters that are spread like this around the point, in the metric: what all records see
+        together; of a coordinate that few touch what these see; and its prior's.
+        """
+        whole = np.maximum(np.einsum("kij,ji->k", self.slopes, spread) / self.touched.max(), 0.0)
+        own = np.einsum("kii,ii->ki", self.slopes, spread) / self.touched
+        return np.maximum(np.maximum(whole[:, None], own), _PRIOR**2 * np.diag(spread) / self.prior)
+
+    def length(self, spread: np.ndarray) -> float:
+        """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""
+        inverse = np.linalg.inv(self.metric).T
+        return math.sqrt(float(self.weights @ self.squares(inverse @ spread @ inverse.T).max(1)))
+
+    def misfit(self, mean: np.ndarray, covariance: np.ndarray, care: Care) -> np.ndarray:
+        """Covariance in the metric of what the score differs by from a linear one, for parameters like these.
+
+        Relatively, each coordinate's goes by the distance that the records which touch it see.
+        """
+        inverse = np.linalg.inv(self.metric).T
+        away = inverse @ (mean - self.point)
+        spread = np.outer(away, away) + inverse @ covariance @ inverse.T
+        each = self.squares(spread)
+        self.distance = math.sqrt(float(self.weights @ each.max(1)))
+        factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
+        moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]
+        total = np.einsum("k,kij->ij", self.weights, moved)
+        part = self.touched / self.touched.max()
+        return total + _SIDEWAYS * np.trace(total) / part.sum() * np.diag(part)
+
+
+class Mixture(NamedTuple):
+    """A likelihood that is a mixture of normal ones.
+
+    Attributes
+    ----------
+    informations : ndarray, shape (m, p, p)
+    vectors : ndarray, shape (m, p)
+        As those of a `Message`.
+    weights : ndarray, shape (m,)
+        Posterior ones.
+    """
+
+    informations: np.ndarray
+    vectors: np.ndarray
+    weights: np.ndarray
+
+    def moments(self, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of the posterior."""
+        covariances = np.linalg.inv(self.informations + prior.precision)
+        means = np.einsum("kij,kj->ki", covariances, self.vectors + prior.precision @ prior.mean)
+        mean = self.weights @ means
+        apart = means - mean
+        between = np.einsum("k,ki,kj->ij", self.weights, apart, apart)
+        return mean, symmetric(np.einsum("k,kij->ij", self.weights, covariances) + between)
+
+    def matched(self, prior: Normal) -> Message:
+        """The normal likelihood whose posterior has these moments; nothing where they say less than that."""
+        mean, covariance = self.moments(prior)
+        values, vectors = np.linalg.eigh(symmetric(np.linalg.inv(covariance) - prior.precision))
+        information = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return Message(information, information @ mean + prior.precision @ (mean - prior.mean))
+
+    def widened(self, variances: np.ndarray) -> "Mixture":
+        """With noise of these covariances, shape (m, p, p), added to what the likelihood is one of."""
+        added = np.linalg.inv(variances)
+        gain = self.informations @ np.linalg.inv(self.informations + added)
+        informations = self.informations - gain @ self.informations
+        vectors = self.vectors - np.einsum("kij,kj->ki", gain, self.vectors)
+        return Mixture(symmetric(informations), vectors, self.weights)
+
+
+def symmetric(matrices: np.ndarray) -> np.ndarray:
+    """Symmetric parts."""
+    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+
+
+def believed(
+    rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, prior: Normal, care: Care
+) -> Mixture:
+    """Likelihood of all scores, each a linear one up to its misfit.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+        Their weights and distances are renewed.
+    mean : ndarray, shape (p,)
+    covariance : ndarray, shape (p, p)
+        What is believed of the parameters: misfits go by it.
+    prior : Normal
+    care : Care
+    """
+    message, last = Message.nothing(len(mean)), rounds[-1]
+    for one in rounds:
+        noise = one.noise**2 * np.eye(len(mean)) + one.misfit(mean, covariance, care)
+        slopes = one.slopes
+        if one is not last:
+            noise = noise * (1 + (one.distance / care.half) ** _SHARP)
+            # On the way the slope is between that here and that at the end.
+            part = _SECANT * min(1.0, one.distance)
+            slopes = (1 - part) * slopes + part * one.metric @ last.mean @ one.metric.T
+        mixture = _learnt(one, slopes, noise, message, prior)
+        one.weights = mixture.weights
+        if one is not last:
+            message = mixture.matched(prior)
+    return mixture
+
+
+def _learnt(one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message, prior: Normal) -> Mixture:
+    """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p)."""
+    slopes = slopes @ np.linalg.inv(one.metric).T
+    weighted = slopes.transpose(0, 2, 1) @ np.linalg.inv(noise)
+    found = weighted @ slopes
+    vectors = weighted @ one.score + found @ one.point
+    before = np.linalg.inv(prior.precision + earlier.information)
+    mean = before @ (prior.precision @ prior.mean + earlier.vector)
+    total = noise + slopes @ before @ slopes.transpose(0, 2, 1)
+    apart = one.score - slopes @ (mean - one.point)
+    density = -0.5 * np.einsum("ki,ki->k", apart, np.linalg.solve(total, apart[..., None])[..., 0])
+    density = density - 0.5 * np.linalg.slogdet(total)[1]
+    weights = np.exp(density - density.max())
+    return Mixture(symmetric(found) + earlier.information, vectors + earlier.vector, weights / weights.sum())

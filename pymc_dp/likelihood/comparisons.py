@@ -1,0 +1,300 @@
+"""What a record adds to the sums of a round: its score, compared with those of its twins, and the slope."""
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+# Integers: a score of the length of the clip bound has this length; and the square root of the slope's bound.
+SCORE_GRID = 2**20
+ROOT_GRID = 2**12
+#: A slope of the norm of its bound, in units of the sum.
+SLOPE_GRID = ROOT_GRID**2
+# Passes of the search for the centre. What they leave is subtracted.
+_PASSES = 8
+# Weight of the variance's trace in the vector that holds the slope: this over sqrt(p).
+_OF_TRACE = 0.5
+# Room for rounding errors before integers are made; the integers themselves are checked exactly.
+_ROOM = 1 - 2.0**-20
+
+
+class Bounds(NamedTuple):
+    """Clip bounds of one record, in the metric of a round.
+
+    Attributes
+    ----------
+    score : float
+        C: Euclidean norm of what a record adds to the score.
+    slope : float
+        B: Frobenius norm of what it adds to the slope, with the trace of the variance.
+    """
+
+    score: float
+    slope: float
+
+
+class Totals:
+    """Exact sums over records: integers in floating point.
+
+    Parameters
+    ----------
+    size : int
+        p, likelihood coordinates.
+
+    Attributes
+    ----------
+    score : ndarray, shape (p,)
+        In units of ``C / SCORE_GRID``.
+    slope : ndarray, shape (p, p)
+        In units of ``B / SLOPE_GRID``.
+    trace : float
+        Of the variance, in units of ``B / SLOPE_GRID / trace_weight``.
+    """
+
+    def __init__(self, size: int):
+        self.score, self.slope, self.trace = np.zeros(size), np.zeros((size, size)), np.zeros(1)
+
+    def add(self, other: "Totals") -> None:
+        """Add sums over other records."""
+        self.score += other.score
+        self.slope += other.slope
+        self.trace += other.trace
+
+
+def trace_weight(size: int) -> float:
+    """Weight of the variance's trace beside a slope of p coordinates: little is added to the slope's norm."""
+    return _OF_TRACE / math.sqrt(size)
+
+
+def compare(
+    own: np.ndarray,
+    group: np.ndarray,
+    weights: np.ndarray | None,
+    rows: np.ndarray,
+    bounds: Bounds,
+    totals: Totals,
+) -> None:
+    """Add what m records have to say.
+
+    Parameters
+    ----------
+    own : ndarray, shape (m, k)
+        Derivatives of each record's log-likelihood by its k predictors.
+    group : ndarray, shape (G, m, k)
+        Those of the points that it is compared with: itself and its twins, or all possible outcomes. With
+        G = 0 it is compared with nothing: the centre is 0.
+    weights : ndarray, shape (G, m), or None
+        Probabilities of these points; None for 1 / G.
+    rows : ndarray, shape (k, m, p) or (k, 1, p)
+        Derivatives of the predictors by the coordinates, in the metric.
+    bounds : Bounds
+    totals : Totals
+        Changed in place.
+
+    Notes
+    -----
+    With ``u_j = sum_a group[j, a] rows[a]``, c is Huber's centre: ``sum_j w_j clip(u_j - c) = 0``. A record
+    adds ``w clip(u - c)`` and ``w sum_j w_j kappa_j (u_j - c)(u_j - c)'``, kappa the factors of the clip
+    and w at most 1 the same for all points of the group (docs/proofs/twins).
+
+    **Privacy.** A record adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
+    matrix that, with the trace, has a norm of at most `SLOPE_GRID`. Both norms are computed of the integers,
+    and exact. A record of which any number is not finite, or a probability negative, adds zero.
+    """
+    k, p = rows.shape[0], rows.shape[2]
+    empty = group.shape[0] == 0
+    points = np.ascontiguousarray(own[None] if empty else group, dtype=np.float64)
+    given = np.full((1, 1), 1.0 / len(points)) if weights is None else np.ascontiguousarray(weights)
+    vectors = np.zeros((len(own) * k, p))
+    _compare(
+        np.ascontiguousarray(own, dtype=np.float64),
+        points,
+        given,
+        np.ascontiguousarray(rows, dtype=np.float64),
+        0 if empty else _PASSES,
+        (bounds.score, bounds.slope, trace_weight(p)),
+        totals.score,
+        vectors,
+        totals.trace,
+    )
+    totals.slope += vectors.T @ vectors
+
+
+@numba.njit(cache=True)
+def _length(d, gram):
+    total = 0.0
+    for a in range(len(d)):
+        for b in range(len(d)):
+            total += d[a] * gram[a, b] * d[b]
+    return math.sqrt(max(total, 0.0))
+
+
+@numba.njit(cache=True)
+def _factor(matrix, root):
+    """Lower triangular root of a positive semi-definite matrix; columns without a positive pivot are zero."""
+    k = len(matrix)
+    largest = 0.0
+    for a in range(k):
+        largest = max(largest, matrix[a, a])
+    for a in range(k):
+        for b in range(a + 1):
+            total = matrix[a, b]
+            for c in range(b):
+                total -= root[a, c] * root[b, c]
+            if a == b:
+                root[a, a] = math.sqrt(total) if total > 1e-14 * largest else 0.0
+            else:
+                root[a, b] = total / root[b, b] if root[b, b] > 0 else 0.0
+
+
+@numba.njit(cache=True)
+def _norm_of_outer(vectors, first, k, extra):
+    """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors with one integer more; squared."""
+    p = vectors.shape[1]
+    total = extra * extra
+    for a in range(k):
+        for b in range(a + 1):
+            product = 0.0
+            for d in range(p):
+                product += vectors[first + a, d] * vectors[first + b, d]
+            total += product * product * (1.0 if a == b else 2.0)
+    return total
+
+
+@numba.njit(cache=True)
+def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
+    clip, most, of_trace = bounds
+    number, m, k = points.shape
+    p = rows.shape[2]
+    gram, slope, root = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
+    centre, step, d, mean, mine = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
+    vector = np.zeros(p)
+    for i in range(m):
+        row = i if rows.shape[1] == m else 0
+        finite = True
+        for a in range(k):
+            for b in range(a + 1):
+                product = 0.0
+                for e in range(p):
+                    product += rows[a, row, e] * rows[b, row, e]
+                gram[a, b] = gram[b, a] = product
+                finite &= math.isfinite(product)
+            finite &= math.isfinite(own[i, a])
+            for j in range(number):
+                finite &= math.isfinite(points[j, i, a])
+        for j in range(number):
+            weight = weights[j % weights.shape[0], i % weights.shape[1]]
+            finite &= math.isfinite(weight) and weight >= 0
+        if not finite:
+            continue
+        centre[:] = 0.0
+        for _ in range(passes):
+            step[:] = 0.0
+            total = 0.0
+            for j in range(number):
+                for a in range(k):
+                    d[a] = points[j, i, a] - centre[a]
+                length = _length(d, gram)
+                factor = weights[j % weights.shape[0], i % weights.shape[1]]
+                factor *= 1.0 if length <= clip else clip / length
+                total += factor
+                for a in range(k):
+                    step[a] += factor * d[a]
+            if not total > 0:
+                break
+            for a in range(k):
+                centre[a] += step[a] / total
+        # What the passes left is the mean of the clipped differences.
+        mean[:] = 0.0
+        slope[:] = 0.0
+        for j in range(number):
+            for a in range(k):
+                d[a] = points[j, i, a] - centre[a]
+            length = _length(d, gram)
+            factor = weights[j % weights.shape[0], i % weights.shape[1]]
+            factor *= 1.0 if length <= clip else clip / length
+            for a in range(k):
+                mean[a] += factor * d[a]
+                for b in range(a + 1):
+                    slope[a, b] += factor * d[a] * d[b]
+        if passes == 0:
+            mean[:] = 0.0
+        longest, variance = 0.0, 0.0
+        for j in range(number):
+            for a in range(k):
+                d[a] = points[j, i, a] - centre[a]
+            length = _length(d, gram)
+            factor = 1.0 if length <= clip else clip / length
+            for a in range(k):
+                d[a] = factor * d[a] - mean[a]
+            length = _length(d, gram)
+            longest = max(longest, length)
+            variance += weights[j % weights.shape[0], i % weights.shape[1]] * length * length
+        for a in range(k):
+            d[a] = own[i, a] - centre[a]
+        length = _length(d, gram)
+        factor = 1.0 if length <= clip else clip / length
+        for a in range(k):
+            mine[a] = factor * d[a] - mean[a]
+        longest = max(longest, _length(mine, gram))
+        norm = 0.0
+        for a in range(k):
+            for b in range(a):
+                slope[b, a] = slope[a, b]
+        for a in range(k):
+            for b in range(k):
+                one, two = 0.0, 0.0
+                for c in range(k):
+                    one += slope[a, c] * gram[c, b]
+                    two += slope[b, c] * gram[c, a]
+                norm += one * two
+        norm = math.sqrt(max(norm, 0.0) + (of_trace * variance) ** 2)
+        weight = 1.0
+        if longest > clip:
+            weight = clip / longest
+        if weight * norm > most:
+            weight = most / norm
+        weight *= _ROOM
+        if not math.isfinite(weight * norm) or not math.isfinite(longest):
+            continue
+        # The slope: k vectors of integers, whose outer products add up to it.
+        _factor(slope, root)
+        scale = math.sqrt(weight / most) * ROOT_GRID
+        extra = np.floor(of_trace * variance * weight * weight / most * SLOPE_GRID)
+        fits = False
+        for _ in range(64):
+            for b in range(k):
+                for e in range(p):
+                    value = 0.0
+                    for a in range(b, k):
+                        value += root[a, b] * rows[a, row, e]
+                    vectors[i * k + b, e] = np.trunc(value * scale)
+            squared = _norm_of_outer(vectors, i * k, k, extra)
+            if squared <= float(SLOPE_GRID) * float(SLOPE_GRID):
+                fits = True
+                break
+            scale *= 0.98
+            extra = np.floor(extra * 0.96)
+        if not fits:
+            vectors[i * k : (i + 1) * k] = 0.0
+            continue
+        trace[0] += extra
+        # The score.
+        scale = weight / clip * SCORE_GRID
+        fits = False
+        for _ in range(64):
+            squared = 0.0
+            for e in range(p):
+                value = 0.0
+                for a in range(k):
+                    value += mine[a] * rows[a, row, e]
+                vector[e] = np.trunc(value * scale)
+                squared += vector[e] * vector[e]
+            if squared <= float(SCORE_GRID) * float(SCORE_GRID):
+                fits = True
+                break
+            scale *= 0.98
+        if fits:
+            for e in range(p):
+                score[e] += vector[e]

@@ -1,0 +1,151 @@
+"""Draws of a released likelihood's posterior, with what a report needs to know."""
+
+import json
+import math
+import uuid
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pymc as pm
+from dp_accounting import dp_event
+from xarray import Dataset, DataTree
+
+from pymc_dp.errors import NotSampledError
+from pymc_dp.likelihood.likelihood import Likelihood
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.mechanisms.iterations import NoDecision
+from pymc_dp.results import GROUPS, plain
+
+#: What reports call this way of sampling.
+LIKELIHOOD = "Likelihood"
+# Chains: they cost nothing.
+_CHAINS = 4
+# Sampler stats that are times.
+_CLOCKS = ("perf_counter", "process_time")
+# Draws above this R-hat, or with fewer effective ones, are not returned; looked at from so many draws on.
+_R_HAT, _EFFECTIVE, _LOOKED_AT = 1.05, 100, 400
+
+
+def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
+    """Sample the public model, and keep what a release has: draws and sampler stats.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    draws : int
+    tune : int, optional
+    kwargs : dict
+        Of `pymc.sample`: any of them, since nothing that it reads is private.
+
+    Returns
+    -------
+    DataTree
+        Without attributes, but for the facts of the run.
+
+    Raises
+    ------
+    NotSampledError
+        Chains that do not agree, or too few effective draws; it carries the likelihood, which is paid for.
+
+    Notes
+    -----
+    **Privacy.** A function of the released likelihood.
+    """
+    model = likelihood.model()
+    chains = kwargs.pop("chains", None) or _CHAINS
+    tuned = {} if tune is None else {"tune": tune}
+    settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
+    idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
+    _check(idata, likelihood)
+    groups = {}
+    for group, stats in GROUPS.items():
+        if group in idata.children:
+            groups[group] = plain(idata[group].to_dataset())
+        if stats in idata.children:
+            groups[stats] = _numbers(idata[stats].to_dataset())
+    made = DataTree.from_dict(groups)
+    made.attrs[facts.STAT] = json.dumps(_facts(likelihood, idata, model, chains))
+    return made
+
+
+def _check(idata: DataTree, likelihood: Likelihood) -> None:
+    posterior = idata["posterior"]
+    if posterior.sizes["chain"] < 2 or posterior.sizes["chain"] * posterior.sizes["draw"] < _LOOKED_AT:
+        return
+    r_hat = max(
+        float(np.nanmax(v.values, initial=1.0)) for v in az.rhat(posterior.dataset).data_vars.values()
+    )
+    found = az.ess(posterior.dataset).data_vars.values()
+    effective = min(float(np.nanmin(v.values, initial=math.inf)) for v in found)
+    if r_hat > _R_HAT or effective < _EFFECTIVE:
+        raise NotSampledError(r_hat, effective, likelihood)
+
+
+def _numbers(dataset: Dataset) -> Dataset:
+    """Stats that are one number a draw, without clocks."""
+    kept = [
+        name
+        for name, v in dataset.data_vars.items()
+        if v.ndim == 2 and v.dtype.kind in "biuf" and not str(name).startswith(_CLOCKS)
+    ]
+    return plain(dataset[kept])
+
+
+def _facts(likelihood: Likelihood, idata: DataTree, model: pm.Model, chains: int) -> dict[str, Any]:
+    """Of the run, as a report reads them."""
+    known, posterior = likelihood.facts, idata["posterior"]
+    is_priced = known["epsilon"] is not None
+    events = EventSet.from_json(json.dumps(known["events"]))
+    relation = known["neighboring_relation"]
+    plan = PrivacyPlan(
+        epsilon=known["epsilon"] if is_priced else float("inf"),
+        delta=known["delta"],
+        neighboring_relation=relation,
+        chains=chains,
+        tune=0,
+        draws=int(posterior.sizes["draw"]),
+        mechanism=NoDecision(),
+        clip_fraction=None,
+        once=events if is_priced else EventSet([dp_event.NonPrivateDpEvent()], relation),
+    )
+    stats = [str(name) for name in _numbers(idata["sample_stats"].to_dataset()).data_vars]
+    dims = model.named_vars_to_dims
+    return {
+        "format": facts.FORMAT,
+        "plan": plan.to_dict(),
+        "step": LIKELIHOOD,
+        "mechanism": "one released likelihood, sampled with its prior at no cost",
+        "approximation": "prior times a normal likelihood that noise widened (dp.release_likelihood)",
+        "is_private": known["is_private"],
+        "debug_seed_used": known["debug_seed_used"],
+        "n": known["n"],
+        "unit": "row" if known["unit"] == "row" else "id",
+        "clip": "a bound of each round, from what was released before",
+        "clipped": "score, compared with those of its twins",
+        "tempering": 1.0,
+        "proposal": "any sampler: no record is read",
+        "released_variables": sorted(str(name) for name in posterior.data_vars),
+        "withheld_dims": [],
+        "excluded_deterministics": [],
+        "left_out_deterministics": known.get("left_out", []),
+        "public_arrays": known.get("public_arrays", []),
+        "trusted_ops": known.get("trusted_ops", []),
+        "call": uuid.uuid4().hex,
+        "stats": dict.fromkeys(stats, "<f8"),
+        "variables": [
+            {
+                "name": str(name),
+                "free": str(name) in {rv.name for rv in model.free_RVs},
+                "dtype": variable.dtype.str,
+                "shape": list(variable.shape[2:]),
+                "dims": list(dims.get(str(name), ())) or [None] * (variable.ndim - 2),
+            }
+            for name, variable in posterior.data_vars.items()
+        ],
+        "coords": {},
+        "verdict": known["verdict"],
+        "versions": known["versions"],
+    }

@@ -1,0 +1,99 @@
+"""The file of a likelihood: JSON, which can be read without this package."""
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood.public_model import Part
+
+FORMAT = 1
+_FIELDS = {"format", "coordinates", "point", "gradient", "information", "facts", "digest"}
+
+
+def encode(
+    parts: list[Part], point: np.ndarray, gradient: np.ndarray, information: np.ndarray, facts: dict[str, Any]
+) -> str:
+    """Write as JSON text; every number is read back as it was."""
+    content = {
+        "format": FORMAT,
+        "coordinates": [{**part._asdict(), "shape": list(part.shape)} for part in parts],
+        "point": point.tolist(),
+        "gradient": gradient.tolist(),
+        "information": information.tolist(),
+        "facts": facts,
+    }
+    return json.dumps({**content, "digest": digest(content)}, allow_nan=False, indent=1)
+
+
+def decode(text: str) -> dict[str, Any]:
+    """Read what `encode` wrote, as arguments of `Likelihood`.
+
+    Raises
+    ------
+    PrivacyError
+        It is of another format, damaged, or was edited.
+    """
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+        found = content["format"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged("it is not the JSON text that Likelihood.save writes") from error
+    if found != FORMAT or isinstance(found, bool):
+        raise PrivacyError(
+            f"The file has format {found!r}, and this version of pymc_dp reads format {FORMAT}: read it with "
+            "the version that wrote it."
+        )
+    if set(content) != _FIELDS:
+        raise damaged(f"it has the fields {sorted(content)}, and not {sorted(_FIELDS)}")
+    if content.pop("digest") != digest(content):
+        raise damaged("its content is not what was written: it does not agree with its digest")
+    try:
+        parts = [
+            Part(str(one["name"]), tuple(map(_size, one["shape"])), str(one["expression"]))
+            for one in content["coordinates"]
+        ]
+        point, gradient = (np.array(list(map(_number, content[name]))) for name in ("point", "gradient"))
+        information = np.array([list(map(_number, row)) for row in content["information"]])
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise damaged("its coordinates or numbers cannot be read") from error
+    return {
+        "coordinates": parts,
+        "point": point,
+        "gradient": gradient,
+        "information": information,
+        "facts": content["facts"],
+    }
+
+
+def digest(content: dict[str, Any]) -> str:
+    """SHA-256 of everything but the digest itself, as compact JSON with sorted keys."""
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("not a number")
+    return float(value)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError("not a size")
+    return value
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def damaged(why: str) -> PrivacyError:
+    """Build the error about a file that cannot be relied on."""
+    return PrivacyError(
+        f"The file of this likelihood is damaged, or was edited: {why}.\n"
+        "  Why this is refused: what it says of its guarantee and of the data cannot be relied on.\n"
+        "  How to fix it: go back to the file that Likelihood.save wrote."
+    )

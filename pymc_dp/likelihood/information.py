@@ -1,0 +1,137 @@
+"""Draws of an information matrix that was released with noise: positive definite, whatever the noise made."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+# Draws of a small matrix, and of a large one, whose entries matter less each.
+_DRAWS, _ENTRIES, _LEAST_DRAWS = 96, 960, 24
+# Iterations and leapfrog steps of a chain; the acceptance that its steps are tuned for.
+_ITERATIONS, _LEAPFROG, _AIM = 60, 8, 0.75
+# Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share
+# of them with which it is worth while; eigenvalues below which it is not, in units of the noise.
+_TRIED, _WORTH, _HOPELESS = (2, 16), 1 / 16, -0.5
+# Of the iterations, in which steps are tuned.
+_TUNING = 0.7
+# Noise below which the matrix is taken as it is, in units of the metric.
+_NONE = 1e-4
+# Where the largest possible trace begins to matter, relatively to itself.
+_SOFT = 0.02
+
+
+class _Density(NamedTuple):
+    """Of the Cholesky factor L, whose diagonal moves by its logarithm: normal noise, and J = L L'."""
+
+    seen: np.ndarray
+    noise: float
+    trace: float
+    power: np.ndarray
+
+    def __call__(self, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its logarithm, shape (m,), and the gradient, (m, p, p), lower triangular."""
+        diagonal = np.diagonal(root, axis1=1, axis2=2)
+        product = root @ root.transpose(0, 2, 1)
+        left = self.seen - product
+        over = np.maximum(np.trace(product, axis1=1, axis2=2) - self.trace, 0.0) / (_SOFT * self.trace)
+        value = -0.5 * (left**2).sum((1, 2)) / self.noise**2 - 0.5 * over**2
+        value = value + (self.power * np.log(diagonal)).sum(1)
+        slope = left / self.noise**2 - (over / (_SOFT * self.trace))[:, None, None] * np.eye(len(self.seen))
+        gradient = np.tril(2 * slope @ root)
+        places = np.arange(len(self.seen))
+        gradient[:, places, places] = gradient[:, places, places] * diagonal + self.power
+        return value, gradient
+
+
+def draws(seen: np.ndarray, noise: float, largest_trace: float, power: float = 0.0) -> np.ndarray:
+    """Positive definite matrices that may be behind a noisy one.
+
+    Parameters
+    ----------
+    seen : ndarray, shape (p, p)
+        Released: a positive semi-definite matrix with symmetric noise.
+    noise : float
+        Its standard deviation on the diagonal; off it that over sqrt(2).
+    largest_trace : float
+        Public bound of the trace of what is behind it.
+    power : float
+        Of the determinant in the prior of the matrix; 0: flat.
+
+    Returns
+    -------
+    ndarray, shape (m, p, p)
+
+    Notes
+    -----
+    Normal draws around what was seen, those kept that are positive definite; where these are few, Hamiltonian
+    Monte Carlo on the Cholesky factor, many short chains from one start. The generator's seed is known, so
+    that the same release gives the same draws.
+
+    **Privacy.** A function of what is released.
+    """
+    values, vectors = np.linalg.eigh(seen)
+    if noise <= _NONE:
+        return ((vectors * np.maximum(values, _NONE)) @ vectors.T)[None]
+    if power == 0:
+        found = _kept(seen, noise, largest_trace)
+        if found is not None:
+            return found
+    return _chains(seen, noise, largest_trace, power)
+
+
+def _number(p: int) -> int:
+    """Of draws."""
+    return int(np.clip(_ENTRIES // p, _LEAST_DRAWS, _DRAWS))
+
+
+def _kept(seen: np.ndarray, noise: float, largest_trace: float) -> np.ndarray | None:
+    """By rejection; None where too few would be kept."""
+    if np.linalg.eigvalsh(seen)[0] < _HOPELESS * noise:
+        return None
+    rng, number = np.random.default_rng(1), _number(len(seen))
+    for times in _TRIED:
+        tried = rng.normal(size=(times * number, len(seen), len(seen)))
+        tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
+        inside = np.linalg.eigvalsh(tried)[:, 0] > 0
+        inside &= np.trace(tried, axis1=1, axis2=2) < largest_trace
+        if inside.sum() >= number:
+            return tried[inside][:number]
+        if inside.sum() < _WORTH * number:
+            return None
+    return None
+
+
+def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) -> np.ndarray:
+    """By Hamiltonian Monte Carlo."""
+    p, number = len(seen), _number(len(seen))
+    values, vectors = np.linalg.eigh(seen)
+    start = (vectors * np.maximum(values, 0.3 * noise)) @ vectors.T
+    start = start * min(1.0, 0.9 * largest_trace / float(np.trace(start)))
+    root = np.repeat(np.linalg.cholesky(start)[None], number, axis=0)
+    places = np.arange(p)
+    # The determinant of the map from L to J, and that of logarithms.
+    density = _Density(seen, noise, largest_trace, p - places + 1.0 + 2 * power)
+    rng, step = np.random.default_rng(0), 0.1 * min(noise, 1.0)
+    value, gradient = density(root)
+    with np.errstate(all="ignore"):
+        for k in range(_ITERATIONS):
+            speed = np.tril(rng.normal(size=root.shape))
+            energy = value - 0.5 * (speed**2).sum((1, 2))
+            length = step * rng.uniform(0.7, 1.3, (number, 1, 1))
+            new, slope, height = root, gradient, value
+            for _ in range(_LEAPFROG):
+                speed = speed + 0.5 * length * slope
+                moved = new + length * speed
+                grown = np.clip((length * speed)[:, places, places], -3.0, 3.0)
+                moved[:, places, places] = new[:, places, places] * np.exp(grown)
+                new = np.tril(moved)
+                height, slope = density(new)
+                speed = speed + 0.5 * length * slope
+            change = height - 0.5 * (speed**2).sum((1, 2)) - energy
+            chance = np.exp(np.minimum(np.nan_to_num(change, nan=-math.inf), 0.0))
+            taken = (rng.uniform(size=number) < chance)[:, None, None]
+            root, gradient = np.where(taken, new, root), np.where(taken, slope, gradient)
+            value = np.where(taken[:, 0, 0], height, value)
+            if k < _TUNING * _ITERATIONS:
+                step *= math.exp(0.6 * (float(chance.mean()) - _AIM))
+    return root @ root.transpose(0, 2, 1)

@@ -1,0 +1,290 @@
+"""A released likelihood: a normal one, of a public function of the parameters."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood import file
+from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential
+from pymc_dp.likelihood.report import REQUIRED, read_guarantee, write_report
+from pymc_dp.privacy.accounting.composition import Guarantee
+
+# Below zero by so much of the largest, an eigenvalue of a semidefinite matrix may be by rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Likelihood:
+    """What a private release says of the parameters: a normal likelihood of phi, a public function of them.
+
+    Its logarithm is ``gradient' (phi - point) - (phi - point)' information (phi - point) / 2``.
+
+    Parameters
+    ----------
+    coordinates : sequence of Part
+        What phi consists of, in order: `name`, `shape`, and `expression` in words, as a function of the free
+        variables. A variable that PyMC transforms is read on its transformed scale, under the name that PyMC
+        gives to it there: ``sigma_log__`` is ``log(sigma)``. Arrays are written row by row.
+    point, gradient : ndarray, shape (p,)
+    information : ndarray, shape (p, p)
+        Symmetric, without a negative eigenvalue.
+    facts : dict
+        What is known of the release, as JSON has it: `epsilon` and `delta` of the budget (`epsilon` is None
+        where there is no privacy), `events` (as `EventSet.to_json` writes them), `neighboring_relation`,
+        `unit` ("row" or "person"), `n` (None where it is private), `is_private`, `debug_seed_used`,
+        `versions`, and `verdict`: for each parameter, numbers by what they say.
+    public : PublicModel, optional
+        What `model` is made of.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not go together, numbers that are not finite, a matrix that is not symmetric or has a
+        negative eigenvalue, facts that are incomplete or that JSON cannot hold.
+
+    Notes
+    -----
+    **Privacy.** A released object, with what is computed from it: all of it may be published. It holds no
+    record, nor does what `model` returns; neither does a pickle of it.
+    """
+
+    coordinates: Sequence[Part]
+    point: np.ndarray
+    gradient: np.ndarray
+    information: np.ndarray
+    facts: dict[str, Any]
+    public: PublicModel | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        size = sum(int(np.prod(part.shape, dtype=int)) for part in self.coordinates)
+        for name, shape in (("point", (size,)), ("gradient", (size,)), ("information", (size, size))):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            if value.shape != shape:
+                raise ValueError(f"{name} has shape {value.shape}, and the coordinates have {size} numbers.")
+            if not np.all(np.isfinite(value)):
+                raise ValueError(f"{name} has numbers that are not finite.")
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "coordinates", tuple(self.coordinates))
+        object.__setattr__(self, "facts", _checked(self.facts))
+        names = [part.name for part in self.coordinates]
+        if not names or len({*names, "name"}) <= len(names):  # `potential` has an argument `name`
+            raise ValueError(f"there are no coordinates, or names that are twice or 'name': {names}.")
+        if np.any(self.information != self.information.T):
+            raise ValueError("information is not symmetric.")
+        values = np.linalg.eigvalsh(self.information)
+        if values[0] < -_ROUNDING * size * np.max(np.abs(values)):
+            raise ValueError("information has a negative eigenvalue.")
+
+    @property
+    def labels(self) -> list[str]:
+        """A name for each number of phi: ``beta[0]``."""
+        return [
+            part.name + (f"[{', '.join(map(str, index))}]" if index else "")
+            for part in self.coordinates
+            for index in product(*map(range, part.shape))
+        ]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release costs: ``likelihood.guarantee.epsilon(1e-6)``."""
+        return read_guarantee(self.facts)
+
+    def model(self) -> Any:
+        """Make the public part of the model with this likelihood, a new copy at each call.
+
+        Returns
+        -------
+        pymc.Model
+            Free variables with priors, transforms and initial values, public `pymc.Data`, Deterministics and
+            Potentials of the model that was released, dimensions and coordinates that are not of records, and
+            a Potential that is this likelihood. For any sampler: ``pm.sample(model=likelihood.model())``.
+
+        Raises
+        ------
+        PrivacyError
+            The likelihood was read from a file, which has no model.
+
+        Notes
+        -----
+        **Privacy.** Nothing of a record is in it: what is done with it costs nothing.
+        """
+        if self.public is None:
+            raise PrivacyError(
+                "This likelihood was read from a file, which holds numbers and no model.\n"
+                f"  How to fix it: declare priors in a model of your own, and in its context call "
+                f"likelihood.potential({self._arguments()})."
+            )
+        return self.public.model(self._log_likelihood)
+
+    def potential(self, /, name: str | None = None, **parameters: Any) -> Variable:
+        """Add this likelihood to the model of the context, as a Potential.
+
+        Parameters
+        ----------
+        name : str, optional
+            Of the Potential. Default: ``"likelihood"``, or with a number where there is one.
+        **parameters
+            Of each coordinate: a variable, an expression or an array of its shape. Names that Python does
+            not take are given as ``**{"mean + tau * z": level}``.
+
+        Returns
+        -------
+        Variable
+            The Potential.
+
+        Raises
+        ------
+        ValueError
+            A coordinate is missing, unknown, or has another shape.
+        TypeError
+            There is no model's context.
+
+        Notes
+        -----
+        **Privacy.** Computed from what is released.
+        """
+        names = [part.name for part in self.coordinates]
+        missing, unknown = set(names) - set(parameters), set(parameters) - set(names)
+        if missing or unknown:
+            said = [
+                f"{kind} {sorted(of_it)}"
+                for kind, of_it in (("missing", missing), ("unknown", unknown))
+                if of_it
+            ]
+            raise ValueError(f"potential: {'; '.join(said)}. The coordinates are:\n{self._listed()}")
+        values = [_shaped(part, parameters[part.name]) for part in self.coordinates]
+        return add_potential(self._log_likelihood(values), name)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file, which may be published.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Notes
+        -----
+        JSON, with these fields:
+
+        - ``format``: 1.
+        - ``coordinates``: a list of objects with ``name``, ``shape`` (a list) and ``expression``.
+        - ``point``, ``gradient``: lists of p numbers, ``information``: a list of p lists of p numbers. Each
+          is written such that it is read back exactly.
+        - ``facts``: see `Likelihood`.
+        - ``digest``: SHA-256 of all others, as JSON with sorted keys, without white space and ASCII only. It
+          shows that a file was edited or damaged; it is not a signature.
+
+        **Privacy.** Everything in it was released.
+        """
+        arrays = self.point, self.gradient, self.information
+        Path(path).write_text(file.encode(list(self.coordinates), *arrays, self.facts), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Likelihood":
+        """Read a file that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Returns
+        -------
+        Likelihood
+            Without a model: see `potential`.
+
+        Raises
+        ------
+        PrivacyError
+            It is of another format, damaged, or was edited.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise file.damaged("it is not text") from error
+        try:
+            return cls(**file.decode(text))
+        except ValueError as error:
+            raise file.damaged(str(error).removesuffix(".")) from error
+
+    def report(self) -> str:
+        """The guarantee, what was released, and what is known of each parameter, as text."""
+        parts = "; ".join(_described(part) for part in self.coordinates)
+        released = (
+            f"a normal likelihood of {self.point.size} numbers ({parts}): its point, gradient and information"
+        )
+        return write_report(self.facts, released)
+
+    def __repr__(self) -> str:
+        known = self.facts
+        said = (
+            f"epsilon = {known['epsilon']:g}, delta = {known['delta']:g}"
+            if known["is_private"]
+            else "NOT PRIVATE"
+        )
+        return f"<Likelihood of {self._arguments()}: {said}>"
+
+    def _log_likelihood(self, parts: Sequence[Any]) -> Variable:
+        phi = pt.concatenate([pt.atleast_1d(part).ravel() for part in parts])
+        # Copies: compiled code of some backends does not take arrays that cannot be written to.
+        point, gradient, information = map(np.array, (self.point, self.gradient, self.information))
+        delta = phi - point
+        return pt.dot(gradient, delta) - 0.5 * pt.dot(delta, pt.dot(information, delta))
+
+    def _arguments(self) -> str:
+        return ", ".join(part.name for part in self.coordinates)
+
+    def _listed(self) -> str:
+        return "\n".join(f"  {_described(part)}" for part in self.coordinates)
+
+
+def _described(part: Part) -> str:
+    shape = f"{part.name} {tuple(part.shape)}"
+    return shape if part.expression == part.name else f"{shape} = {part.expression}"
+
+
+def _shaped(part: Part, value: Any) -> Variable:
+    """A parameter that has the shape of its coordinate, now or when it is computed."""
+    tensor = pt.as_tensor(value)
+    sizes = tensor.type.shape
+    if len(sizes) != len(part.shape) or any(
+        size not in (None, wanted) for size, wanted in zip(sizes, part.shape, strict=True)
+    ):
+        shown = tuple("?" if size is None else size for size in sizes)
+        raise ValueError(
+            f"potential: {part.name!r} has shape {tuple(part.shape)}, and was given one of {shown}."
+        )
+    return pt.specify_shape(tensor.astype("float64"), part.shape) if part.shape else tensor.astype("float64")
+
+
+def _checked(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts as JSON has them."""
+    try:
+        plain = json.loads(json.dumps(facts, allow_nan=False))
+        missing = REQUIRED - set(plain)
+    except (TypeError, ValueError) as error:
+        raise ValueError("facts hold something that JSON cannot, or a number that is not finite.") from error
+    if missing:
+        raise ValueError(f"facts lack {sorted(missing)}.")
+    if plain["is_private"]:
+        _check_guarantee(plain)
+    return plain
+
+
+def _check_guarantee(facts: dict[str, Any]) -> None:
+    try:
+        events = read_guarantee(facts).events
+        said = facts["neighboring_relation"], facts["unit"] in ("row", "person"), float(facts["epsilon"]) > 0
+    except (TypeError, ValueError) as error:
+        raise ValueError("facts say nothing that can be read of what is guaranteed.") from error
+    if said != (events.neighboring_relation, True, True):
+        raise ValueError("facts contradict each other in what is guaranteed.")

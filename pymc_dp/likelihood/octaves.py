@@ -1,0 +1,131 @@
+"""How large scores are, coordinate by coordinate: noisy counts of octaves, and what they show."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: Octaves of a score's standard deviation: from 2**-LOWEST on; the first and the last are open.
+LOWEST, OCTAVES = 40, 81
+# What stands out: so many standard deviations of the noise of its octaves together; the most octaves that are
+# looked at together; those beside that count too where they are beyond so many.
+_VISIBLE, _WIDEST, _BESIDE, _COUNTS = 4.0, 4, 2, 2.0
+
+
+class Scales(NamedTuple):
+    """Noisy counts of how large scores are.
+
+    Attributes
+    ----------
+    counts : ndarray, shape (p, OCTAVES)
+        Of each coordinate: units whose twins' scores have a standard deviation in each octave.
+    noise : float
+        Standard deviation of each count's noise.
+    """
+
+    counts: np.ndarray
+    noise: float
+
+    def sizes(self, lookups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Information about each coordinate, and the number of units that it touches.
+
+        Parameters
+        ----------
+        lookups : sequence of ndarray of int
+            Coordinates of which each unit touches one: where one of them does not stand out, it is taken to
+            be as large as the others, for as many units as are counted in the octaves in which these are.
+
+        Returns
+        -------
+        information, touched : ndarray, shape (p,)
+            Zero where nothing stands out.
+        """
+        found = [_seen(row, self.noise) for row in self.counts]
+        information = np.array([one.information for one in found])
+        touched = np.array([one.units for one in found])
+        for block in lookups:
+            together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)))
+            if together.units <= 0:
+                continue
+            hidden = block[touched[block] == 0]
+            cells = self.counts[:, together.first : together.last]
+            least = self.noise * math.sqrt(max(cells.shape[1], 1))
+            touched[hidden] = np.maximum(cells[hidden].sum(1), least)
+            information[hidden] = touched[hidden] * together.information / together.units
+        return information, touched
+
+
+class _Seen(NamedTuple):
+    information: float
+    units: float
+    first: int
+    last: int
+
+
+def _seen(counts: np.ndarray, noise: float) -> _Seen:
+    """Sum of squares, and number, of what stands out of the counts of octaves; zero if nothing does."""
+    best = (0.0, 0, 1)
+    for width in range(1, _WIDEST + 1):
+        together = np.convolve(counts, np.ones(width), "valid") / math.sqrt(width)
+        cell = int(together.argmax())
+        best = max(best, (float(together[cell]), cell, width))
+    height, first, width = best
+    if not height > _VISIBLE * max(noise, 0.25):
+        return _Seen(0.0, 0.0, 0, 0)
+    near = np.arange(max(first - _BESIDE, 0), min(first + width + _BESIDE, len(counts)))
+    inside = (near >= first) & (near < first + width)
+    kept = np.where(inside | (counts[near] > _COUNTS * noise), counts[near], 0.0)
+    squares = 4.0 ** (near - LOWEST + 0.5)
+    least = float(squares[inside].min())
+    return _Seen(
+        max(float(kept @ squares), least), max(float(kept.sum()), 1.0), int(near[0]), int(near[-1]) + 1
+    )
+
+
+@np.errstate(all="ignore")
+def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
+    """Counts of the octaves of the standard deviation of twins' scores: what one pass adds.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    size : int
+        p.
+    touched : int
+        Most coordinates in which a unit counts: the first ones that are not zero.
+
+    Returns
+    -------
+    ndarray, shape (p, OCTAVES)
+
+    Notes
+    -----
+    **Privacy.** A unit adds 1 to one cell of each of at most `touched` rows; cells of different rows are at
+    right angles.
+    """
+    squares: Any = 0.0
+    for term in chunk.terms:
+        group = np.asarray(term.group)
+        if len(group) == 0:
+            varied = np.einsum("ma,mb->mab", term.own, term.own)
+        else:
+            weights = np.full((1, 1), 1 / len(group)) if term.weights is None else term.weights
+            mean = (weights[:, :, None] * group).sum(0)
+            varied = np.einsum(
+                "gm,gma,gmb->mab", np.broadcast_to(weights, group.shape[:2]), *[group - mean] * 2
+            )
+        rows = term.rows(np.eye(size))
+        squares = squares + np.einsum("amp,mab,bmp->mp", *_aligned(rows, varied))
+    squares = np.where(np.isfinite(squares) & (squares > 0), squares, 0.0)
+    shown = (squares > 0) & (np.cumsum(squares > 0, axis=1) <= touched)
+    octave = np.clip(np.floor(0.5 * np.log2(squares)), -LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
+    counts = np.zeros((size, OCTAVES))
+    unit, coordinate = np.nonzero(shown)
+    np.add.at(counts, (coordinate, octave[unit, coordinate].astype(int)), 1.0)
+    return counts
+
+
+def _aligned(rows: np.ndarray, varied: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rows = np.broadcast_to(rows, (rows.shape[0], len(varied), rows.shape[2]))
+    return rows, varied, rows

@@ -1,0 +1,74 @@
+"""What the prior of the likelihood coordinates is like: a normal distribution, for the search alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+
+from pymc_dp.likelihood.beliefs import Normal
+from pymc_dp.likelihood.public_model import PublicModel
+
+# Draws of the prior; normal standard deviations of a median absolute deviation; beyond so many a draw counts
+# as so many, since priors of scales have draws that are further than all others together.
+_DRAWS, _OF_MAD, _FURTHEST = 1000, 1.4826, 3.0
+# Standard deviation where the prior has none, and the least and the most that is taken for one.
+_UNKNOWN, _LEAST, _MOST = 100.0, 1e-6, 1e8
+# Part of a correlation that is left: what so many draws show of it is not exact.
+_KEPT = 0.98
+
+
+def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
+    """A normal distribution with the median and the spread of the prior's draws.
+
+    Parameters
+    ----------
+    public : PublicModel
+    start : ndarray, shape (p,)
+        Likelihood coordinates at the initial point, which is the mean where the prior cannot be drawn.
+
+    Returns
+    -------
+    Normal
+
+    Notes
+    -----
+    The released likelihood does not have it in it: it is what steps of the search are compared with.
+
+    **Privacy.** A function of the public part of the model.
+    """
+    draws = _draws(public)
+    if draws is None:
+        return Normal(np.eye(start.size) / _UNKNOWN**2, start)
+    draws = np.where(np.isfinite(draws), draws, np.nan)
+    with np.errstate(all="ignore"):
+        middle = np.nanmedian(draws, axis=0)
+        spread = _OF_MAD * np.nanmedian(np.abs(draws - middle), axis=0)
+    middle = np.where(np.isfinite(middle), middle, start)
+    spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
+    apart = np.clip(np.nan_to_num((draws - middle) / spread), -_FURTHEST, _FURTHEST)
+    covariance = apart.T @ apart / len(apart)
+    root = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
+    correlation = _KEPT * covariance / np.outer(root, root)
+    np.fill_diagonal(correlation, 1.0)
+    precision = np.linalg.inv(correlation) / np.outer(spread, spread)
+    return Normal(0.5 * (precision + precision.T), middle)
+
+
+def _draws(public: PublicModel) -> np.ndarray | None:
+    """Draws of the coordinates, shape (m, p); None where the prior has no draws."""
+    parts: list[Variable] = []
+
+    def keep(phi: Sequence[Variable]) -> Any:
+        parts.extend(phi)
+        return pt.constant(0.0)
+
+    public.model(keep)
+    whole = pt.concatenate([pt.as_tensor(part).ravel() for part in parts])
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(pm.draw(whole, draws=_DRAWS, random_seed=0, mode="FAST_COMPILE"))
+    except NotImplementedError:  # a flat prior
+        return None

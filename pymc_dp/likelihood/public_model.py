@@ -1,0 +1,185 @@
+"""The public part of a model: what is left of it when everything that reads a record is left out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import NamedTuple
+
+import pymc as pm
+from pytensor import config
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_dp.likelihood import left_out
+from pymc_dp.likelihood.public_graphs import FreeVariable, PublicGraphs
+from pymc_dp.likelihood.words import in_words, make_unique
+from pymc_dp.records.model import RecordModel
+
+
+class Part(NamedTuple):
+    """A part of the likelihood coordinates.
+
+    Attributes
+    ----------
+    name : str
+        Of the variable that it is, or its expression in words.
+    shape : tuple of int
+    expression : str
+        In words: as a function of the free variables.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    expression: str
+
+
+class PublicModel:
+    """Graphs of the public part of a model, in which nothing private is.
+
+    Parameters
+    ----------
+    records : RecordModel
+
+    Attributes
+    ----------
+    parts : list of Part
+        The likelihood coordinates.
+
+    Raises
+    ------
+    PrivacyError
+        A graph that was read as public has an array of records.
+
+    Notes
+    -----
+    **Privacy.** Made of the graphs that `records.reader` typed as public, and of public arrays. A public
+    graph can read the shape of a private array: zeros of that shape stand in for it, so that there is no
+    value even where typing is wrong. No row is read.
+    """
+
+    def __init__(self, records: RecordModel):
+        reading, model = records.reading, records._model
+        opaque, hidden = reading.opaque, set(records.withheld_dims)
+        released = [name for name in opaque.deterministics if name in records.released_variables]
+        deterministics = dict(
+            zip(
+                released,
+                opaque.with_observed([opaque.deterministics[name] for name in released]),
+                strict=True,
+            )
+        )
+        potentials = dict(
+            zip(opaque.potentials, opaque.with_observed(list(opaque.potentials.values())), strict=True)
+        )
+        free = {
+            name: FreeVariable(
+                clone,
+                opaque.transforms[clone],
+                opaque.initial_values.get(rv, model.rvs_to_initial_values[rv]),
+            )
+            for rv, (name, clone) in zip(model.free_RVs, opaque.free.items(), strict=True)
+        }
+        given = [v.initial for v in free.values() if isinstance(v.initial, Variable)]
+        sources = records.coordinates.sources
+        graphs = [*opaque.free.values(), *given, *potentials.values(), *deterministics.values(), *sources]
+        data = _public_data(records, graphs)
+        dims = {
+            name: tuple(None if dim in hidden else dim for dim in model.named_vars_to_dims.get(name, ()))
+            for name in [*free, *data, *potentials, *deterministics]
+        }
+        used = {dim for of_one in dims.values() for dim in of_one}
+        lengths = {name: length for name, length in opaque.lengths.items() if name in used}
+        self._dims = {name: of_one for name, of_one in dims.items() if any(of_one)}
+        self._coords = {name: model.coords[name] for name in lengths}
+        self._order = list(model.named_vars)
+        self.parts = _parts(records, free, deterministics)
+        left_out.check_public(records, [*graphs, *lengths.values()])
+        phi = [_on_its_scale(source, free) for source in sources]
+        found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
+        self._graphs = found.cloned(left_out.stand_ins(records), own=True)
+        left_out.Inspector(records).inspect((self._graphs, self._coords))
+
+    def model(self, log_likelihood: Callable[[Sequence[Variable]], Variable]) -> pm.Model:
+        """Make a PyMC model of the public part, with one Potential more.
+
+        Parameters
+        ----------
+        log_likelihood : callable
+            From the likelihood coordinates, one graph for each part, to a scalar.
+        """
+        # New nodes do not note which lines made them. A model of its own, whatever context is open.
+        with config.change_flags(traceback__limit=0), pm.Model(model=None) as model:
+            graphs = self._graphs.cloned()
+            for name, length in graphs.lengths.items():
+                model.add_coord(name, deepcopy(self._coords[name]), length=length)
+            for name in sorted(graphs.named, key=self._order.index):
+                variable = graphs.named[name]
+                variable.name = name
+                if name in graphs.free:
+                    one = graphs.free[name]
+                    model.free_RVs.append(variable)
+                    model.create_value_var(variable, transform=one.transform, default_transform=None)
+                    model.set_initval(variable, one.initial)
+                elif name in graphs.data:
+                    model.data_vars.append(variable)
+                elif name in graphs.potentials:
+                    model.potentials.append(variable)
+                else:
+                    model.deterministics.append(variable)
+                model.add_named_variable(variable, dims=self._dims.get(name))
+            add_potential(log_likelihood(graphs.phi))
+        return model
+
+
+def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable:
+    """Add a Potential to the model of the context; by default with a name that nothing there has.
+
+    Parameters
+    ----------
+    log_likelihood : Variable, scalar
+    name : str, optional
+    """
+    model = pm.modelcontext(None)
+    taken = [*model.named_vars, *model.coords]
+    names = [f"likelihood_{k}" for k in range(2, len(taken) + 3)]
+    free = (one for one in ["likelihood", *names] if model.name_for(one) not in taken)
+    return pm.Potential(name or next(free), log_likelihood)
+
+
+def _public_data(records: RecordModel, graphs: Sequence[Variable]) -> dict[str, Variable]:
+    """`pymc.Data` that is public and is read by what is public, or was read and taken as public."""
+    opaque, read = records.reading.opaque, set(ancestors(list(graphs)))
+    known = {array.label for array in records.reading.public_arrays}
+    private = set(opaque.original) | set(opaque.original.values())
+    return {
+        data.name: data
+        for data in records._model.data_vars
+        if data not in private and (data in read or data.name in known)
+    }
+
+
+def _parts(
+    records: RecordModel, free: Mapping[str, FreeVariable], deterministics: Mapping[str, Variable]
+) -> list[Part]:
+    """Names of the likelihood coordinates, their shapes and what they are in words."""
+    seen = records.coordinates
+    known = {one.variable: name for name, one in free.items()}
+    names, expressions = [], []
+    for source, (name, _) in zip(seen.sources, seen.names, strict=True):
+        said, own = in_words(source, known), name if name in deterministics else None
+        if source in known:
+            transform = free[known[source]].transform
+            own = known[source] if transform is None else f"{known[source]}_{transform.name}__"
+            said = known[source] if transform is None else f"{transform.name}({known[source]})"
+        names.append(own or said)
+        expressions.append(said)
+    # `potential` has an argument of that name.
+    unique = make_unique(names, taken=["name"])
+    return [Part(*one) for one in zip(unique, seen.shapes.values(), expressions, strict=True)]
+
+
+def _on_its_scale(source: Variable, free: Mapping[str, FreeVariable]) -> Variable:
+    """The likelihood reads the transformed value of a free variable."""
+    one = next((one for one in free.values() if one.variable is source), None)
+    if one is None or one.transform is None:
+        return source
+    return one.transform.forward(source, *source.owner.inputs)

@@ -1,0 +1,170 @@
+"""release_likelihood(): pay, read the data, release what they say of the parameters."""
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_dp.likelihood.likelihood import Likelihood
+from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.priors import approximate_prior
+from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.search import Found, Search
+from pymc_dp.likelihood.verdict import judge
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget.call import check_unit
+from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.twins import Twins
+from pymc_dp.records.units import unit_of
+from pymc_dp.versions import versions
+
+
+def release_likelihood(
+    model: pm.Model | None = None,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    privacy_unit: Any = None,
+    exclude_deterministics: Collection[str] = (),
+    public: Collection[Any] = (),
+    trusted_ops: Collection[Any] = (),
+    neighboring_relation: str = "substitute",
+    public_n: float | None = None,
+    ledger: Ledger | None = None,
+    label: str = "release_likelihood",
+    compile_kwargs: Mapping[str, Any] | None = None,
+    debug_seed: int | None = None,
+) -> Likelihood:
+    """Release what the data say of the parameters: a normal likelihood, for any prior and any sampler.
+
+    Each record is compared with outcomes that the model itself draws for it (its twins), at public
+    parameters. At the true parameters a record and its twins are exchangeable, so that the comparison has
+    mean zero however hard it is clipped; how far it is from zero, and the slope of that, are released with
+    noise, at a few points one after the other (docs/likelihood, docs/proofs/twins).
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Default: the one of the context.
+    epsilon : float
+        > 0; inf for no noise.
+    delta : float, optional
+        Default: the ledger's; else the largest power of ten below ``1 / (10 n)`` (to be given where n is
+        private).
+    privacy_unit, exclude_deterministics, public, trusted_ops, neighboring_relation
+        As for a step.
+    public_n : float, optional
+        About the number of records, from public knowledge: with ``neighboring_relation="add_remove"``, where
+        it is needed.
+    ledger : Ledger, optional
+    label : str
+        For the ledger's reader.
+    compile_kwargs : mapping, optional
+        Passed to `pytensor.function`.
+    debug_seed : int, optional
+        Makes noise and twins reproducible, for tests; the release is then not private.
+
+    Returns
+    -------
+    Likelihood
+
+    Raises
+    ------
+    ModelRefusedError
+        The model couples records, or would leak.
+    PrivacyBudgetExceeded
+        The ledger has no room.
+    TypeError, ValueError
+        An argument is missing or out of range.
+
+    Notes
+    -----
+    **Privacy.** Everything that can be refused is refused before anything is paid, and that before a row is
+    used. Events: Gaussian releases that are chosen one after the other, at most one of ``mu`` together, which
+    is what is charged. One record (privacy unit) is replaced, or added or removed.
+    """
+    model = pm.modelcontext(model)
+    unit, ids = unit_of(privacy_unit)
+    records = RecordModel(
+        model,
+        privacy_unit=ids,
+        exclude_deterministics=exclude_deterministics,
+        public=public,
+        trusted_ops=trusted_ops,
+        neighboring_relation=neighboring_relation,
+        compile_kwargs=compile_kwargs,
+    )
+    check_unit(ledger, unit)
+    n = _number(records, public_n)
+    delta = _delta(delta, records, ledger)
+    spending = Spending(epsilon, delta, [1.0], neighboring_relation, ledger, label, debug_seed)
+    mu = float(gaussian.mu(spending.epsilon, spending.delta)) if math.isfinite(epsilon) else math.inf
+    twins, part = Twins(records), PublicModel(records)
+    start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
+    prior = approximate_prior(part, start)
+    entry = spending.pay()
+    with np.errstate(all="ignore"):
+        found = Search(Measurements(twins, spending), n, mu, prior, twins.rank)(start)
+    spending.confirm(entry)
+    return _likelihood(found, part, records, twins, spending, prior, debug_seed)
+
+
+def _number(records: RecordModel, public_n: float | None) -> float:
+    if records.neighboring_relation == "substitute":
+        return float(records.n)
+    if public_n is None:
+        raise TypeError(
+            'With neighboring_relation="add_remove" the number of records is private: give about how many '
+            "there are, from public knowledge, as public_n=."
+        )
+    return float(public_n)
+
+
+def _delta(delta: float | None, records: RecordModel, ledger: Ledger | None) -> float | None:
+    """The largest power of ten below 1 / (10 n), where none is given."""
+    if delta is not None or ledger is not None:
+        return delta
+    if records.neighboring_relation != "substitute":
+        raise TypeError("delta is missing: it is not derived from a number of records that is private.")
+    return 10.0 ** -(math.floor(math.log10(10 * records.n)) + 1)
+
+
+def _likelihood(
+    found: Found,
+    part: PublicModel,
+    records: RecordModel,
+    twins: Twins,
+    spending: Spending,
+    prior: Any,
+    debug_seed: int | None,
+) -> Likelihood:
+    point, information = found.point, found.message.information
+    information = 0.5 * (information + information.T)
+    labels = [
+        part_.name + (f"[{', '.join(map(str, index))}]" if index else "")
+        for part_ in part.parts
+        for index in np.ndindex(*part_.shape)
+    ]
+    known = spending.facts()
+    facts = {
+        **{key: known[key] for key in ("delta", "neighboring_relation", "is_private")},
+        "epsilon": spending.epsilon if math.isfinite(spending.epsilon) else None,
+        "events": json.loads(spending.events.to_json()),
+        "debug_seed_used": debug_seed is not None,
+        "unit": "row" if records.unit_of_row is None else "person",
+        "n": records.n if records.neighboring_relation == "substitute" else None,
+        "rounds": found.shares,
+        "without_twins": twins.unlike,
+        "left_out": sorted(records.reading.left_out),
+        "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
+        "trusted_ops": records.reading.trusted,
+        "verdict": judge(found, prior, labels),
+        "versions": versions(),
+    }
+    gradient = found.message.vector - information @ point
+    return Likelihood(part.parts, point, gradient, information, facts, part)

@@ -1,0 +1,98 @@
+"""The report of a released likelihood: what is guaranteed, what was released, the verdict by parameter."""
+
+import json
+from typing import Any
+
+from pymc_dp.privacy.accounting.composition import Guarantee, compose
+from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.values import round_up, weaknesses
+from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
+
+# What facts cannot do without.
+REQUIRED = {
+    "is_private",
+    "debug_seed_used",
+    "epsilon",
+    "delta",
+    "events",
+    "neighboring_relation",
+    "unit",
+    "n",
+    "versions",
+    "verdict",
+}
+ASSUMPTIONS = (
+    "The prior, the initial values and the choice of model were made without looking at these data, or with "
+    f"what was released of them before. {ONE_CALL}",
+    PUBLIC_ARRAYS,
+    "Only this likelihood, and what is computed from it, is published; nobody sees the running time, memory "
+    "or intermediate state of the call that made it.",
+    FLOATING_POINT,
+)
+
+
+def read_guarantee(facts: dict[str, Any]) -> Guarantee:
+    """What the events of a release cost together.
+
+    Raises
+    ------
+    ValueError
+        They are no events.
+    """
+    events = EventSet.from_json(json.dumps(facts["events"]))
+    return compose(events, reference_delta=facts["delta"])
+
+
+def write_report(facts: dict[str, Any], released: str) -> str:
+    """Text of the report.
+
+    Parameters
+    ----------
+    facts : dict
+    released : str
+        What was released, in words.
+    """
+    unit = "row" if facts["unit"] == "row" else "person"
+    whole = unit if unit == "row" else "person (all rows with one id)"
+    known = f"; n = {facts['n']} (public)" if facts["n"] else ""
+    rows = [
+        *_of_guarantee(facts),
+        ("Protected unit", whole + known),
+        ("Neighbouring data", name_relation(facts["neighboring_relation"], unit)),
+        ("Released", released),
+        *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
+        ("Assumed", " ".join(ASSUMPTIONS)),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
+    ]
+    title = "Released likelihood"
+    return "\n".join([title, "=" * len(title), *(line for row in rows for line in wrap(*row))])
+
+
+def _of_guarantee(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    if not facts["is_private"]:
+        why = (
+            "a debug seed makes the noise reproducible"
+            if facts["debug_seed_used"]
+            else "epsilon = inf, no noise"
+        )
+        return [("Guarantee", f"NONE. THIS RELEASE IS NOT PRIVATE: {why}")]
+    guarantee, delta = read_guarantee(facts), facts["delta"]
+    deltas = sorted({*DELTAS, delta}, reverse=True)
+    curve = "; ".join(f"{round_up(guarantee.epsilon(one))} at {one:g}" for one in deltas)
+    return [
+        ("Guarantee", f"({round_up(guarantee.epsilon(delta))}, {delta:g})-differential privacy"),
+        ("Budget", f"epsilon = {facts['epsilon']:g}, delta = {delta:g}"),
+        *(("Weak", said) for said in weaknesses(facts["epsilon"], delta, facts["n"])),
+        ("epsilon at delta", curve),
+        ("Accountant", guarantee.accountant),
+    ]
+
+
+def _of_parameter(said: dict[str, Any]) -> str:
+    return ", ".join(f"{what} {_number(value)}" for what, value in said.items())
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

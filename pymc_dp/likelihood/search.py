@@ -1,0 +1,250 @@
+"""The loop: from a public start to the parameters, and what all releases say of them."""
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_dp.likelihood import information
+from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, symmetric
+from pymc_dp.likelihood.comparisons import Bounds
+from pymc_dp.likelihood.measurements import Measurements
+
+# Scales are released with so much of the budget that the counts of all records stand out: noise of a count
+# over the number of records; at least and at most so much.
+_COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.07, 0.002, 0.06
+# An early round has so much that its step is known to this distance, in units of what one record tells.
+_STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.3, 0.004, 0.06
+# After a step that was shorter, the next round has so much more; the last round is that which would have more
+# than this part of what is left.
+_SHORT, _GROWTH, _MOST_OF_REST, _NEAR = 0.5, 3.0, 0.5, 0.05
+# A step is no longer; after one that is longer than the second, scales are counted again.
+_FURTHEST, _FAR = 2.5, 1.2
+_FAR_CLIP = 1.0
+# Scales are not counted again where less than that would be left.
+_LATE = 0.62
+# Part of a round for the slope: where records times mu are so many times the coordinates; less with more, by
+# this power, as slopes are then known better than they need be; at least.
+_SLOPE, _SLOPE_AT, _SLOPE_POWER, _LEAST_SLOPE = 0.3, 60.0, 0.35, 0.06
+# Clip bounds over sqrt(coordinates of a record) that are tried; bound of slopes over their average.
+_CLIPS, _OF_SLOPES = np.geomspace(0.5, 4.0, 13), (1.3, 3.0, 0.35)
+_WALK_CLIP = 1.5
+# Passes of misfits and beliefs: of a round, and of the last.
+_PASSES, _LAST_PASSES = 3, 4
+# Twins on the way, and at the end: fewer for more records, whose own noise is then all that counts.
+_TWINS_ON_THE_WAY, _TWINS, _COMPARISONS = 6, (16, 128), 2_000_000
+# Least variance of a score over its slope.
+_LEAST_SHARE = 0.05
+# Spent of what there is: the rest is for rounding.
+_ALL = 1 - 1e-9
+
+
+class Found(NamedTuple):
+    """What the releases say together.
+
+    Attributes
+    ----------
+    point : ndarray, shape (p,)
+        Where the last score was taken.
+    message : Message
+        Normal likelihood of phi.
+    rounds : list of Round
+    shares : list of float
+        Of the budget: each round's.
+    information : ndarray, shape (p, p)
+        What all records tell without a clip and without noise, as far as released slopes show.
+    """
+
+    point: np.ndarray
+    message: Message
+    rounds: list[Round]
+    shares: list[float]
+    information: np.ndarray
+
+
+class Efficiency(NamedTuple):
+    """What a clip leaves of the slope, and of the variance, of normal scores."""
+
+    slope: float
+    variance: float
+
+
+@cache
+def efficiency(clip: float, size: int) -> Efficiency:
+    """Of a clip bound of so many times sqrt(size)."""
+    scores = np.random.default_rng(0).normal(size=(4000, size))
+    length = np.linalg.norm(scores, axis=1)
+    factor = np.minimum(1.0, clip * math.sqrt(size) / length)
+    return Efficiency(float((factor * length**2).mean() / size), float((factor**2 * length**2).mean() / size))
+
+
+class Search:
+    """Finds what the data say of the likelihood coordinates.
+
+    Parameters
+    ----------
+    measurements : Measurements
+    n : float
+        Number of records, or about that: public.
+    mu : float
+        Of the whole budget; inf for no noise.
+    prior : Normal
+        What the prior of the coordinates is like.
+    rank : int
+        Most predictors of a record.
+
+    Notes
+    -----
+    **Privacy.** All decisions are functions of what was released and of public numbers.
+    """
+
+    def __init__(self, measurements: Measurements, n: float, mu: float, prior: Normal, rank: int):
+        self._measure, self._n, self._mu, self._prior = measurements, float(n), float(mu), prior
+        self._rank, self._size = rank, measurements.source.size
+        self.rounds: list[Round] = []
+        self.shares: list[float] = []
+        self._mean, self._covariance = prior.mean, np.linalg.inv(prior.precision)
+
+    def __call__(self, start: np.ndarray) -> Found:
+        """Make all releases.
+
+        Parameters
+        ----------
+        start : ndarray, shape (p,)
+            Public.
+        """
+        self._point, step = np.asarray(start, dtype=float), math.inf
+        self._step = step
+        self._scale()
+        share = self._early_share
+        while share < _MOST_OF_REST * self._measure.left:
+            self._round(share)
+            self._step = step = self._move()
+            if step > _FAR and self._left(self._scales_share):
+                self._scale()
+            if step < _SHORT and self._spread < _NEAR:
+                break
+            share *= _GROWTH if step < _SHORT else 1
+        self._round(_ALL * self._measure.left, last=True)
+        return Found(self._point, self._result(), self.rounds, self.shares, self._information)
+
+    # shares of the budget
+
+    @property
+    def _scales_share(self) -> float:
+        level = 2 * self._measure.source.touched / (self._mu * _COUNT_NOISE * self._n) ** 2
+        return min(max(level, _LEAST_SCALES), _MOST_SCALES)
+
+    @property
+    def _early_share(self) -> float:
+        # Noise of a step, sqrt(p) 2 C / (mu sqrt(share) n), with C about sqrt(p).
+        level = (2 * self._touches / (0.8 * _STEP_NOISE * self._mu * self._n)) ** 2
+        return min(max(level, _LEAST_EARLY), _MOST_EARLY)
+
+    @property
+    def _slope_part(self) -> float:
+        level = self._n * self._mu / (_SLOPE_AT * self._touches)
+        return max(_SLOPE * min(level**-_SLOPE_POWER, 1.0), _LEAST_SLOPE)
+
+    def _left(self, share: float) -> bool:
+        return self._measure.left - share > _LATE
+
+    # the metric
+
+    @property
+    def _touches(self) -> float:
+        """Coordinates of a record, on average."""
+        return float(self._touched.sum() / self._n) if self.shares else float(self._measure.source.touched)
+
+    def _scale(self) -> None:
+        """Count the sizes of scores at the point: a first metric there."""
+        share = self._scales_share
+        scales = self._measure.scales(self._point, _TWINS_ON_THE_WAY, share)
+        found, touched = scales.sizes(self._measure.source.lookups)
+        self.shares.append(share)
+        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._n)
+        self._information = np.diag(found)
+
+    def _metric(self) -> np.ndarray:
+        """A in which what a record tells about each of its coordinates is about 1."""
+        whole = self._information + self._prior.precision
+        root = np.sqrt(self._touched)
+        values, vectors = np.linalg.eigh(symmetric(whole / np.outer(root, root)))
+        values = np.maximum(values, 1e-20 * values.max())
+        return (vectors / np.sqrt(values)) @ vectors.T
+
+    # rounds
+
+    def _round(self, share: float, last: bool = False) -> None:
+        """Release a score with its slope, and learn from them."""
+        parts = (share * (1 - self._slope_part), share * self._slope_part)
+        metric, size = self._metric(), self._touches
+        clip, left = self._clip(parts[0], size, _WALK_CLIP if self._step > _FAR_CLIP else 0.0)
+        average = left.slope * size / math.sqrt(min(self._rank, max(size, 1.0)))
+        level = self._n * self._mu / (_SLOPE_AT * size)
+        most = float(np.clip(_OF_SLOPES[0] * level ** _OF_SLOPES[2], _OF_SLOPES[0], _OF_SLOPES[1]))
+        bounds = Bounds(clip * math.sqrt(size), most * max(1.0, clip) * average)
+        self.bounds = bounds
+        seen = self._measure.compare(self._point, metric, bounds, self._twins(last), parts)
+        most = self._n * bounds.slope * math.sqrt(self._size)
+        draws = information.draws(seen.slope, seen.slope_noise, most)
+        weights = np.full(len(draws), 1 / len(draws))
+        self.rounds.append(
+            Round(
+                point=self._point,
+                metric=metric,
+                score=seen.score,
+                noise=max(seen.score_noise, 1e-6 * bounds.score),
+                slopes=draws,
+                touched=self._touched * left.slope,
+                prior=self._prior_variances(metric),
+                weights=weights,
+            )
+        )
+        self.shares.append(share)
+        self._seen, self._clipped = seen, left
+        cares = (WALK,) * _PASSES if not last else (WALK, *(RESULT,) * _LAST_PASSES)
+        for care in cares:
+            self._mixture = believed(self.rounds, self._mean, self._covariance, self._prior, care)
+            self._mean, self._covariance = self._mixture.moments(self._prior)
+        self._information = self.rounds[-1].mean / left.slope
+
+    def _clip(self, share: float, size: float, least: float) -> tuple[float, Efficiency]:
+        """The clip bound, over the root of a record's coordinates, that makes the result sharpest."""
+        best = (math.inf, 1.0, Efficiency(1.0, 1.0))
+        for clip in np.maximum(_CLIPS, least):
+            left = efficiency(float(clip), max(round(size), 1))
+            noise = 2 * clip * math.sqrt(size) / (self._mu * math.sqrt(share))
+            width = (noise**2 + self._n * left.variance) / left.slope**2
+            best = min(best, (width, float(clip), left))
+        return best[1], best[2]
+
+    def _twins(self, last: bool) -> int:
+        if not last:
+            return _TWINS_ON_THE_WAY
+        return int(np.clip(_COMPARISONS / self._n, *_TWINS))
+
+    def _move(self) -> float:
+        """Go to what is believed, not too far; the length of the step before it was shortened."""
+        step, one = self._mean - self._point, self.rounds[-1]
+        length = one.length(np.outer(step, step))
+        self._point = self._point + step * min(1.0, _FURTHEST / max(length, 1e-300))
+        return length
+
+    @property
+    def _spread(self) -> float:
+        """How far the parameters may be from what is believed."""
+        return self.rounds[-1].length(self._covariance)
+
+    def _prior_variances(self, metric: np.ndarray) -> np.ndarray:
+        inverse = np.linalg.inv(metric)
+        return np.diag(inverse.T @ np.linalg.inv(self._prior.precision) @ inverse)
+
+    def _result(self) -> Message:
+        """With the records' own variance, of which the trace was released; it is at most the slope's."""
+        last, slope = self.rounds[-1], np.trace(self._seen.slope)
+        share = float(np.clip(self._seen.trace / max(slope, 1e-300), _LEAST_SHARE, 1.0))
+        inverses = np.linalg.inv(last.slopes)
+        variances = share * last.metric.T @ inverses @ last.metric
+        return self._mixture.widened(variances).matched(self._prior)

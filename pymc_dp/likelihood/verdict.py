@@ -1,0 +1,54 @@
+"""One calm verdict by parameter: what the release says of it, from released numbers alone."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.likelihood.beliefs import Normal
+from pymc_dp.likelihood.search import Found
+
+# Wider than without privacy by no more, it is as good; standard deviations over the prior's above which a
+# parameter is hardly known.
+_AS_GOOD, _LITTLE = 1.25, 0.7
+
+
+def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str, Any]]:
+    """What is known of each coordinate.
+
+    Parameters
+    ----------
+    found : Found
+    prior : Normal
+        What the prior of the coordinates is like.
+    labels : list of str
+
+    Returns
+    -------
+    dict
+        By label: `verdict` in words; `wider`, the standard deviation over that without privacy, as far as
+        released numbers tell; `of_prior`, over the prior's.
+
+    Notes
+    -----
+    **Privacy.** Post-processing.
+    """
+    private = _deviations(found.message.information + prior.precision)
+    without = _deviations(found.information + prior.precision)
+    before = _deviations(prior.precision)
+    verdicts = {}
+    for label, one, other, first in zip(labels, private, without, before, strict=True):
+        wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
+        if of_prior > _LITTLE and wider > _AS_GOOD:
+            said = "says little"
+        elif wider <= _AS_GOOD:
+            said = "usable"
+        else:
+            said = "usable, wider than without privacy"
+        verdicts[label] = {"verdict": said, "wider": wider, "of_prior": of_prior}
+    return verdicts
+
+
+def _deviations(precision: np.ndarray) -> np.ndarray:
+    variances = np.diag(np.linalg.pinv(precision, hermitian=True))
+    return np.sqrt(np.maximum(variances, math.ulp(0.0)))

@@ -1,0 +1,90 @@
+"""Public graphs in words: ``mean + tau * z``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pytensor.compile.ops import ViewOp
+from pytensor.graph.basic import Constant, Variable
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import Alloc, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+# Sign and how tightly it binds.
+_INFIX = {"Add": ("+", 1), "Sub": ("-", 1), "Mul": ("*", 2), "TrueDiv": ("/", 2), "Pow": ("**", 3)}
+_TIGHTEST = 4
+# What does not change a value, in words.
+_SILENT = (DimShuffle, Alloc, SpecifyShape, Reshape, ViewOp, CheckAndRaise, TensorFromScalar)
+_LOOKUPS = (Subtensor, AdvancedSubtensor)
+# Deeper and longer ones are cut off.
+_DEPTH, _LENGTH = 6, 60
+_MORE = "..."
+
+
+def in_words(variable: Variable, names: Mapping[Variable, str]) -> str:
+    """Write a graph as an expression.
+
+    Parameters
+    ----------
+    variable : Variable
+    names : mapping of Variable to str
+        Where to stop, and what to call it.
+    """
+    said = _said(variable, names, _DEPTH)[0]
+    return said if len(said) <= _LENGTH else said[: _LENGTH - len(_MORE)] + _MORE
+
+
+def _said(variable: Any, names: Mapping[Variable, str], depth: int) -> tuple[str, int]:
+    if variable in names:
+        return names[variable], _TIGHTEST
+    node = variable.owner
+    if node is None:
+        return _of_leaf(variable), _TIGHTEST
+    if depth == 0:
+        return _MORE, _TIGHTEST
+    op = node.op
+    if isinstance(op, _SILENT):
+        return _said(node.inputs[0], names, depth)
+    if isinstance(op, _LOOKUPS):
+        return f"{_tight(node.inputs[0], names, depth, _TIGHTEST)}[{_MORE}]", _TIGHTEST
+    kind = type(op.scalar_op if isinstance(op, Elemwise) else op).__name__
+    if kind == "Cast":
+        return _said(node.inputs[0], names, depth)
+    if kind in _INFIX:
+        sign, binds = _INFIX[kind]
+        first, *rest = node.inputs
+        parts = [
+            _tight(first, names, depth - 1, binds),
+            *(_tight(v, names, depth - 1, binds + 1) for v in rest),
+        ]
+        return f" {sign} ".join(parts), binds
+    parts = [_said(v, names, depth - 1)[0] for v in node.inputs]
+    return f"{kind.lower()}({', '.join(parts)})", _TIGHTEST
+
+
+def _tight(variable: Variable, names: Mapping[Variable, str], depth: int, binds: int) -> str:
+    said, own = _said(variable, names, depth)
+    return said if own >= binds else f"({said})"
+
+
+def _of_leaf(leaf: Any) -> str:
+    if (
+        isinstance(leaf, Constant)
+        and getattr(leaf.type, "ndim", None) is not None
+        and np.size(leaf.data) == 1
+    ):
+        return f"{np.asarray(leaf.data).item():g}"
+    return leaf.name or "array"
+
+
+def make_unique(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """Number names that occur before: ``x``, ``x (2)``."""
+    found: list[str] = []
+    for name in names:
+        other, number = name, 2
+        while other in found or other in taken:
+            other, number = f"{name} ({number})", number + 1
+        found.append(other)
+    return found

@@ -1,0 +1,29 @@
+"""What every report says of a guarantee, in words."""
+
+import textwrap
+
+RELATIONS = {
+    "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
+    "add_remove": "add/remove: data sets of which one has one {unit} more",
+}
+# At which epsilon is reported, besides that of the budget.
+DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+ONE_CALL = (
+    "Then the guarantee is of this call alone, and what is claimed of all together is their joint cost: the "
+    "ledger's."
+)
+PUBLIC_ARRAYS = "Arrays that do not have one entry a record (group-level covariates, constants) are public."
+FLOATING_POINT = (
+    "Real-valued Gaussian noise is approximated by 64-bit floating-point draws of a ChaCha20 stream."
+)
+_WIDTH, _INDENT = 110, 20
+
+
+def wrap(key: str, value: str) -> list[str]:
+    """Lines of one entry of a report."""
+    return textwrap.wrap(f"{key + ': ':<{_INDENT}}{value}", width=_WIDTH, subsequent_indent=" " * _INDENT)
+
+
+def name_relation(relation: str, unit: str) -> str:
+    """Which data sets are neighbours, in words."""
+    return RELATIONS[relation].format(unit=unit)

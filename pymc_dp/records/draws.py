@@ -1,0 +1,292 @@
+"""Outcomes drawn from a model for each of its records: a function of public parameters and of the records."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.truncated import TruncatedRV
+from pymc.logprob.utils import replace_rvs_by_values
+from pytensor.compile.builders import OpFromGraph, SymbolicOp
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors, toposort
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scan.op import Scan
+from pytensor.tensor.random.basic import PoissonRV
+from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
+from pytensor.tensor.random.type import RandomType, random_generator_type
+from pytensor.tensor.type_other import NoneTypeT
+
+from pymc_dp.records import graph
+from pymc_dp.records.harmless import harmless, missing
+from pymc_dp.records.opaque import OpaqueModel
+from pymc_dp.records.reading import Reading
+from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
+from pymc_dp.records.row_types.ops import inner_graphs, known, sizes_of
+
+# Draws of which the first within the bounds is taken, where PyMC knows no quantiles: a record whose outcomes
+# are outside with probability .5 has none with probability 2e-10.
+_TRIES = 32
+
+
+class NotGenerativeError(Exception):
+    """There is no draw that is made row by row; the message says why, of the graph alone."""
+
+
+class Draw(NamedTuple):
+    """Graphs of a draw.
+
+    Attributes
+    ----------
+    outcome : Variable
+        Of all records, on the first axis; of the type of the observed variable.
+    fit : Variable
+        Booleans, one a record: whether it was drawn from its own parameters.
+    generators : list of Variable
+        One for each random variable, inputs.
+    """
+
+    outcome: Variable
+    fit: Variable
+    generators: list[Variable]
+
+
+def draw_of(
+    reading: Reading,
+    rv: Variable,
+    replaced: Mapping[Variable, Variable],
+    shapes: Mapping[Variable, tuple[int, ...]],
+) -> Draw:
+    """Graphs of a draw of one observed variable.
+
+    Parameters
+    ----------
+    reading : Reading
+    rv : Variable
+        Of `reading.opaque.observed`. Other observed variables keep their values.
+    replaced : mapping of Variable to Variable
+        Public nodes, and what is put there (`Coordinates.replaced`).
+    shapes : mapping of Variable to tuple of int
+        Of the inputs.
+
+    Raises
+    ------
+    NotGenerativeError
+
+    Notes
+    -----
+    **Privacy.** Decided from the graph. Each random variable inside has a generator of its own, whatever
+    generators the model has; it is drawn entry by entry, so that with parameters of one record on each row
+    its draws are of one record as well. A draw that records share is refused, as is one whose code is the
+    user's (``random=``), unless it is trusted: nothing says that it looks at its own record alone.
+    Parameters for which samplers raise or do not end are replaced (`pymc_dp.records.harmless`).
+    """
+    made = _Made(reading)
+    (outcome,) = made(_inlined([given(reading, rv, replaced)]))
+    if outcome.type.dtype != rv.type.dtype:
+        outcome = outcome.astype(rv.type.dtype)
+    if outcome.type.ndim != rv.type.ndim:
+        raise NotGenerativeError("a draw of it has another shape")
+    drawn = ~pt.isnan(outcome) if outcome.type.dtype.startswith("float") else _present(outcome)
+    fit = _each_record([*made.fit, drawn], made, reading)
+    typing = made.typing
+    types = typing([outcome, fit], made.sources)
+    for output in (outcome, fit):
+        if types[output] != Rows(0):
+            t = types[output]
+            raise NotGenerativeError(t.why if isinstance(t, Mixed) else "a draw of it is not one a record")
+    if reading.reads_others([outcome, fit], reading.roots):
+        raise NotGenerativeError("its draw reads another array of records than its density")
+    by_row = {v for v, t in types.items() if isinstance(t, Rows)}
+    outcome, fit = graph.within_tables([outcome, fit], by_row, shapes)
+    return Draw(outcome, fit, made.generators)
+
+
+def _present(outcome: Any) -> Any:
+    return pt.neq(outcome, missing(outcome.type.dtype)) if outcome.type.dtype != "bool" else outcome | True
+
+
+def given(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable]) -> Variable:
+    """An observed variable as it is drawn from values of all others."""
+    try:
+        return _on_values(reading.opaque, rv, replaced)
+    except Exception as error:
+        raise NotGenerativeError(f"its draw cannot be written down ({type(error).__name__})") from None
+
+
+def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Variable]) -> Variable:
+    rvs = list(opaque.rvs.values())
+    clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
+    node = clones[rv].owner
+    tensors = [v for v in node.inputs if not isinstance(v.type, RandomType)]
+    values = replace_rvs_by_values(
+        tensors,
+        rvs_to_values={clones[v]: opaque.values[v] for v in rvs},
+        rvs_to_transforms={clones[v]: opaque.transforms.get(v) for v in rvs},
+    )
+    given = dict(zip(tensors, values, strict=True))
+    inputs = [given.get(v, v) for v in node.inputs]
+    return node.clone_with_new_inputs(inputs, strict=False).outputs[node.outputs.index(clones[rv])]
+
+
+def _inlined(outputs: Sequence[Variable]) -> list[Variable]:
+    """Look into symbolic random variables; drop checks."""
+    memo: dict[Variable, Any] = {}
+    for node in toposort(list(outputs)):
+        inputs = [memo.get(i, i) for i in node.inputs]
+        op: Any = node.op
+        if isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes):
+            memo[node.outputs[0]] = _truncated(op.base_rv_op, inputs)
+        elif isinstance(op, CheckAndRaise):
+            memo[node.outputs[0]] = inputs[0]
+        elif isinstance(op, OpFromGraph) and not isinstance(op, SymbolicOp):
+            inner = op.fgraph.bind(dict(zip(op.fgraph.inputs, inputs, strict=True)))
+            memo.update(zip(node.outputs, _inlined(inner), strict=True))
+        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            memo.update(zip(node.outputs, graph.rebuilt(node, inputs), strict=True))
+    return [memo.get(v, v) for v in outputs]
+
+
+def _truncated(base: Any, inputs: Sequence[Any]) -> Any:
+    """Draws within bounds, without a loop whose length depends on records."""
+    *given, lower, upper = inputs
+    if not isinstance(base, RandomVariable):
+        raise NotGenerativeError("a truncated draw of it needs a loop")
+    generator, size, *parameters = given
+    whole = base.make_node(generator, size, *parameters).outputs[1]
+    if isinstance(base, PoissonRV) and _is(lower, 1) and _is(upper, float("inf")):
+        # The first event of a process before time 1, given that there is one; and those after it.
+        (rate,) = parameters
+        _, uniform = pt.random.uniform(size=whole.shape, rng=generator, return_next_rng=True)
+        first = -pt.log1p(uniform * pt.expm1(-rate))
+        return 1 + base.make_node(generator, size, pt.maximum(rate - first, 0.0)).outputs[1]
+    many = pt.concatenate([pt.constant([_TRIES], dtype="int64"), whole.shape])
+    draws: Any = base.make_node(generator, many, *parameters).outputs[1]
+    inside = pt.ge(draws, lower) & pt.le(draws, upper)
+    first = inside & pt.eq(pt.cumsum(inside.astype("int64"), axis=0), 1)
+    chosen = pt.switch(first, draws, 0).sum(axis=0).astype(draws.type.dtype)
+    bad = pt.constant(missing(draws.type.dtype), dtype=draws.type.dtype)
+    return pt.switch(inside.any(axis=0), chosen, bad)
+
+
+def _is(bound: Variable, number: float) -> bool:
+    return isinstance(bound, Constant) and bound.data.size == 1 and bool((bound.data == number).all())
+
+
+class _Made:
+    """Rebuilds a graph: random variables with generators of their own, and parameters that are fit."""
+
+    def __init__(self, reading: Reading):
+        self._reading = reading
+        self.typing: Typing = reading.typing.again()
+        self.sources: dict[Variable, RowType] = {leaf: Rows(axis) for leaf, axis in reading.roots.items()}
+        self.generators: list[Variable] = []
+        self.fit: list[Variable] = []
+
+    def __call__(self, outputs: Sequence[Variable]) -> list[Any]:
+        memo: dict[Variable, Any] = {}
+        read = graph.read_as_values(outputs)
+        for node in toposort(list(outputs)):
+            inputs = [memo.get(i, i) for i in node.inputs]
+            if isinstance(node.op, RandomVariable):
+                make = self._drawn if node.outputs[1] in read else _as_large
+                memo[node.outputs[1]] = make(node, inputs)
+            elif isinstance(node.op, RNGConsumerOp) or _draws_inside(node.op):
+                raise NotGenerativeError("it is drawn in a loop or in a function")
+            elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+                memo.update(zip(node.outputs, graph.rebuilt(node, inputs), strict=True))
+        found = [memo.get(v, v) for v in outputs]
+        if any(isinstance(v.type, RandomType) and v not in self.generators for v in ancestors(found)):
+            raise NotGenerativeError("it passes a generator on")
+        return found
+
+    def _drawn(self, node: Any, inputs: list[Any]) -> Variable:
+        op = node.op
+        users = isinstance(op, CustomDistRV | SimulatorRV) or not known(op)
+        name = self.typing.is_trusted(op)
+        if name is not None:
+            self.typing.trusted_used.add(name)
+        elif users:
+            raise NotGenerativeError(
+                "what draws it is a function of yours (random=), which may look at more than its own record; "
+                "write it as dist=, or vouch for it in trusted_ops="
+            )
+        _, size, *parameters = inputs
+        parameters, fit, op = harmless(op, parameters)
+        generator = random_generator_type()
+        new = op.make_node(generator, size, *parameters)
+        t = self._type(new)
+        if isinstance(t, Mixed):
+            raise NotGenerativeError(t.why)
+        self.sources[new.outputs[1]] = t
+        self.generators.append(generator)
+        self.fit.append(fit)
+        return new.outputs[1]
+
+    def _type(self, node: Any) -> RowType:
+        """Type of draws that are independent, each with its own parameters."""
+        op, out = node.op, node.outputs[1]
+        size, batch, axes = op.size_param(node), op.batch_ndim(node), set()
+        types = self.typing([size, *op.dist_params(node)], self.sources)
+        if types[size] not in (PUBLIC, LENGTH):
+            return Mixed("a number of draws that depends on the records")
+        for parameter, core in zip(op.dist_params(node), op.ndims_params, strict=True):
+            t = types[parameter]
+            if isinstance(t, Mixed):
+                return t
+            if isinstance(t, Rows):
+                own = parameter.type.ndim - core
+                if t.axis >= own:
+                    return Mixed("a draw of several records together")
+                axes.add(t.axis + batch - own)
+            elif t is not PUBLIC:
+                return Mixed("a draw that depends on the number of records, which is private")
+        if len(axes) > 1:
+            return Mixed("draws for every record with every other")
+        if axes:
+            return Rows(axes.pop())
+        # Of public parameters: independent of each other along any axis.
+        n, sizes = self._reading.n_rows, sizes_of(size) if hasattr(size.type, "ndim") else None
+        for axis in range(batch):
+            if out.type.shape[axis] == n or (sizes and self._is_length(sizes[axis])):
+                return Rows(axis)
+        return Mixed("a draw that records share")
+
+    def _is_length(self, size: Any) -> bool:
+        return isinstance(size, Variable) and self.typing.is_length(size)
+
+
+def _as_large(node: Any, inputs: Sequence[Any]) -> Variable:
+    """In the place of draws of which nothing but the shape is asked."""
+    _, size, *parameters = inputs
+    if node.op.ndim_supp or any(node.op.ndims_params):
+        raise NotGenerativeError("the shape of a vector of draws is computed")
+    whole = sum(parameters[1:], parameters[0])
+    return whole if isinstance(size.type, NoneTypeT) else pt.broadcast_to(whole, size)
+
+
+def _draws_inside(op: Any) -> bool:
+    return any(
+        isinstance(node.op, RNGConsumerOp) or _draws_inside(node.op)
+        for inner in inner_graphs(op)
+        for node in inner.apply_nodes
+    )
+
+
+def _each_record(conditions: Sequence[Any], made: _Made, reading: Reading) -> Variable:
+    """Whether all that a record needs is so: one boolean a record."""
+    types = made.typing(conditions, made.sources)
+    found: Any = None
+    for condition in conditions:
+        t = types[condition]
+        if isinstance(t, Mixed):
+            raise NotGenerativeError(t.why)
+        if isinstance(t, Rows):
+            others = [axis for axis in range(condition.type.ndim) if axis != t.axis]
+            condition = condition.all(axis=others) if others else condition
+        else:
+            condition = condition.all()
+        found = condition if found is None else found & condition
+    return found

@@ -1,0 +1,224 @@
+"""Parameters of random variables for which a draw neither raises nor takes for ever.
+
+One record's parameters must not stop the draws of all: that would be a function of its values. Samplers
+raise, or loop without end, where a parameter is NaN, negative or huge. The parameters of such an entry are
+replaced before the draw, and what is drawn there is not used.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions import continuous, discrete
+from pytensor.graph.basic import Variable
+from pytensor.tensor.random import basic
+from pytensor.tensor.random.op import RandomVariable
+
+
+class Range(NamedTuple):
+    """Values of a parameter for which draws work, ends included, and one of them."""
+
+    low: float
+    high: float
+    safe: float
+
+
+# So far from the largest number in double precision, 1.8e308, that products of three do not overflow.
+_FAR = 1e100
+# Counts are drawn in 64-bit integers: their means stay this far, by a factor of 9000, from the largest.
+_MEAN = 1e15
+_REAL = Range(-_FAR, _FAR, 0.0)
+_BOUND = Range(-np.inf, np.inf, 0.0)
+_SCALE = Range(0.0, _FAR, 1.0)
+_POSITIVE = Range(1 / _FAR, _FAR, 1.0)
+_RATE = Range(0.0, _MEAN, 1.0)
+_PROBABILITY = Range(0.0, 1.0, 0.5)
+_CHANCE = Range(1 / _MEAN, 1.0, 0.5)
+_TRIALS = Range(0, 2**31 - 1, 1)
+_DRAWN_FROM = Range(0, 10**9 - 1, 1)
+_WHOLE = Range(-(2**31), 2**31, 0)
+
+RANGES: dict[type[Any], tuple[Range, ...]] = {
+    basic.UniformRV: (_REAL, _REAL._replace(safe=1.0)),
+    basic.TriangularRV: (_REAL, _REAL._replace(safe=0.5), _REAL._replace(safe=1.0)),
+    basic.BetaRV: (_POSITIVE, _POSITIVE),
+    basic.NormalRV: (_REAL, _SCALE),
+    basic.HalfNormalRV: (_REAL, _SCALE),
+    basic.LogNormalRV: (_REAL, _SCALE),
+    basic.GammaRV: (_POSITIVE, _SCALE),
+    basic.ParetoRV: (_POSITIVE, _SCALE),
+    basic.GumbelRV: (_REAL, _SCALE),
+    basic.ExponentialRV: (_SCALE,),
+    basic.WeibullRV: (_POSITIVE,),
+    basic.LogisticRV: (_REAL, _SCALE),
+    basic.VonMisesRV: (_REAL, _SCALE),
+    basic.PoissonRV: (_RATE,),
+    basic.GeometricRV: (_CHANCE,),
+    basic.HyperGeometricRV: (_DRAWN_FROM, _DRAWN_FROM, _DRAWN_FROM),
+    basic.CauchyRV: (_REAL, _SCALE),
+    basic.HalfCauchyRV: (_REAL, _SCALE),
+    basic.InvGammaRV: (_POSITIVE, _POSITIVE),
+    basic.WaldRV: (_POSITIVE, _POSITIVE),
+    basic.StudentTRV: (_POSITIVE, _REAL, _SCALE),
+    basic.BernoulliRV: (_PROBABILITY,),
+    basic.LaplaceRV: (_REAL, _SCALE),
+    basic.BinomialRV: (_TRIALS, _PROBABILITY),
+    basic.NegBinomialRV: (_POSITIVE, _CHANCE),
+    basic.BetaBinomialRV: (_TRIALS, _POSITIVE, _POSITIVE),
+    basic.MultinomialRV: (_TRIALS, _PROBABILITY),
+    basic.CategoricalRV: (_PROBABILITY,),
+    basic.DirichletRV: (_POSITIVE,),
+    basic.MvNormalRV: (_REAL, _REAL),
+    continuous.WaldRV: (_POSITIVE, _POSITIVE, _REAL),
+    continuous.TruncatedNormalRV: (
+        _REAL,
+        _POSITIVE,
+        _BOUND._replace(safe=-1.0),
+        _BOUND._replace(safe=1.0),
+    ),
+    discrete.DiscreteUniformRV: (_WHOLE, _WHOLE),
+}
+
+# How far probabilities may be from adding up to 1; they are then divided by their sum.
+_SUM = 1e-6
+
+
+def _ordered(*values: Any) -> Any:
+    return pt.all(pt.stack([pt.le(a, b) for a, b in itertools.pairwise(values)]), axis=0)
+
+
+def _mean_of_counts(n: Any, p: Any) -> Any:
+    """The rate of a negative binomial is gamma: it is within 100 (mean + scale) but for ``exp(-100)``."""
+    return pt.le((n + 1) * (1 - p) / p, _MEAN / 100)
+
+
+def _adds_up(*parameters: Any) -> Any:
+    return pt.le(pt.abs(parameters[-1].sum(axis=-1) - 1), _SUM)
+
+
+#: What parameters have to do with each other.
+TOGETHER: dict[type[Any], Callable[..., Any]] = {
+    basic.UniformRV: _ordered,
+    basic.TriangularRV: lambda left, mode, right: _ordered(left, mode, right) & pt.lt(left, right),
+    basic.NegBinomialRV: _mean_of_counts,
+    basic.HyperGeometricRV: lambda good, bad, sample: pt.le(sample, good + bad),
+    basic.MultinomialRV: _adds_up,
+    basic.CategoricalRV: _adds_up,
+    continuous.TruncatedNormalRV: lambda mu, sigma, lower, upper: pt.lt(
+        (lower - mu) / sigma, (upper - mu) / sigma
+    ),
+    discrete.DiscreteUniformRV: _ordered,
+}
+
+
+def harmless(
+    op: RandomVariable, parameters: Sequence[Any]
+) -> tuple[list[Variable], Variable, RandomVariable]:
+    """Parameters to draw with.
+
+    Parameters
+    ----------
+    op : RandomVariable
+    parameters : sequence of Variable
+
+    Returns
+    -------
+    parameters : list of Variable
+        The same where they are fit, others where they are not.
+    fit : Variable
+        Where they are: booleans, one for each draw but for those of the same parameters.
+    op : RandomVariable
+        The same, or what draws one entry at a time and gives NaN where that fails: of a random variable whose
+        demands are not known, or written by the user.
+    """
+    kind = next((c for c in type(op).__mro__ if c in RANGES), None)
+    ranges = [_REAL] * len(parameters) if kind is None else RANGES[kind]
+    cores = op.ndims_params
+    conditions = [
+        _over_core(_within(p, r), core) for p, r, core in zip(parameters, ranges, cores, strict=True)
+    ]
+    if kind in TOGETHER:
+        conditions.append(TOGETHER[kind](*parameters))
+    fit = conditions[0]
+    for condition in conditions[1:]:
+        fit = fit & condition
+    if kind is None:
+        return list(parameters), fit, EntryByEntry(op)
+    return (
+        [
+            _switched(fit, p, r, core, kind)
+            for p, r, core in zip(parameters, ranges, cores, strict=True)
+        ],
+        fit,
+        op,
+    )  # fmt: skip
+
+
+def _within(parameter: Any, r: Range) -> Any:
+    """False for NaN as well."""
+    low, high = (pt.constant(end, dtype="float64") for end in (r.low, r.high))
+    return pt.ge(parameter, low) & pt.le(parameter, high)
+
+
+def _over_core(condition: Any, core: int) -> Any:
+    return condition.all(axis=tuple(range(-core, 0))) if core else condition
+
+
+def _switched(fit: Any, parameter: Any, r: Range, core: int, kind: type[Any]) -> Any:
+    safe: Any = pt.constant(np.asarray(r.safe, dtype=parameter.type.dtype))
+    if core == 2:
+        safe = pt.eye(parameter.shape[-1])
+    elif core == 1 and kind in (basic.MultinomialRV, basic.CategoricalRV):
+        parameter, safe = parameter / parameter.sum(axis=-1, keepdims=True), 1.0 / parameter.shape[-1]
+    return pt.switch(pt.shape_padright(fit, core), parameter, safe)
+
+
+class EntryByEntry(RandomVariable):
+    """Draws one entry at a time with another random variable's code, each from its own parameters alone.
+
+    Where that code raises, the draw is NaN, or the smallest whole number.
+
+    Parameters
+    ----------
+    drawn : RandomVariable
+    inplace : bool
+        As for others; PyTensor makes one that is from one that is not.
+    """
+
+    __props__ = ("drawn", "inplace")  # type: ignore[assignment]
+
+    def __init__(self, drawn: RandomVariable, inplace: bool = False):
+        self.drawn = drawn
+        super().__init__(name=drawn.name, signature=drawn.signature, dtype=drawn.dtype, inplace=inplace)
+
+    def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> Any:
+        return self.drawn._supp_shape_from_params(dist_params, param_shapes)
+
+    def rng_fn(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
+        """Draw them all."""
+        *parameters, size = args
+        cores = self.drawn.ndims_params
+        shapes = [np.shape(p)[: np.ndim(p) - core] for p, core in zip(parameters, cores, strict=True)]
+        batch = np.broadcast_shapes(*shapes) if size is None else tuple(int(s) for s in size)
+        whole = [
+            np.broadcast_to(p, batch + np.shape(p)[np.ndim(p) - core :])
+            for p, core in zip(parameters, cores, strict=True)
+        ]
+        found = [self._one(rng, [p[index] for p in whole]) for index in np.ndindex(*batch)]
+        shape = next((np.shape(draw) for draw in found if draw is not None), ())
+        bad = missing(str(self.dtype))
+        entries = [np.full(shape, bad, dtype=self.dtype) if draw is None else draw for draw in found]
+        return np.reshape(np.asarray(entries, dtype=self.dtype), batch + shape)
+
+    def _one(self, rng: np.random.Generator, parameters: list[Any]) -> Any:
+        try:
+            return np.asarray(self.drawn.rng_fn(rng, *parameters, None), dtype=self.dtype)
+        except Exception:  # of one record: it has no twins
+            return None
+
+
+def missing(dtype: str) -> Any:
+    """What stands for a draw that could not be made: NaN, or the smallest whole number."""
+    return np.nan if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min if dtype != "bool" else False)

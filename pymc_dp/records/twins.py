@@ -1,0 +1,283 @@
+"""Scores of records, and of outcomes that the model draws in their place: twins.
+
+A record's twin has the record's covariates and an outcome drawn from the model at public parameters. At the
+truth a record and its twins are exchangeable, so that what compares them symmetrically has mean zero. Where
+there are few outcomes all of them are taken, with their probabilities.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.io import In
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_dp.records import graph
+from pymc_dp.records.curvature_rows import rows_in
+from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
+from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
+from pymc_dp.records.predictors import Piece
+from pymc_dp.records.sums import compiled, gather, guarded, sums
+
+# Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
+_ROWS, _NUMBERS = 4096, 2**17
+# How far the probabilities of all outcomes may be from adding up to 1.
+_SUM = 1e-6
+
+
+class TermScores(NamedTuple):
+    """Scores of some units, of one observed variable or of several that are compared together. All private.
+
+    Attributes
+    ----------
+    own : ndarray, shape (m, k)
+        Derivatives of the unit's log-likelihood by its k predictors; or by phi, k = p.
+    group : ndarray, shape (G, m, k)
+        Of the outcomes that it is compared with: its own and its twins', or all there are. G is 0 where the
+        model does not say how to draw.
+    weights : ndarray, shape (G, m), or None
+        Probabilities of the outcomes; None: all are equal.
+    positions : list of ndarray of int, shape (m, j)
+        Coordinates of phi that are looked up, one of `Twins.lookups` each.
+    pieces : list of (Piece, ndarray or None), or None
+        What rows consist of; None: scores are by phi.
+    """
+
+    own: np.ndarray
+    group: np.ndarray
+    weights: np.ndarray | None
+    positions: list[np.ndarray]
+    pieces: list[tuple[Piece, Any]] | None
+
+    def rows(self, metric: np.ndarray) -> np.ndarray:
+        """Rows x_a of the predictors, times a matrix of shape (q, p): shape (k, m, q), or (k, 1, q).
+
+        The score in phi is ``sum_a own[:, a] x_a``, and so for the group.
+        """
+        if self.pieces is None:
+            return np.ascontiguousarray(metric.T)[:, None, :]
+        return rows_in(metric, self.pieces, *self.own.shape)
+
+
+class Chunk(NamedTuple):
+    """Scores of some units: which, and for each group of observed variables."""
+
+    units: slice
+    terms: list[TermScores]
+
+
+class Twins:
+    """Scores of all records and of their twins, at public parameters.
+
+    Parameters
+    ----------
+    records : RecordModel
+
+    Attributes
+    ----------
+    size : int
+        p, number of likelihood coordinates.
+    names : list of list of str
+        Observed variables that are compared together: each by itself, unless no density reads anything of
+        the records but outcomes.
+    unlike : dict of str to str
+        Observed variables of which there are no twins, and why.
+    finite : dict of str to int
+        Those of which all outcomes are taken, and how many there are.
+    lookups : list of ndarray of int
+        Coordinates of phi of which each record touches one, or a few.
+
+    Raises
+    ------
+    ModelRefusedError
+        An observed variable has a log-likelihood without derivatives.
+
+    Notes
+    -----
+    **Privacy.** All of this is decided from the graph and from shapes. What calls give is private: row i is a
+    function of record i, of phi and of secret randomness. A call neither raises nor warns because of what a
+    record holds; where a score does not exist there is NaN.
+    """
+
+    def __init__(self, records: Any):
+        self._records, reading, seen = records, records.reading, records.coordinates
+        self.size: int = seen.size
+        self.n, self._rows_of_unit = records.n, None
+        if records.unit_of_row is not None:
+            self._rows_of_unit = records._rows_of_unit
+        self.unlike: dict[str, str] = {}
+        self.finite: dict[str, int] = {}
+        self._outcomes = {
+            name: outcome_like(rv, reading.n_rows) for name, rv in reading.opaque.observed.items()
+        }
+        by_rows = self._rows_of_unit is None
+        terms = terms_with(records, self._outcomes)
+        for name, rv in reading.opaque.observed.items() if by_rows else ():
+            count = count_outcomes(reading, rv, seen)
+            if count is not None:
+                self.finite[name] = count
+        self.names = self._together(terms)
+        self._scores = [
+            OutcomeScores(
+                records,
+                {name: terms[name] for name in names},
+                self._outcomes,
+                self.finite.get(names[0]),
+                by_rows,
+            )
+            for names in self.names
+        ]
+        self._draws: dict[str, Draw] = {}
+        for names in self.names:
+            if names[0] not in self.finite:
+                self._find_draws(names)
+        self.lookups = [place for scores in self._scores for place in scores.lookups]
+        self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
+        self.touched = self.size - sum(len(place) - 1 for place in self.lookups)
+        width = self.rank
+        self._chunk = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
+
+    def _together(self, terms: Mapping[str, Variable]) -> list[list[str]]:
+        """Names, all in one list if no density reads more of the records than outcomes."""
+        if not self.finite and set(self._records._roots).isdisjoint(ancestors(list(terms.values()))):
+            return [list(terms)]
+        return [[name] for name in terms]
+
+    def _find_draws(self, names: Sequence[str]) -> None:
+        """Of observed variables that are compared together; one that has none leaves the others without."""
+        reading, seen = self._records.reading, self._records.coordinates
+        try:
+            found = {
+                name: draw_of(reading, reading.opaque.observed[name], seen.replaced, seen.shapes)
+                for name in names
+            }
+        except NotGenerativeError as error:
+            self.unlike |= dict.fromkeys(names, str(error))
+        else:
+            self._draws |= found
+
+    @cached_property
+    def _drawing(self) -> dict[str, tuple[Callable[..., Any], int]]:
+        """Compiled draws, and how many generators each needs."""
+        seen = self._records.coordinates
+        # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
+        settings = {**self._records.compile_kwargs, "mode": "NUMBA"}
+
+        def function(draw: Draw) -> Callable[..., Any]:
+            inputs = [seen.vector, *(In(generator, mutable=True) for generator in draw.generators)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
+                return compiled(inputs, seen.joined([draw.outcome, draw.fit]), settings)
+
+        return {name: (function(draw), len(draw.generators)) for name, draw in self._draws.items()}
+
+    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+        """Go through all units in chunks.
+
+        Parameters
+        ----------
+        phi : ndarray, shape (p,)
+        twins : int
+            K, number of outcomes that are drawn for each record, where they are drawn.
+        random : PrivacyRandom
+
+        Yields
+        ------
+        Chunk
+        """
+        own = {name: self._own[name]() for name in self._outcomes}
+        drawn, fit = self._drawn(phi, twins, random)
+        for units, rows, first in self._chunks():
+            data = [_part(graph.leaf_value(root), rows, axis) for root, axis in self._records._roots.items()]
+            terms = []
+            for scores in self._scores:
+                here = [_part(own[name], rows, 0) for name in scores.names]
+                at = scores.at(phi, data, len(here[0]))
+                mine = sums(at(here)[0], first)
+                group, weights = mine[None][:0], None
+                if scores.names[0] in self.finite:
+                    group, weights = _all_outcomes(at, scores, mine)
+                elif twins and scores.names[0] in drawn:
+                    group = np.empty((twins + 1, *mine.shape))
+                    group[0] = mine
+                    for k in range(twins):
+                        twin = at([_part(drawn[name][k], rows, 0) for name in scores.names])
+                        group[k + 1] = sums(twin[0], first)
+                    good = np.all([_part(fit[name], rows, 0) for name in scores.names], axis=0)
+                    if first is not None:
+                        good = np.logical_and.reduceat(good, first)
+                    group[1:, ~good] = np.nan
+                terms.append(TermScores(mine, group, weights, at.positions, at.pieces))
+            yield Chunk(units, terms)
+
+    @cached_property
+    def _own(self) -> dict[str, Callable[[], np.ndarray]]:
+        """Recorded outcomes, as arrays of the type of what is drawn."""
+        values = self._records.reading.opaque.values
+        found: dict[str, Callable[[], np.ndarray]] = {}
+        for name, rv in self._records.reading.opaque.observed.items():
+            found[name] = _called(compiled([], pt.cast(values[rv], self._outcomes[name].type.dtype), {}))
+        return found
+
+    def _drawn(
+        self, phi: np.ndarray, twins: int, random: Any
+    ) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
+        """Outcomes of all rows, K times; and which rows have them."""
+        drawn: dict[str, list[np.ndarray]] = {}
+        fit: dict[str, np.ndarray] = {}
+        for name in self._draws if twins else ():
+            function, generators = self._drawing[name]
+            drawn[name], fit[name] = [], np.ones(self._records.n_rows, dtype=bool)
+            for _ in range(twins):
+                outcome, good = guarded(
+                    function, phi, *random.generators(generators), what="Outcomes could not be drawn"
+                )
+                drawn[name].append(outcome)
+                fit[name] &= good
+        return drawn, fit
+
+    def _chunks(self) -> Iterator[tuple[slice, Any, np.ndarray | None]]:
+        """Units, their rows, and where the rows of each begin."""
+        if self._rows_of_unit is None:
+            for start in range(0, self.n, self._chunk):
+                units = slice(start, min(start + self._chunk, self.n))
+                yield units, units, None
+            return
+        order, first = self._rows_of_unit
+        unit = 0
+        while unit < first.size - 1:
+            last = max(int(np.searchsorted(first, first[unit] + self._chunk, side="right")) - 1, unit + 1)
+            yield slice(unit, last), order[first[unit] : first[last]], first[unit:last] - first[unit]
+            unit = last
+
+
+def _called(function: Callable[..., Any]) -> Callable[[], np.ndarray]:
+    return lambda: guarded(function, what="The observed values could not be read")
+
+
+def _all_outcomes(
+    at: Callable[..., Any], scores: OutcomeScores, own: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
+    count = scores.count or 0
+    group, weights = np.empty((count, *own.shape)), np.empty((count, len(own)))
+    for y in range(count):
+        group[y], densities = at([np.full(len(own), y, dtype=scores.dtype)])
+        weights[y] = guarded(np.exp, densities)
+    total = guarded(np.sum, weights, 0)
+    bad = ~(np.abs(total - 1) <= _SUM)
+    weights /= np.where(bad, 1.0, total)
+    weights[:, bad] = np.nan
+    return group, weights
+
+
+def _part(values: np.ndarray, rows: Any, axis: int) -> np.ndarray:
+    """Some rows, in the memory layout that functions are compiled for."""
+    if not isinstance(rows, slice):
+        return gather(values, rows, axis)
+    part = values[(slice(None),) * axis + (rows,)]
+    return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")

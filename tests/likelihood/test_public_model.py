@@ -1,0 +1,320 @@
+"""The public part of a model: the same priors, and nothing private in it, whatever the model is."""
+
+import gc
+from types import FunctionType, ModuleType
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+import pymc_dp as dp
+from pymc_dp.likelihood import left_out
+from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.records import checks, graph
+from pymc_dp.records.model import RecordModel
+from tests.records.zoo import ZOO
+
+N, GROUPS = 60, 5
+
+
+class Secrets:
+    """Private arrays, none of whose numbers may be found anywhere; and names of persons."""
+
+    def __init__(self, **arrays):
+        floats = [np.ravel(a) for a in arrays.values() if a.dtype.kind == "f"]
+        numbers = np.unique(np.concatenate([np.zeros(1), *floats]))
+        # 1, 2.5 and infinity may be anywhere.
+        self.numbers = np.array([v for v in numbers if len(repr(float(v))) > 12])
+        kinds = [np.float64, np.float32, np.int64]
+        self.arrays = [a.astype(t) for a in arrays.values() for t in (a.dtype, *kinds) if a.size > 20]
+
+    def in_bytes(self, data):
+        """Whether a number, or a whole array, is in a pickle."""
+        for start in range(8):
+            found = np.frombuffer(data, "<f8", (len(data) - start) // 8, start)
+            if np.any(np.isin(found, self.numbers)):
+                return True
+        texts = [repr(float(value)).encode() for value in self.numbers]
+        return any(text in data for text in texts) or any(a.tobytes() in data for a in self.arrays)
+
+    def in_objects(self, root):
+        """Whether an array or number that can be reached from an object is private."""
+        seen, stack = set(), [root]
+        while stack:
+            value = stack.pop()
+            if id(value) in seen or isinstance(value, ModuleType | type | FunctionType):
+                continue
+            seen.add(id(value))
+            if isinstance(value, float | np.ndarray) and self._is_private(np.asarray(value)):
+                return True
+            stack.extend(gc.get_referents(value))
+        return False
+
+    def _is_private(self, array):
+        if array.dtype.kind == "f" and np.any(np.isin(array, self.numbers)):
+            return True
+        return any(array.shape == a.shape and np.array_equal(array, a) for a in self.arrays)
+
+
+def rows(seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "x": rng.normal(size=(N, 2)),
+        "y": rng.normal(size=N),
+        "k": rng.integers(3, size=N),
+        "group": rng.integers(GROUPS, size=N),
+    }
+
+
+def everything(x, y, k, group):
+    """Dimensions, data, initial values, Deterministics, Potentials; y stands for the outcome of a person."""
+    coords = {
+        "person": [f"Secretperson{i}" for i in range(N)],
+        "predictor": ["age", "dose"],
+        "site": list("abcde"),
+        "unused": ["Secretperson0", "Secretperson1"],
+    }
+    with pm.Model(coords=coords) as model:
+        data = pm.Data("x", x, dims=("person", "predictor"))
+        where = pm.Data("group", group, dims="person")
+        scale = pm.Data("scale", np.array([0.5, 2.5]), dims="predictor")
+        pm.Data("remark", np.arange(3.0))
+        mean, tau = pm.Normal("mean", 0, 2, initval=0.25), pm.HalfNormal("tau", 1)
+        z = pm.ZeroSumNormal("z", dims="site")
+        level = pm.Deterministic("level", mean + tau * z, dims="site")
+        slope = pm.Normal("slope", 0, scale, dims="predictor")
+        by_shape = pm.Normal("by_shape", shape=data.shape[1])
+        pm.Potential("soft", -((mean - slope.sum()) ** 2))
+        mu = pm.Deterministic("mu", level[where] + data @ slope + data @ by_shape, dims="person")
+        pm.Normal("y", mu, pm.HalfNormal("sigma", initval="prior"), observed=y, dims="person")
+    return model
+
+
+def lkj(x, y, k, group):
+    with pm.Model() as model:
+        chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1))
+        pm.MvNormal("x", pm.Normal("mean", shape=2), chol=chol, observed=x)
+    return model
+
+
+def mixture(x, y, k, group):
+    ordered = pm.distributions.transforms.ordered
+    with pm.Model() as model:
+        w = pm.Dirichlet("w", np.ones(2))
+        mean = pm.Normal("mean", [-1, 1], 1, transform=ordered, initval=[-1.0, 1.0])
+        pm.NormalMixture("y", w, mean, 1, observed=y)
+    return model
+
+
+def ordinal(x, y, k, group):
+    with pm.Model() as model:
+        cut = pm.Normal("cut", [0, 1], 1, transform=pm.distributions.transforms.ordered, initval=[0.0, 1.0])
+        pm.OrderedLogistic("k", x @ pm.Normal("b", shape=2), cut, observed=k, compute_p=False)
+    return model
+
+
+def hsgp(x, y, k, group):
+    with pm.Model() as model:
+        gp = pm.gp.HSGP(m=[4], L=[5.0], cov_func=pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 1)))
+        _, sqrt_psd = gp.prior_linearized(np.array([[-5.0], [5.0]]))
+        weights = pm.Normal("weights", shape=4)
+        waves = pt.sin(np.pi / 10 * np.arange(1, 5) * (x[:, :1] + 5.0))
+        pm.Normal("y", waves @ (weights * sqrt_psd), 1, observed=y)
+    return model
+
+
+MODELS = {f.__name__: f for f in (everything, lkj, mixture, ordinal, hsgp)}
+KWARGS = {"everything": {"exclude_deterministics": ["mu"], "privacy_unit": np.arange(N) % 25}}
+
+
+def quadratic(phi):
+    """A function of phi that is not the same for any two parts."""
+    return sum(-0.5 * (j + 1.5) * ((part - 0.3) ** 2).sum() for j, part in enumerate(phi))
+
+
+def agree(records, model):
+    """The same starting point; the same prior, with the quadratic of phi at a point on top of it."""
+    start = model.initial_point(0)
+    for name, value in records.reading.start.items():
+        np.testing.assert_array_equal(start[name], value)
+    seen = records.coordinates
+    options = {"mode": checks.CHECK_MODE, "on_unused_input": "ignore"}
+    outputs = [records._log_prior, seen.of_theta]
+    log_prior, phi = pytensor.function([records._theta], outputs, **options)(theta := point(records))
+    parts = np.split(phi, [columns.stop for columns in seen.columns.values()][:-1])
+    values = records.unravel(theta)
+    found = pytensor.function(model.value_vars, model.logp(), **options)(
+        *[values[v.name] for v in model.value_vars]
+    )
+    np.testing.assert_allclose(found, log_prior + quadratic(parts), rtol=1e-9)
+
+
+def point(records):
+    return records._start + 0.3 * np.random.default_rng(1).normal(size=records.d)
+
+
+def check(model, secrets, **kwargs):
+    records = RecordModel(model, verify=False, **kwargs)
+    public = PublicModel(records)
+    made = public.model(quadratic)
+    agree(records, made)
+    for one in (made, public):
+        assert not secrets.in_objects(one)
+        assert not secrets.in_bytes(data := cloudpickle.dumps(one))
+        assert b"Secretperson" not in data
+    assert secrets.in_objects(model)  # control: the walk finds what is there
+    return made, public
+
+
+@pytest.mark.parametrize(
+    "name", [m if m == "everything" else pytest.param(m, marks=pytest.mark.slow) for m in MODELS]
+)
+def test_nothing_private_is_in_it(name):
+    private = rows()
+    check(MODELS[name](**private), Secrets(**private), **KWARGS.get(name, {}))
+
+
+# One of each kind of prior, coordinate and table.
+KINDS = (
+    "logit_of_data linear_dims robust_t zero_inflated_binomial ordered_logistic_initval softmax multinomial "
+    "mv_normal_lkj varying_intercepts varying_slopes car walk_over_time gp_over_time hsgp_public_box "
+    "random_walk_spline custom_dist shape_of_design sparse_constant interpolated_prior rows_of_persons "
+    "potential_on_parameters two_observed"
+).split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_models_of_all_kinds(name):
+    entry = ZOO[name]
+    check(entry.build(), Secrets(**entry.arrays), **entry.kwargs)
+
+
+def test_the_checks_notice_what_is_left_in(monkeypatch):
+    """Control: where no zeros stand in, the array is refused; without that too, it is found in the pickle."""
+    private = rows()
+    records = RecordModel(everything(**private), verify=False, **KWARGS["everything"])
+    monkeypatch.setattr(left_out, "stand_ins", lambda records: {})
+    with pytest.raises(dp.PrivacyError, match="holds a ndarray"):
+        PublicModel(records)
+    monkeypatch.setattr(left_out.Inspector, "inspect", lambda self, value: None)
+    public = PublicModel(records)
+    assert Secrets(**private).in_objects(public)
+    assert Secrets(**private).in_bytes(cloudpickle.dumps(public))
+
+
+def test_what_it_has():
+    """Names, dimensions, coordinates and data; each model is one of its own."""
+    model = everything(**rows())
+    public = PublicModel(RecordModel(model, verify=False, **KWARGS["everything"]))
+    made, other = public.model(quadratic), public.model(quadratic)
+    names = ["scale", "mean", "tau", "z", "level", "slope", "by_shape", "soft", "sigma"]
+    assert list(made.named_vars) == [*names, "likelihood"]
+    assert [v.name for v in made.free_RVs] == [v.name for v in model.free_RVs]
+    assert [v.name for v in made.value_vars] == [v.name for v in model.value_vars]
+    assert [v.name for v in made.deterministics] == ["level"]
+    assert [v.name for v in made.potentials] == ["soft", "likelihood"]
+    assert not made.observed_RVs
+    assert made.coords == {"predictor": ("age", "dose"), "site": tuple("abcde")}
+    dims = {"scale": ("predictor",), "z": ("site",), "level": ("site",), "slope": ("predictor",)}
+    assert made.named_vars_to_dims == dims
+    assert made.rvs_to_initial_values[made["mean"]] == 0.25
+    assert made.rvs_to_initial_values[made["sigma"]] == "prior"
+    with made:
+        pm.set_data({"scale": [7.0, 8.0]})
+    for one in (other, model):
+        np.testing.assert_array_equal(one["scale"].get_value(), [0.5, 2.5])
+
+
+def test_names_in_words():
+    parts = PublicModel(RecordModel(everything(**rows()), verify=False, **KWARGS["everything"])).parts
+    assert [tuple(part) for part in parts] == [
+        ("slope", (2,), "slope"),
+        ("by_shape", (2,), "by_shape"),
+        ("sigma_log__", (), "log(sigma)"),
+        ("level", (5,), "mean + tau * z"),
+    ]
+
+
+def shaped(n):
+    """A prior that asks how many columns a private table has; `n` rows."""
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        x = pm.Data("x", rng.normal(size=(n, 2)))
+        pm.Normal("y", x @ pm.Normal("b", shape=x.shape[1]), 1, observed=rng.normal(size=n))
+    return model
+
+
+def test_the_number_of_rows_is_not_in_it_where_it_is_private():
+    """Of persons that have several rows each."""
+    found = [constants(shaped(n), privacy_unit=np.arange(n) % 30) for n in (61, 78)]
+    assert found[0] == found[1] and 61 not in found[0]
+    assert 61 in constants(shaped(61))  # control: where it is public, it is in
+
+
+def constants(model, **kwargs):
+    model = PublicModel(RecordModel(model, verify=False, **kwargs)).model(quadratic)
+    leaves = graph.data_leaves([*model.free_RVs, *model.potentials])
+    values = [graph.leaf_value(leaf) for leaf in leaves if hasattr(leaf.type, "ndim")]
+    return sorted(float(value) for one in values for value in np.ravel(one))
+
+
+def test_code_that_takes_a_table_along_is_refused():
+    """A transform whose function refers to the data."""
+    private = rows()
+    interval = pm.distributions.transforms.Interval
+
+    def model(bounds):
+        with pm.Model() as made:
+            b = pm.Normal("b", transform=interval(bounds_fn=bounds), default_transform=None)
+            pm.Normal("y", b, 1, observed=private["y"])
+        return RecordModel(made, verify=False)
+
+    def interval_by(values):
+        return lambda *args: (pt.constant(-5.0 - 0 * len(values)), pt.constant(5.0))
+
+    PublicModel(model(interval_by([1.0, 2.0])))
+    for table in (private["y"], private["y"].tolist(), {"of persons": private["y"]}):
+        with pytest.raises(dp.PrivacyError, match=r"holds a (ndarray|list)"):
+            PublicModel(model(interval_by(table)))
+
+
+def test_an_array_that_was_not_typed_is_refused():
+    """The last look at the graphs, were the reader to take an array of records for public."""
+    private = rows()
+    records = RecordModel(mixture(**private), verify=False)
+    free = records.reading.opaque.free["mean"]
+    records.coordinates.sources[0] = free + pt.constant(private["y"]).sum()
+    with pytest.raises(dp.PrivacyError, match="as long as there are records"):
+        PublicModel(records)
+
+
+def test_coordinates_of_persons_are_left_out():
+    """Also where a table that is declared as public has their dimension."""
+    private, coords = rows(), {"person": [f"Secretperson{k}" for k in range(N)], "predictor": ["a", "b"]}
+    with pm.Model(coords=coords) as model:
+        table = pm.Data("table", np.ones((N, 2)), dims=("person", "predictor"))
+        pm.Normal("y", table @ pm.Normal("b", dims="predictor"), 1, observed=private["y"], dims="person")
+    made, _ = check(model, Secrets(**private), public=["table"])
+    assert made.named_vars_to_dims == {"table": (None, "predictor"), "b": ("predictor",)}
+    assert made.coords == {"predictor": ("a", "b")}
+
+
+def test_lines_of_the_program_are_left_out():
+    """PyTensor notes where a node was made, inside of Ops too, with the line."""
+    with pytensor.config.change_flags(traceback__limit=8):
+        with pm.Model() as model:
+            b = pm.CustomDist(
+                "b", 0.0, dist=lambda mu, size: pm.Normal.dist(mu, 2, size=size)
+            )  # Secretperson
+            packed = pm.LKJCholeskyCov("c", n=2, eta=1, sd_dist=pm.HalfNormal.dist(1))[0]  # Secretperson
+            pm.Normal("y", b + packed.sum(), pm.HalfNormal("s"), observed=rows()["y"])  # Secretperson
+        before, records = cloudpickle.dumps(model), RecordModel(model, verify=False)
+        public = PublicModel(records)
+        made = public.model(quadratic)  # Secretperson
+    assert b"Secretperson" in before
+    for one in (public, made):
+        assert b"Secretperson" not in cloudpickle.dumps(one)

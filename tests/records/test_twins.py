@@ -1,0 +1,303 @@
+"""Twins: outcomes from the law of the model, scores with mean zero, and records that touch no other."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
+from tests.records.generative import models
+
+# Standard errors that 1e-9 of normal draws exceed, for each of some hundred comparisons; seeds are fixed.
+FAR = 6.0
+
+
+def build(name, n=200, **kwargs):
+    """A model of the list, as records, and the likelihood coordinates at its parameters."""
+    with pm.Model() as model:
+        values = models(n)[name]()
+    records = RecordModel(model, verify=False, **kwargs)
+    return model, values, records, records.coordinates(theta_of(model, values, records))
+
+
+def theta_of(model, values, records):
+    point = {}
+    for rv in model.free_RVs:
+        transform, value = model.rvs_to_transforms[rv], np.asarray(values[rv.name], dtype=float)
+        forward = value if transform is None else transform.forward(value, *rv.owner.inputs).eval()
+        point[model.rvs_to_values[rv].name] = forward
+    return records.ravel(point)
+
+
+def scores_in_phi(term, p):
+    """Scores of the group in the likelihood coordinates, shape (G, m, p)."""
+    rows = np.broadcast_to(term.rows(np.eye(p)), (term.own.shape[1], term.own.shape[0], p))
+    return np.einsum("gmk,kmp->gmp", term.group, rows)
+
+
+def collected(records, phi, twins=3, seed=1):
+    found = records.twins
+    chunks = list(found(phi, twins, PrivacyRandom(debug_seed=seed)))
+    assert [c.units.start for c in chunks] == [0, *(c.units.stop for c in chunks[:-1])]
+    return [
+        np.concatenate([scores_in_phi(c.terms[j], found.size) for c in chunks], axis=1)
+        for j in range(len(chunks[0].terms))
+    ]
+
+
+def zero_mean(scores):
+    """Most standard errors that a mean over units is away from zero."""
+    spread = scores.std(axis=0) / np.sqrt(len(scores))
+    return np.max(np.abs(scores.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+SWEEP = sorted(models(10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SWEEP)
+def test_law_and_scores(name):
+    """By another route: PyMC's own draws, and differences of log-likelihoods."""
+    model, values, records, phi = build(name, 2000)
+    twins = records.twins
+    assert not twins.unlike
+    groups = collected(records, phi, 6)
+    if twins.finite:
+        chunks = list(twins(phi, 0, PrivacyRandom(debug_seed=1)))
+        weights = np.concatenate([c.terms[0].weights for c in chunks], axis=1)
+        np.testing.assert_allclose(weights.sum(axis=0), 1.0, atol=1e-12)
+        mean = np.einsum("gm,gmp->mp", weights, groups[0])
+        assert np.abs(mean).max() < 1e-10 * np.abs(groups[0]).max()
+        return
+    fixed = pm.do(model, {name: np.asarray(value) for name, value in values.items()})
+    drawn, fit = twins._drawn(phi, 6, PrivacyRandom(debug_seed=1))
+    for variable in drawn:
+        assert fit[variable].all()
+        ours = np.stack(drawn[variable]).astype(float)
+        theirs = pm.draw(fixed[variable], draws=6, random_seed=1).astype(float)
+        x = np.linspace(-1, 1, ours.shape[1]).reshape(-1, *[1] * (ours.ndim - 2))
+        for statistic in (np.tanh, lambda y: np.minimum(y**2, 50), lambda y: y <= 0, lambda y: y <= 1):
+            a, b = statistic(ours).mean(axis=0), statistic(theirs).mean(axis=0)
+            assert zero_mean(a - b) < FAR
+            assert zero_mean(x * (a - b)) < FAR
+    for scores in groups:
+        assert scores[1:].std() > 1e-3
+        assert zero_mean(scores[1:].mean(axis=0)) < FAR
+        # A control: what is no draw from the model has another mean.
+        assert zero_mean(scores[1:].mean(axis=0) + 0.5 * scores[1:].std()) > FAR
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SWEEP)
+def test_own_scores_are_derivatives(name):
+    with pm.Model() as model:
+        models(30, seed=3)[name]()
+    records = RecordModel(model)
+    rng = np.random.default_rng(2)
+    theta = records._start + 0.2 * rng.standard_normal(records.d)
+    seen = records.coordinates
+    expected, h = [], 1e-5
+    for e in h * np.eye(records.d):
+        expected.append((records.full_batch.rows(theta + e) - records.full_batch.rows(theta - e)) / (2 * h))
+    twins = records.twins
+    found = np.zeros((records.n, twins.size))
+    for chunk in twins(seen(theta), 0, PrivacyRandom(debug_seed=1)):
+        for term in chunk.terms:
+            own = term._replace(group=term.own[None])
+            found[chunk.units] += scores_in_phi(own, twins.size)[0]
+    np.testing.assert_allclose(found @ seen.jacobian(theta), np.transpose(expected), rtol=1e-4, atol=1e-4)
+
+
+def test_a_linear_model():
+    """Twins of rows with a mean and a scale, by hand."""
+    _, values, records, phi = build("normal")
+    (scores,) = collected(records, phi, 400)
+    assert scores.shape == (401, 200, 3)
+    x = np.stack([np.ones(200), np.random.default_rng(0).uniform(-1, 1, 200)], axis=1)
+    b, s = values["b"], values["s"]
+    residual = -x @ b
+    by_hand = np.column_stack([x * (residual / s**2)[:, None], residual**2 / s**2 - 1])
+    order = [i for _, place in records.coordinates.names for i in range(place.start, place.stop)]
+    assert order == [0, 1, 2]
+    # The scale is a coordinate by itself, or by its logarithm.
+    factor = by_hand[:, 2] / scores[0, :, 2]
+    np.testing.assert_allclose(scores[0, :, :2], by_hand[:, :2])
+    np.testing.assert_allclose(factor, factor[0])
+    assert zero_mean(scores[1:].mean(axis=0)) < FAR
+    spread = scores[1:, :, :2].std(axis=(0, 1))
+    np.testing.assert_allclose(spread, np.sqrt((x**2).mean(axis=0)) / s, rtol=0.03)
+
+
+def test_draws_are_secret_and_each_its_own():
+    _, _, records, phi = build("normal")
+    first, second = collected(records, phi)[0], collected(records, phi)[0]
+    np.testing.assert_array_equal(first, second)
+    other = collected(records, phi, seed=2)[0]
+    np.testing.assert_array_equal(first[0], other[0])
+    assert np.all(first[1:] != other[1:])
+    assert np.all(first[1] != first[2])
+
+
+def test_all_outcomes_of_a_logistic_regression():
+    _, values, records, phi = build("bernoulli")
+    assert records.twins.finite == {"y": 2}
+    (chunk,) = records.twins(phi, 5, PrivacyRandom(debug_seed=1))
+    (term,) = chunk.terms
+    x = np.stack([np.ones(200), np.random.default_rng(0).uniform(-1, 1, 200)], axis=1)
+    p = 1 / (1 + np.exp(-x @ values["b"]))
+    np.testing.assert_allclose(term.weights, [1 - p, p])
+    np.testing.assert_allclose(term.group[:, :, 0], [-p, 1 - p])
+    np.testing.assert_allclose(term.rows(np.eye(2))[0], x)
+
+
+def test_rows_of_a_person_are_added():
+    ids = np.random.default_rng(1).integers(0, 40, 200)
+    _, _, records, phi = build("normal", privacy_unit=ids)
+    _, _, rows, _ = build("normal")
+    (persons,), (apart,) = collected(records, phi), collected(rows, phi)
+    assert persons.shape == (4, records.n, 3)
+    for number, person in enumerate(dict.fromkeys(ids)):
+        np.testing.assert_allclose(persons[0, number], apart[0, ids == person].sum(axis=0))
+    counts = np.array([np.sum(ids == person) for person in dict.fromkeys(ids)])
+    spread = collected(records, phi, 200)[0][1:, :, 0].std(axis=0)
+    assert np.corrcoef(spread**2, counts)[0, 1] > 0.95
+
+
+def test_lookups_are_told():
+    _, _, records, phi = build("levels")
+    twins = records.twins
+    (places,) = twins.lookups
+    names = {name: place for name, place in records.coordinates.names}
+    np.testing.assert_array_equal(places, np.arange(names["l"].start, names["l"].stop))
+    (chunk,) = twins(phi, 1, PrivacyRandom(debug_seed=1))
+    levels = np.random.default_rng(0)
+    levels.uniform(-1, 1, 200)
+    (positions,) = chunk.terms[0].positions
+    np.testing.assert_array_equal(positions[:, 0], places[levels.integers(0, 4, 200)])
+
+
+BAD = {
+    "negative_binomial": lambda mu: pm.NegativeBinomial("y", mu=mu, alpha=2.0, observed=np.ones(60, int)),
+    "gamma": lambda mu: pm.Gamma("y", alpha=mu, beta=1.0, observed=np.ones(60)),
+    "categorical": lambda mu: pm.Categorical(
+        "y", p=pm.math.stack([mu / 2, 1 - mu / 2], axis=1), observed=np.ones(60, int)
+    ),
+    "poisson": lambda mu: pm.Poisson("y", mu, observed=np.ones(60, int)),
+    "beta_binomial": lambda mu: pm.BetaBinomial("y", n=9, alpha=mu, beta=1.0, observed=np.ones(60, int)),
+    "skewed": lambda mu: pm.SkewNormal("y", mu=0.0, sigma=mu, alpha=1.0, observed=np.ones(60)),
+    "truncated": lambda mu: pm.Truncated(
+        "y", pm.Normal.dist(0.0, mu), lower=-1.0, upper=1.0, observed=np.zeros(60)
+    ),
+    "several": lambda mu: pm.MvNormal(
+        "y", np.zeros(2), cov=mu[:, None, None] * np.eye(2), observed=np.ones((60, 2))
+    ),
+    "hypergeometric": lambda mu: pm.HyperGeometric(
+        "y", N=10 + 10 * mu.astype(int), k=5, n=4, observed=np.ones(60, int)
+    ),
+    "von_mises": lambda mu: pm.VonMises("y", mu=0.0, kappa=mu, observed=np.zeros(60)),
+    "multinomial": lambda mu: pm.Multinomial(
+        "y", n=3, p=pm.math.stack([mu / 2, 1 - mu / 2], axis=1), observed=np.tile([1, 2], (60, 1))
+    ),
+}
+
+
+def with_bad_record(kind, value):
+    x = np.ones(60)
+    x[7] = value
+    with pm.Model() as model:
+        a = pm.Normal("a")
+        BAD[kind](pm.math.exp(a) * x)
+    return RecordModel(model, verify=False)
+
+
+@pytest.mark.parametrize(
+    "kind", ["gamma", *(pytest.param(k, marks=pytest.mark.slow) for k in BAD if k != "gamma")]
+)
+def test_what_a_record_holds_stops_no_draw(kind):
+    """A draw with bad parameters neither raises nor takes for ever, and the others are as they were."""
+    good = with_bad_record(kind, 1.0)
+    phi = good.coordinates(np.zeros(1))
+    expected = collected(good, phi, 50)[0]
+    others = np.arange(60) != 7
+    for value in (np.nan, np.inf, -np.inf, -1.0, 1e300, 0.0, 3.0, 1e-300):
+        records = with_bad_record(kind, value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            scores = collected(records, phi, 50)[0]
+        np.testing.assert_allclose(scores[0, others], expected[0, others])
+        same = scores[:, others].mean() - expected[:, others].mean()
+        assert abs(same) <= FAR * expected.std() / np.sqrt(25 * 59), value
+        assert np.isfinite(scores[:, others]).all()
+        if np.isnan(value):
+            assert not np.isfinite(scores[1:, 7]).any()
+
+
+def test_what_does_not_say_how_it_is_drawn():
+    def model(**kwargs):
+        with pm.Model() as found:
+            m = pm.Normal("m")
+            pm.CustomDist("y", m, logp=lambda y, m: -0.5 * (y - m) ** 2, observed=np.ones(60), **kwargs)
+        return found
+
+    def own(m, rng=None, size=None):
+        return rng.normal(m, 1.0, size=size)
+
+    for given in ({}, {"random": own}):
+        records = RecordModel(model(**given), verify=False)
+        assert "random=" in records.twins.unlike["y"]
+        (chunk,) = records.twins(np.zeros(1), 3, PrivacyRandom(debug_seed=1))
+        assert chunk.terms[0].group.shape == (0, 60, 1)
+        np.testing.assert_allclose(chunk.terms[0].own, 1.0)
+    trusted = RecordModel(model(random=own), verify=False, trusted_ops=["CustomDist_y"])
+    assert not trusted.twins.unlike
+    scores = collected(trusted, np.zeros(1), 200)[0]
+    assert zero_mean(scores[1:].reshape(-1, 1)) < FAR
+
+
+def test_a_draw_that_records_share_is_none():
+    def dist(m, size):
+        return pm.Normal.dist(m, 1.0, size=size) + pm.Normal.dist(0.0, 1.0)
+
+    with pm.Model() as model:
+        m = pm.Normal("m")
+        pm.CustomDist("y", m, dist=dist, logp=lambda y, m: -0.25 * (y - m) ** 2, observed=np.ones(60))
+    assert "records share" in RecordModel(model, verify=False).twins.unlike["y"]
+
+
+def test_positions_beyond_a_table():
+    """Compiled code would read what lies there in memory."""
+
+    def own(last):
+        group = np.tile([0, 1, last], 20)
+        with pm.Model() as model:
+            level = pm.Deterministic("level", pm.Normal("m") + pm.HalfNormal("t") * pm.Normal("z", shape=3))
+            pm.Normal("y", level[group], pm.HalfNormal("s"), observed=np.ones(60))
+        records = RecordModel(model, verify=False)
+        assert not records.coordinates.identity
+        phi = records.coordinates(records._start + np.arange(records.d) / 10)
+        return collected(records, phi)[0]
+
+    np.testing.assert_array_equal(own(10**6), own(2))
+
+
+def test_outcomes_that_nothing_else_is_read_with_are_compared_together():
+    with pm.Model() as model:
+        m, s = pm.Normal("m"), pm.HalfNormal("s")
+        pm.Normal("y", m, s, observed=np.zeros(60))
+        pm.Normal("z", 2 * m, s, observed=np.ones(60))
+    records = RecordModel(model, verify=False)
+    assert records.twins.names == [["y", "z"]]
+    (scores,) = collected(records, records.coordinates(np.zeros(2)))
+    assert scores.shape == (4, 60, 2)
+    np.testing.assert_allclose(scores[0, :, 0], 2.0)
+    with pm.Model() as model:
+        m = pm.Normal("m")
+        y = pm.Normal("y", m, 1.0, observed=np.full(60, 100.0))
+        pm.Normal("z", m + y, 1.0, observed=np.ones(60))
+    records = RecordModel(model, verify=False)
+    assert records.twins.names == [["y"], ["z"]]
+    for own, scores in zip((100.0, -99.0), collected(records, np.zeros(1), 100), strict=True):
+        np.testing.assert_allclose(scores[0], own)
+        assert zero_mean(scores[1:].reshape(-1, 1)) < FAR, "twins of z at the recorded y"
