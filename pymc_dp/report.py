@@ -136,7 +136,6 @@ class PrivacyReport:
                 f"{'the likelihood' if facts['step'] == LIKELIHOOD else RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
-            *_left_out(facts),
             *_predictions(facts),
             *_public(facts),
             ("Assumed", " ".join(ASSUMPTIONS)),
@@ -283,14 +282,6 @@ def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
     )
 
 
-def _left_out(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Deterministics that were not released: those that read rows, and those that the user excluded."""
-    names = sorted({*facts.get("left_out_deterministics", ()), *facts.get("excluded_deterministics", ())})
-    reading = facts.get("left_out_deterministics", ())
-    listed = [f"{name} ({'reads rows' if name in reading else 'excluded'})" for name in names]
-    return [("Left out", f"not released: {', '.join(listed)}")] if listed else []
-
-
 def _predictions(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """What this object predicts, if it is of predictions."""
     made = facts.get("predictions")
@@ -307,14 +298,16 @@ def _predictions(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Arrays that were read as public, by how they came to be, and Ops that the user vouched for."""
+    """Arrays read as public, by how they came to be, Ops that the user vouched for, and what is left out."""
     arrays: dict[str, list[str]] = {}
     for label, shape, kind in facts.get("public_arrays", ()):
         arrays.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
     rows = [(kind.capitalize(), ", ".join(listed)) for kind, listed in arrays.items()]
     if facts.get("trusted_ops"):
         rows.append(("Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"))
-    return rows
+    left_out = [f"{name} (reads rows)" for name in facts.get("left_out_deterministics", ())]
+    left_out += [f"{name} (excluded)" for name in facts.get("excluded_deterministics", ())]
+    return rows + ([("Left out", f"not released: {', '.join(left_out)}")] if left_out else [])
 
 
 # Of `PrivacyReport.cut`.

@@ -264,7 +264,7 @@ step.step(m.initial_point(0))
 refused(dp.BudgetError, lambda: step.step(m.initial_point(0)))
 refused(dp.BudgetError, lambda: step.setup_chain(rng, 0, 1))
 with pm.Model() as bad:
-    mu = pm.Deterministic("mu", y * pm.Normal("b")); pm.Normal("y", mu, 1, observed=y)
+    b = pm.Normal("b", pm.math.mean(pm.Data("d", y))); pm.Normal("y", b, 1, observed=y)
 refused(dp.ModelRefusedError, lambda: dp.DPPenaltyMH(**{**args, "model": bad}))
 """
     subprocess.run([sys.executable, "-O", "-W", "ignore", "-c", code], check=True, timeout=300)

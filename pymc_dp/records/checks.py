@@ -133,7 +133,8 @@ def same_records(lengths: Mapping[str, int | None]) -> int:
         names, sizes = list(lengths), list(lengths.values())
         raise ModelRefusedError(
             f"Observed variables have different lengths on their first axis ({listed}).",
-            "which rows belong to one record, and so the sensitivity, is not defined.",
+            "these are several tables of records, and this step takes one; which rows of two belong to one "
+            "record is not known.",
             "if these are groups of persons (A and B), use the long format, one row a person: "
             f"value = np.concatenate([{', '.join(names)}]); "
             f"group = np.repeat({list(range(len(names)))}, {sizes}); then one observed variable of all, as "

@@ -141,21 +141,8 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     **Privacy.** A function of the graph, of shapes and of the public start: no value of a record is read.
     Any choice is valid, since residuals have whatever is not quadratic in phi.
     """
-    theta = records._theta
+    theta, identity = records._theta, parameters(records)
     free = dict(zip(records.value_vars, records.reading.opaque.free, strict=True))
-    own = _places(list(free.values()), [records.shapes[v.name] for v in free])
-    of_values = {v: records.shapes[v.name] for v in records.value_vars}
-    identity = Coordinates(
-        theta,
-        theta,
-        theta,
-        records._terms,
-        own,
-        records.reading.terms,
-        of_values,
-        records.reading.opaque.free.values(),
-        {},
-    )
     # Where n is private the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
     reading = records.reading
@@ -207,6 +194,15 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     except ModelRefusedError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
+
+
+def parameters(records: Any) -> Coordinates:
+    """The parameters themselves as likelihood coordinates."""
+    theta, shapes = records._theta, {v: records.shapes[v.name] for v in records.value_vars}
+    reading = records.reading
+    own = _places(list(reading.opaque.free), list(shapes.values()))
+    sources = reading.opaque.free.values()
+    return Coordinates(theta, theta, theta, records._terms, own, reading.terms, shapes, sources, {})
 
 
 def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> list[tuple[str | None, slice]]:

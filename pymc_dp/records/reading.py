@@ -50,6 +50,8 @@ class Reading:
         What holds the records, shared variables, and their axis of records.
     declared : set of Variable
         What `public=` names.
+    other_tables : set of int
+        Numbers of records of the model's other tables.
     watched : list of SharedVariable
         Of the model: when one is set to another array, the model must be read again.
     released, withheld_dims : list of str
@@ -70,6 +72,7 @@ class Reading:
     stripped: list[Variable] = field(default_factory=list)
     roots: dict[Variable, int] = field(default_factory=dict)
     declared: set[Variable] = field(default_factory=set)
+    other_tables: set[int] = field(default_factory=set)
     watched: list[SharedVariable] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     left_out: dict[str, RowType] = field(default_factory=dict)
@@ -90,7 +93,7 @@ class Reading:
         return any(
             leaf not in roots
             and leaf not in self.declared
-            and self.n_rows in np.shape(graph.leaf_value(leaf))
+            and not {self.n_rows, *self.other_tables}.isdisjoint(np.shape(graph.leaf_value(leaf)))
             for leaf in graph.data_leaves(outputs)
         )
 
