@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.control_variates import information
+from pymc_dp.likelihood import information
 from pymc_dp.control_variates.beliefs import RESULT, WALK, Message, Prior, Round, believed
 from pymc_dp.control_variates.curvature import symmetric
 from pymc_dp.control_variates.finder import Finder
