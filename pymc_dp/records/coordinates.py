@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
 from pytensor.graph.basic import Variable
@@ -16,7 +15,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
@@ -79,9 +78,9 @@ class Coordinates:
         if not self.identity:
             u = pt.vector("u", shape=(self._d,), dtype="float64")
             slope = along(of_theta, theta, theta, [u])[0]
-            options: Mapping[str, Any] = {"mode": checks.CHECK_MODE, "on_unused_input": "ignore"}
-            self._value = pytensor.function([theta], of_theta, **options)
-            self._slope = pytensor.function([theta, u], slope, **options)
+            options: Mapping[str, Any] = {"private": (), "mode": gate.CHECK_MODE}
+            self._value = gate.compile_graph([theta], of_theta, **options)
+            self._slope = gate.compile_graph([theta, u], slope, **options)
 
     @property
     def columns(self) -> dict[Variable, slice]:
@@ -166,7 +165,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     if not nodes and len(shapes) == len(records.value_vars):
         return identity
     parts = records._on_vector([*shapes, *publics])
-    sized = pytensor.function([theta], parts[len(shapes) :], mode=checks.PLAIN_MODE, on_unused_input="ignore")
+    sized = gate.compile_graph([theta], parts[len(shapes) :], private=(), mode=gate.PLAIN_MODE)
     found = [np.shape(value) for value in sized(records._start)]
     if any(sizes & set(shape) for shape in found):
         return identity

@@ -104,6 +104,8 @@ class RecordModel(Points):
         )
         self.reading = reading
         self.n_rows = reading.n_rows
+        if reading.trusted:
+            self.compile_kwargs["trusted"] = reading.trusted
         self.value_vars = list(model.value_vars)
         self.shapes = {v.name: np.shape(reading.start[v.name]) for v in self.value_vars}
         self.d = int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
@@ -143,7 +145,7 @@ class RecordModel(Points):
     def full_batch(self) -> FullBatch:
         """Exact sums over all units."""
         rows = self._unit_rows(graph.rows(self._terms))
-        return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs)
+        return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs, self._roots)
 
     @cached_property
     def gradients(self) -> Gradients:

@@ -13,9 +13,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 
-from pymc_dp.records import adjoints, checks, graph
+from pymc_dp.records import adjoints, gate, graph
 from pymc_dp.records.coordinates import terms_given
 from pymc_dp.records.draws import NotGenerativeError, given
+from pymc_dp.records.positions import length
 from pymc_dp.records.predictors import Piece, Predictors, find
 from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
 from pymc_dp.records.row_types.ops import public_number
@@ -65,7 +66,7 @@ def count_outcomes(reading: Any, rv: Any, coordinates: Any) -> int | None:
         trials = public_number(parameters[0])
         count = None if trials is None else trials + 1
     else:
-        count = graph.length_of(parameters[0], parameters[0].type.ndim - 1, coordinates.shapes)
+        count = length(parameters[0], parameters[0].type.ndim - 1, coordinates.shapes)
     return int(count) if isinstance(count, int | np.integer) and 1 < count <= _OUTCOMES else None
 
 
@@ -145,7 +146,8 @@ class OutcomeScores:
             raise refuse_derivative(type(error).__name__) from None
         shapes = [tuple(np.delete(np.shape(graph.leaf_value(r)), a).tolist()) for r, a in self._roots.items()]
         outputs = [scores, rows]
-        tried = compiled([seen.vector, *self._inputs], seen.joined(outputs), {"mode": checks.CHECK_MODE})
+        inputs, settings = [seen.vector, *self._inputs], {"mode": gate.CHECK_MODE}
+        tried = compiled(inputs, seen.joined(outputs), settings, private=self._inputs)
         adjoints.numbers_a_record(partial(guarded, tried, start), self._inputs, shapes)
         return outputs
 
@@ -199,10 +201,11 @@ class OutcomeScores:
     def _compile(self) -> None:
         vector, kwargs, joined = self._seen.vector, self._kwargs, self._seen.joined
         outputs = self._outputs if self.count is not None else self._outputs[:1]
-        self._function = compiled([vector, *self._given, *self._inputs], joined(outputs), kwargs)
+        private = [*self._given, *self._inputs]
+        self._function = compiled([vector, *private], joined(outputs), kwargs, private=private)
         if self._given:
             own = list(self._inputs)[: len(self._inputs) - len(self.names)]
-            self._rows = compiled([vector, *own], joined(self._shared_outputs), kwargs)
+            self._rows = compiled([vector, *own], joined(self._shared_outputs), kwargs, private=own)
 
 
 class ScoresAt:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
@@ -23,7 +22,7 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_dp.records import adjoints, checks, graph
+from pymc_dp.records import adjoints, gate, graph
 from pymc_dp.records.adjoints import NotStructuredError
 from pymc_dp.records.kinks import kinks
 from pymc_dp.records.multiplied import added, multiplied
@@ -321,7 +320,7 @@ def _selected(
     given = cast(Any, variable.type())
     (selected,) = adjoints.replaced([parameter], {variable: given})
     try:
-        function = pytensor.function([given], selected, mode=checks.PLAIN_MODE)
+        function = gate.compile_graph([given], selected, private=(), mode=gate.PLAIN_MODE)
         values = function(np.arange(place.start, place.stop, dtype=np.float64).reshape(parts[variable].shape))
     except Exception:  # a selection that depends on something else
         raise NotStructuredError from None
@@ -335,7 +334,5 @@ def _tried(
     shapes: Sequence[tuple[int, ...]],
 ) -> list[int]:
     """Check, on made-up records, that each row is about its own record; numbers a record of each output."""
-    function = pytensor.function(
-        [*parts, *records], outputs, mode=checks.PLAIN_MODE, on_unused_input="ignore"
-    )
+    function = gate.compile_graph([*parts, *records], outputs, private=records, mode=gate.PLAIN_MODE)
     return adjoints.numbers_a_record(partial(guarded, function, *parts.values()), records, shapes)

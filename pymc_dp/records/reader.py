@@ -15,7 +15,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, graph, refusals
+from pymc_dp.records import checks, gate, graph, refusals, tables
 from pymc_dp.records.arrays import FEW, Arrays
 from pymc_dp.records.lengths import number_of_rows, tables_of
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
@@ -152,9 +152,10 @@ class _Reader:
             if isinstance(v, SharedVariable) and hasattr(v.type, "ndim")  # numbers too: they may be sizes
         ]
         # After everything is typed: what is asked about is the model as it was written.
-        by_row = {v for v, t in self.typing.types.items() if isinstance(t, Rows)} | set(axes)
         shapes = {v: np.shape(found.start[v.name]) for v in model.value_vars if v.name in found.start}
-        found.terms = graph.within_tables(found.terms, by_row, shapes)
+        positions = [*found.terms, *found.log_priors]
+        found.conditions += tables.public_positions(positions, self.typing.types | sources, shapes)
+        found.terms = tables.within_tables(found.terms, self.typing.types | sources, shapes)
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
@@ -247,7 +248,7 @@ class _Reader:
             self.refuse(refusals.refuse_start(repr(name), why(t)))
         if private:
             return
-        self.found.start = self.model.initial_point(0)
+        self.found.start = gate.initial_point(self.model)
         for rv in self.model.free_RVs:
             value = self.model.rvs_to_values[rv]
             shape = np.shape(self.found.start[value.name])
@@ -284,6 +285,8 @@ class _Reader:
         free: dict[Variable, RowType] = dict.fromkeys(self.opaque.free.values(), PUBLIC)
         typing(graphs, {**sources, **self.data.others(graphs), **free})
         found.released = [rv.name for rv in self.model.free_RVs]
+        released = [out for name, out in zip(names, graphs, strict=True) if name not in self.exclude]
+        tables.public_positions(released, typing.types, {})
         for name, output in zip(names, graphs, strict=True):
             t = typing.of(output)
             if name in self.exclude:

@@ -9,7 +9,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import graph
+from pymc_dp.records import graph, tables
 from pymc_dp.records.arrays import PRIVATE, Array
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
@@ -116,7 +116,16 @@ class Reading:
         types = self.typing.again()(outputs, {leaf: Rows(axis) for leaf, axis in roots.items()})
         if self.reads_others(outputs, roots) or any(types[v] != Rows(0) for v in outputs):
             return None
-        return graph.within_tables(outputs, {v for v, t in types.items() if isinstance(t, Rows)}, shapes)
+        return tables.within_tables(
+            outputs, types | {leaf: Rows(axis) for leaf, axis in roots.items()}, shapes
+        )
+
+    def within_tables(
+        self, outputs: Sequence[Variable], shapes: Mapping[Variable, tuple[int, ...]]
+    ) -> list[Variable]:
+        """Graphs of the same arrays, one entry a record, with positions in range: see `tables`."""
+        typing, roots = self.typing.again(), {leaf: Rows(axis) for leaf, axis in self.roots.items()}
+        return tables.within_tables(outputs, typing(outputs, roots) | roots, shapes)
 
     def generative(self) -> tuple[list[Variable], list[Variable], dict[Variable, RowType]]:
         """Observed and free random variables, and types of all that is between them."""

@@ -18,6 +18,7 @@ from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.records.gate import compile_graph
 from pymc_dp.steps import surroundings
 
 
@@ -153,7 +154,9 @@ class Released:
         if not variables:
             return lambda point: {}
         inputs, names = [v.name for v in model.value_vars], [v.name for v in variables]
-        function = pm.compile(model.value_vars, variables, on_unused_input="ignore", **self._compile_kwargs)
+        function = compile_graph(
+            model.value_vars, variables, private=(), as_pymc=True, **self._compile_kwargs
+        )
 
         def computed(point: PointType) -> dict[str, Any]:
             return dict(zip(names, function(*[point[name] for name in inputs]), strict=True))
