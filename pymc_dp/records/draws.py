@@ -99,19 +99,8 @@ def draw_of(
             raise NotGenerativeError(t.why if isinstance(t, Mixed) else "a draw of it is not one a record")
     if reading.reads_others([outcome, fit], reading.roots):
         raise NotGenerativeError("its draw reads another array of records than its density")
-    outcome, fit = _in_range(outcome, fit, types | made.sources, shapes)
+    outcome, fit = tables.drawn_within_tables(outcome, fit, types | made.sources, shapes)
     return Draw(outcome, fit, made.generators)
-
-
-def _in_range(
-    outcome: Any, fit: Any, types: Mapping[Variable, RowType], shapes: Mapping[Variable, tuple[int, ...]]
-) -> tuple[Any, Any]:
-    """A record with a position that its table does not have is not fit, and has any outcome."""
-    given = [outcome, fit.astype("float64")]
-    found: list[Any] = tables.within_tables(given, types, shapes)
-    if found[0].type.dtype != outcome.type.dtype:
-        found[0] = pt.switch(pt.isnan(found[0]), 0.0, found[0]).astype(outcome.type.dtype)
-    return found[0], pt.eq(found[1], 1.0)
 
 
 def _present(outcome: Any) -> Any:

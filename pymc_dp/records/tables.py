@@ -58,6 +58,24 @@ def within_tables(
     return [_where(memo.get(v, v), v, valid) for v in outputs]
 
 
+def drawn_within_tables(
+    outcome: Any, fit: Any, types: Mapping[Variable, RowType], shapes: _Shapes
+) -> tuple[Any, Any]:
+    """A draw, and which records it is fit for: not for one with a position that its table does not have.
+
+    Parameters
+    ----------
+    outcome, fit : Variable
+        Of all records; fit has booleans, one a record.
+    types, shapes : mapping
+        See `within_tables`.
+    """
+    found: list[Any] = within_tables([outcome, fit.astype("float64")], types, shapes)
+    if found[0].type.dtype != outcome.type.dtype:  # whole numbers, with NaN among them
+        found[0] = pt.switch(pt.isnan(found[0]), 0.0, found[0]).astype(outcome.type.dtype)
+    return found[0], pt.eq(found[1], 1.0)
+
+
 def _where(new: Any, output: Variable, valid: Mapping[Any, list[Any]]) -> Any:
     """An output where the positions that it depends on are valid; NaN elsewhere."""
     nodes = dict.fromkeys(v.owner for v in ancestors([output]) if v.owner in valid)
