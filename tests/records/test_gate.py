@@ -181,6 +181,15 @@ def test_an_op_that_may_raise_is_refused_for_records_and_taken_for_public_number
     assert callable(gate.compile_graph([a, b], out.sum() * b, private=[b], mode=gate.PLAIN_MODE))
 
 
+def test_an_order_that_a_record_has_is_refused():
+    """The time that a polygamma function takes grows with its order: one record would stop all."""
+    order, x = pt.lvector("order"), pt.vector("x", dtype="float64")
+    out = pt.polygamma(order, x)
+    with pytest.raises(ModelRefusedError):
+        gate.compile_graph([order, x], out, private=[order, x], mode=gate.PLAIN_MODE)
+    assert callable(gate.compile_graph([order, x], out, private=[x], mode=gate.PLAIN_MODE))
+
+
 def test_a_check_that_reads_records_is_refused():
     a = pt.vector("a", dtype="float64")
     checked = pytensor.raise_op.Assert("a number of a record")(a, pt.all(a > 0))
