@@ -15,6 +15,7 @@ from pytensor.graph.features import ReplaceValidate
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.math import TriGamma
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
@@ -35,6 +36,8 @@ from pymc_dp.records.positions import (
 )
 from pymc_dp.records.row_types.index_rules import places_of
 
+# Below it the square of a number is subnormal or 0, and its inverse overflows.
+_POLE = 1e-154
 _LOWEST_EXPONENT = -(2**62)
 
 
@@ -85,6 +88,8 @@ class Safe(GraphRewriter):
             return list(inner.make_node(*node.inputs).outputs)
         if indexes(node):
             return self._indexed(node)
+        if isinstance(node.op, Elemwise) and type(node.op.scalar_op) is TriGamma:
+            return [_without_pole(node)]
         if isinstance(node.op, Elemwise) and node.outputs[0].type.dtype.startswith(("int", "uint")):
             result = _of_whole_numbers(node)
             return None if result is None else [pt.cast(result, node.outputs[0].type.dtype)]
@@ -182,6 +187,13 @@ def _no_number(dtype: str) -> Any:
     if kind == "b":
         return np.False_
     return np.asarray(np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max, dtype=dtype)
+
+
+def _without_pole(node: Any) -> Any:
+    """The trigamma function, 1 / x^2 near 0, where compiled code would divide by what has become 0."""
+    x = pt.cast(node.inputs[0], "float64")
+    near = pt.lt(pt.abs(x), _POLE)
+    return pt.cast(pt.switch(near, np.inf, node.op(pt.switch(near, 1.0, x))), node.outputs[0].type.dtype)
 
 
 def _of_whole_numbers(node: Any) -> Any:

@@ -17,6 +17,7 @@ import pymc_dp
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, positions
 from pymc_dp.records.model import RecordModel
+from pymc_dp.steps.chain import Released
 
 PACKAGE = Path(pymc_dp.__file__).parent
 # What calls PyTensor's compiler, or has PyMC call it.
@@ -180,6 +181,15 @@ def test_an_op_that_may_raise_is_refused_for_records_and_taken_for_public_number
     assert callable(gate.compile_graph([a, b], out.sum() * b, private=[b], mode=gate.PLAIN_MODE))
 
 
+def test_an_order_that_a_record_has_is_refused():
+    """The time that a polygamma function takes grows with its order: one record would stop all."""
+    order, x = pt.lvector("order"), pt.vector("x", dtype="float64")
+    out = pt.polygamma(order, x)
+    with pytest.raises(ModelRefusedError):
+        gate.compile_graph([order, x], out, private=[order, x], mode=gate.PLAIN_MODE)
+    assert callable(gate.compile_graph([order, x], out, private=[x], mode=gate.PLAIN_MODE))
+
+
 def test_a_check_that_reads_records_is_refused():
     a = pt.vector("a", dtype="float64")
     checked = pytensor.raise_op.Assert("a number of a record")(a, pt.all(a > 0))
@@ -195,6 +205,19 @@ def test_public_data_raise_with_their_name_where_it_is_asked():
     with pytest.raises(IndexError, match="'codes'"):
         found(np.zeros(3))
     np.testing.assert_array_equal(found(np.arange(6.0)), [0, 5])
+
+
+def test_a_deterministic_at_a_computed_position_releases_no_memory():
+    """Compiled, it released words of the heap."""
+    with pm.Model() as model:
+        t = pm.Normal("t")
+        table = pytensor.shared(np.arange(3.0), name="table")
+        pm.Deterministic("rate", table[pt.cast(pt.floor(t), "int64")])
+        pm.Normal("y", t, 1, observed=np.linspace(-1, 1, N))
+    released = Released(model, RecordModel(model, verify=False), None)
+    for value, rate in [(1.5, 1.0), (3.0, np.nan), (1e6, np.nan), (-4.0, np.nan), (1e300, np.nan)]:
+        found = np.frombuffer(released({"t": np.array(value)}))
+        np.testing.assert_array_equal(found, [value, rate])
 
 
 def test_random_draws_are_admitted_where_they_are_asked_for():

@@ -58,6 +58,11 @@ def admits(op: Any, trusted: Collection[Any] = ()) -> bool:
     return not ADMITTED.isdisjoint(names) or not own.isdisjoint(trusted) or type(op) in trusted
 
 
+def never_ends(op: Any, private: Sequence[bool]) -> bool:
+    """Whether an Op takes the longer the larger a number of records is: the order of a polygamma function."""
+    return isinstance(op, Elemwise) and type(op.scalar_op).__name__ == "PolyGamma" and private[0]
+
+
 def admits_number(op: Any) -> bool:
     """Whether a function of numbers is; with those that it is made of."""
     names = {c.__name__ for c in type(op).__mro__}
@@ -103,7 +108,7 @@ def _follow(
             continue
         conditional = isinstance(op, CheckAndRaise) and any(private[1:])
         drawn = isinstance(op, RandomVariable) and random
-        if conditional or not (drawn or admits(op, trusted)):
+        if conditional or never_ends(op, private) or not (drawn or admits(op, trusted)):
             raise _refusal(op)
         inner = op.core_op if isinstance(op, Blockwise) else op
         if isinstance(inner, Scan | OpFromGraph):

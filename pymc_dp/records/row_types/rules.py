@@ -27,7 +27,7 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
-from pymc_dp.records.row_types.admitted import admits
+from pymc_dp.records.row_types.admitted import admits, never_ends
 from pymc_dp.records.row_types.ops import inner_graphs, name_of
 from pymc_dp.records.row_types.types import (
     LENGTH,
@@ -63,7 +63,8 @@ def no_rule(op: Any) -> Mixed:
 
 @rule(Elemwise)
 def _elemwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    if not admits(node.op, typing.trusted) and any(isinstance(t, Rows) for t in types):
+    private = [isinstance(t, Rows) for t in types]
+    if any(private) and (never_ends(node.op, private) or not admits(node.op, typing.trusted)):
         return Mixed(f"`{name_of(node.op)}` of the records, which may stop with an error", "unknown")
     return aligned(types, node, [])
 
