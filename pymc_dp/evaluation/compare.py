@@ -16,8 +16,8 @@ from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import Fitted, fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
-from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.records.sums import guarded
 
 # Share of the budget of the reference's own density: differences are what is asked for.

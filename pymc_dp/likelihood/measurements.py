@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, compare, trace_weight
 from pymc_dp.likelihood.octaves import OCTAVES, Scales, count_octaves
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 
 
@@ -89,9 +89,9 @@ class Measurements:
     Notes
     -----
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
-    record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are positive
-    semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the rows of at
-    most t coordinates (docs/proofs/twins, section 3).
+    record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are
+    positive semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the
+    rows of at most t coordinates (docs/proofs/twins, section 1).
     """
 
     def __init__(self, source: Source, spending: Spending):
