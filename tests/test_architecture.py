@@ -186,8 +186,13 @@ PUBLIC_NORMAL = re.compile(r"\brng\.(normal|standard_normal)\(")
 # The door and its stream; and where these parts draw public normals: momenta, trials of a model, what a
 # release may mean.
 DOOR = {"privacy/mechanisms/randomness.py"}
-PUBLIC = {"remote/template.py", "steps/sghmc.py", "likelihood/information.py", "likelihood/search.py"}
-SECRET = ("privacy", "kernels", "ratios", "remote", "control_variates", "steps")
+PUBLIC = {
+    "remote/template.py",
+    "steps/sghmc.py",
+    "likelihood/information.py",
+    "likelihood/search.py",
+}
+SECRET = ("privacy", "kernels", "ratios", "remote", "control_variates", "likelihood", "steps")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))

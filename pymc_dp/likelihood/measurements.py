@@ -102,7 +102,7 @@ class Measurements:
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
     record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are
     positive semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the
-    rows of at most t coordinates (docs/proofs/twins, section 3).
+    rows of at most t coordinates (docs/proofs/twins, section 1).
     """
 
     def __init__(self, source: Source, spending: Spending):
