@@ -58,7 +58,7 @@ class Found(NamedTuple):
     shares : list of float
         Of the budget: each round's.
     information : ndarray, shape (p, p)
-        What all records tell without a clip and without noise, as far as released slopes show.
+        What the same estimate would tell without noise, as far as released numbers show.
     """
 
     point: np.ndarray
@@ -116,11 +116,12 @@ class Search:
             self._step = step = self._move()
             if step > _FAR and self._left(self._scales_share):
                 self._scale()
-            if step < _SHORT and self._spread < _NEAR:
+            # Where the step led is known to the slope's change over it, and to the belief's spread.
+            if RESULT.misfit * step**2 + self._spread < _NEAR:
                 break
             share *= _GROWTH if step < _SHORT else 1
         self._round(_ALL * self._measure.left, last=True)
-        return Found(self._point, self._result(), self.rounds, self.shares, self._information)
+        return Found(self._point, self._result(), self.rounds, self.shares, self.rounds[-1].mean / self._share)
 
     # shares of the budget
 
@@ -269,10 +270,14 @@ class Search:
         inverse = np.linalg.inv(metric)
         return np.diag(inverse.T @ np.linalg.inv(self._prior.precision) @ inverse)
 
+    @property
+    def _share(self) -> float:
+        """Of the score's variance over its slope: of both the trace was released, and it is at most 1."""
+        slope = max(float(np.trace(self._seen.slope)), 1e-300)
+        return float(np.clip(self._seen.trace / slope, _LEAST_SHARE, 1.0))
+
     def _result(self) -> Message:
-        """With the records' own variance, of which the trace was released; it is at most the slope's."""
-        last, slope = self.rounds[-1], np.trace(self._seen.slope)
-        share = float(np.clip(self._seen.trace / max(slope, 1e-300), _LEAST_SHARE, 1.0))
-        inverses = np.linalg.inv(last.slopes)
-        variances = share * last.metric.T @ inverses @ last.metric
+        """With the records' own variance."""
+        last = self.rounds[-1]
+        variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         return self._mixture.widened(variances).matched(self._prior)
