@@ -171,8 +171,8 @@ class Spending:
 
         Notes
         -----
-        **Privacy.** Gaussian releases of ``mu_k`` that are chosen one after the other, ``sum mu_k^2 <= mu^2``,
-        are together at most one of mu (Smith and Thakurta 2022; docs/proofs/twins, section 5). Shares are added
+        **Privacy.** Gaussian releases of ``mu_k``, chosen one by one, with ``sum mu_k^2 <= mu^2`` are
+        together at most one of mu (Smith and Thakurta 2022; docs/proofs/twins, section 5). Shares are added
         up exactly.
         """
         if not self._paid or not self._left or not 0 < share <= self._unspent:
