@@ -247,7 +247,7 @@ def test_scores_of_a_group_add_up_to_zero(bounds, weighted):
 
 
 M, BATCHES, TWINS = 60_000, 200, 6
-# 13 families and bounds of at most three coordinates, and ten tests: false alarms below 1e-6 together.
+# Some eighty coordinates of means and slopes: false alarms below 1e-6 together.
 ALARM = stats.t.isf(1e-9, BATCHES - 1)
 
 

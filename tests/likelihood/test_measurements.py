@@ -23,7 +23,7 @@ from tests.likelihood.records import hostile
 EPSILON, DELTA, P = 1.0, 1e-6, 3
 RELATIONS = ("substitute", "add_remove")
 BOUNDS, METRIC, PHI = Bounds(1.5, 0.7), np.diag([1.0, 2.0, 0.5]), np.zeros(P)
-# Of each of some thirty tests of noise: false alarms below 1e-6 together.
+# Ten kinds of noise: false alarms below 1e-6 together.
 ALARM = 1e-8
 
 

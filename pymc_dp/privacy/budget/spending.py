@@ -171,9 +171,9 @@ class Spending:
 
         Notes
         -----
-        **Privacy.** Gaussian releases of ``mu_k`` that are chosen one after the other, with
-        ``sum mu_k^2 <= mu^2``, are together at most one of mu (Smith and Thakurta 2022; docs/proofs/twins,
-        section 5). Shares are added up exactly.
+        **Privacy.** Gaussian releases of ``mu_k``, chosen one by one, with ``sum mu_k^2 <= mu^2`` are
+        together at most one of mu (Smith and Thakurta 2022; docs/proofs/twins, section 5). Shares are added
+        up exactly.
         """
         if not self._paid or not self._left or not 0 < share <= self._unspent:
             raise RuntimeError("nothing is released that was not paid for.")
