@@ -26,8 +26,8 @@ from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.compare import shares
 from pymc_dp.evaluation.differences import check_enough, total_of
 from pymc_dp.evaluation.scores import log_scores
-from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget.spending import Spending
 
 DELTA, DRAWS, PAIRS = 1e-6, 200, 20
 # Pairs with PSIS weights, which take 1 ms a record, at the smaller size.

@@ -14,6 +14,7 @@ import numpy as np
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget, ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.records.gate import initial_point
 from pymc_dp.steps.base import DPStep
 from pymc_dp.tester import AuditResult, Claim, TradeOffTester
 
@@ -134,7 +135,7 @@ def released(
         raise ValueError(f"runs must be at least 4, got {runs!r}.")
     if step.chains != 1 or step._call.ledger is not None:
         raise ValueError("an audit runs one chain at a time, without a ledger: make the step with chains=1.")
-    point = step.model.initial_point(0) if start is None else start
+    point = initial_point(step.model) if start is None else start
     plan, call, rng, tuning = step.cost(draws, tune), step._call, step.rng, step.tune
     debug_seed, has_surrogate = step.debug_seed, getattr(step, "residuals", None) is not None
     found: dict[str, list] = {}

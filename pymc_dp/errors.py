@@ -132,8 +132,8 @@ class NotSampledError(PrivacyError):
     def __init__(self, r_hat: float, effective: float, likelihood: Any):
         self.likelihood = likelihood
         super().__init__(
-            f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective number "
-            f"of draws {effective:.0f}.\n"
+            f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective "
+            f"number of draws {effective:.0f}.\n"
             "  Nothing is lost: the likelihood was released, and this error has it as its attribute "
             "`likelihood`. Sample it again, at no cost, with more tuning or another sampler: "
             "pm.sample(tune=5000, target_accept=0.95, model=error.likelihood.model())."

@@ -9,8 +9,9 @@ import pymc as pm
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
-from pymc_dp.records.model import RecordModel
+from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.reading import VariableReading
+from pymc_dp.records.several_tables import check_units, read_records
 from pymc_dp.records.units import units
 
 
@@ -30,6 +31,8 @@ class Inspection:
         Dimensions whose coordinates are not released.
     refusals : list of ModelRefusedError
         Why a step would refuse the model; empty if it would not.
+    tables : list of int
+        Number of rows of each table: observed variables of one length are one.
     form : str
         What gradients and Hessians of records are made of, which decides what a surrogate costs to compute;
         empty if the model is refused.
@@ -40,6 +43,7 @@ class Inspection:
     variables: list[VariableReading]
     withheld_dims: list[str]
     refusals: list[ModelRefusedError]
+    tables: list[int]
     form: str = ""
 
     @property
@@ -49,6 +53,11 @@ class Inspection:
 
     def __str__(self) -> str:
         lines = [f"{'accepted' if self.accepted else 'REFUSED'}; {self.n} records"]
+        if len(self.tables) > 1:
+            lines.append(
+                f"{len(self.tables)} tables ({', '.join(map(str, self.tables))} rows): a record is a row of "
+                "one of them; steps on the exact likelihood take one table"
+            )
         lines += _table(
             "Arrays",
             [
@@ -131,13 +140,35 @@ def inspect(
         "neighboring_relation": neighboring_relation,
     }
     refusals: list[ModelRefusedError] = []
+    tables: dict[int, list[str]] = {}
     n: int | None = None
+    found = []
     try:
-        _, n = units(privacy_unit, reader.number_of_rows(model))
-        found = reader.read(model, units=n, **settings, refuse=refusals.append)
+        tables = tables_of(model)
+        check_units(privacy_unit, tables)
+        n = sum(tables) if len(tables) > 1 else units(privacy_unit, next(iter(tables)))[1]
+        for rows, names in tables.items():
+            size = rows if len(tables) > 1 else n
+            found.append(reader.read(model, units=size, observed=names, **settings, refuse=refusals.append))
     except ModelRefusedError as error:
-        return Inspection(n, [], [], [], [*refusals, error])
+        return Inspection(n, [], [], [], [*refusals, error], list(tables))
+    if refusals:  # what is wrong for all tables is said once
+        refusals = list({str(error): error for error in refusals}.values())
+    order = list(model.named_vars)
+    variables = {v.name: v for one in found for v in one.variables}
+    # Which axis of an array holds its records is known where it is read.
+    arrays = {a.label: a for one in found for a in one.arrays}
+    arrays |= {a.label: a for one in found for a in one.arrays if a.axis is not None}
+    withheld = sorted({dim for one in found for dim in one.withheld_dims})
     form = ""
     if not refusals:
-        form = RecordModel(model, privacy_unit=privacy_unit, **settings, verify=False).form
-    return Inspection(n, found.arrays, found.variables, found.withheld_dims, refusals, form)
+        form = read_records(model, privacy_unit=privacy_unit, **settings, verify=False).form
+    return Inspection(
+        n,
+        list(arrays.values()),
+        sorted(variables.values(), key=lambda v: order.index(v.name)),
+        withheld,
+        refusals,
+        list(tables),
+        form,
+    )

@@ -7,6 +7,7 @@ from xarray import Dataset, DataTree
 from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.errors import PrivacyError
+from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.records.public_moves import PublicTransitions
@@ -86,7 +87,7 @@ def surrogate_draws(
         raise PrivacyError("The surrogate is of another model: their variables differ.")
     names = records.released_variables
     variables = [v for v in model.unobserved_value_vars if v.name in names]
-    values = pm.compile(model.value_vars, variables, on_unused_input="ignore")
+    values = compile_graph(model.value_vars, variables, private=(), as_pymc=True)
     target = PublicDensity(records)
     target.set(surrogate.phi, *surrogate.public())
     precision = surrogate.precision(prior_curvature(records, point), seen.jacobian(point))

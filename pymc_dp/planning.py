@@ -19,6 +19,7 @@ from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.inspection import inspect
 from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.gate import draw
 from pymc_dp.sampling import sample
 from pymc_dp.steps.on_residuals import names_of
 from pymc_dp.steps.penalty import DPPenaltyMH
@@ -162,7 +163,7 @@ class FromPrior:
         """The rows."""
         rows = dict(self.covariates(n, rng))
         model = self.build(rows | {self.outcome: np.full(n, self.placeholder)})
-        drawn = pm.draw(model[self.observed], random_seed=int(rng.integers(2**31)))
+        drawn = draw(model[self.observed], int(rng.integers(2**31)))
         return rows | {self.outcome: np.asarray(drawn)}
 
 

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 from xarray import Dataset, DataTree
 
+from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget.facts import DRAW, STAT
@@ -97,18 +98,14 @@ class PrivacyReport:
             ("Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
             ("Target", facts["approximation"] or "exact, where nothing is clipped"),
-            (
-                "Iterations",
-                f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = "
-                f"{plan.iterations}, all paid for",
-            ),
-            ("Settings", plan.settings()),
+            *_iterations(facts, plan),
             (
                 "Clipping",
                 f"each {unit.split(' (')[0]}'s {facts.get('clipped') or 'log-likelihood ratio'} at "
                 f"{facts['clip']}; tempering {facts['tempering']:g}",
             ),
             ("Proposal", facts["proposal"]),
+            *_verdict(facts),
         ]
         if self.clip_fractions:
             rows.append(
@@ -135,10 +132,10 @@ class PrivacyReport:
         rows += [
             (
                 "Released",
-                f"draws of {', '.join(facts['released_variables'])}; {RELEASES[plan.release]}; "
+                f"draws of {', '.join(facts['released_variables'])}; "
+                f"{'the likelihood' if facts['step'] == LIKELIHOOD else RELEASES[plan.release]}; "
                 f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
             ),
-            *_left_out(facts),
             *_predictions(facts),
             *_public(facts),
             ("Assumed", " ".join(ASSUMPTIONS)),
@@ -264,12 +261,25 @@ def _of_owner(owner: dict[str, Any]) -> str:
     )
 
 
-def _left_out(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Deterministics that were not released: those that read rows, and those that the user excluded."""
-    names = sorted({*facts.get("left_out_deterministics", ()), *facts.get("excluded_deterministics", ())})
-    reading = facts.get("left_out_deterministics", ())
-    listed = [f"{name} ({'reads rows' if name in reading else 'excluded'})" for name in names]
-    return [("Left out", f"not released: {', '.join(listed)}")] if listed else []
+def _iterations(facts: dict[str, Any], plan: PrivacyPlan) -> list[tuple[str, str]]:
+    """What ran, and with which settings."""
+    if facts["step"] == LIKELIHOOD:
+        return [("Draws", f"{plan.chains} chain(s) x {plan.draws}, at no cost: they read no record")]
+    said = f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = {plan.iterations}"
+    return [("Iterations", f"{said}, all paid for"), ("Settings", plan.settings())]
+
+
+def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
+    verdicts: dict[str, list[str]] = {}
+    for label, known in facts.get("verdict", {}).items():
+        wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] > 1 else ""
+        verdicts.setdefault(known["verdict"], []).append(label + wider)
+    return (
+        [("Verdict", "; ".join(f"{said}: {', '.join(of)}" for said, of in verdicts.items()))]
+        if verdicts
+        else []
+    )
 
 
 def _predictions(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -288,14 +298,16 @@ def _predictions(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Arrays that were read as public, by how they came to be, and Ops that the user vouched for."""
+    """Arrays read as public, by how they came to be, Ops that the user vouched for, and what is left out."""
     arrays: dict[str, list[str]] = {}
     for label, shape, kind in facts.get("public_arrays", ()):
         arrays.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
     rows = [(kind.capitalize(), ", ".join(listed)) for kind, listed in arrays.items()]
     if facts.get("trusted_ops"):
         rows.append(("Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"))
-    return rows
+    left_out = [f"{name} (reads rows)" for name in facts.get("left_out_deterministics", ())]
+    left_out += [f"{name} (excluded)" for name in facts.get("excluded_deterministics", ())]
+    return rows + ([("Left out", f"not released: {', '.join(left_out)}")] if left_out else [])
 
 
 # Of `PrivacyReport.cut`.

@@ -11,7 +11,7 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_dp import models
+from pymc_dp import inspect, models
 
 CURVED = {"a": 2.0, "b": 0.3, "m": 0.5}
 COV = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.1], [0.0, 0.1, 0.3]])
@@ -352,3 +352,10 @@ NAN_ROWS = np.array([[0.0, np.nan]])
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_constants_of_many_dimensions_are_named():
+    """More than 30 entries, which a step asks for."""
+    for reference in (models.banana(40, 50), models.gaussian_mean(9, 50)):
+        assert not inspect(reference.model).accepted
+        assert inspect(reference.model, public=reference.public).accepted

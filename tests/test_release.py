@@ -153,7 +153,7 @@ def test_front_door(quiet):
     assert "not released: mu (reads rows), total (excluded)" in str(report)
 
 
-@pytest.mark.parametrize("name", ["step", "trace", "nuts_sampler", "return_inferencedata", "idata_kwargs"])
+@pytest.mark.parametrize("name", ["trace", "nuts_sampler", "return_inferencedata", "idata_kwargs"])
 def test_front_door_takes_no_argument_that_could_store_exact_values(logistic, name):
     with logistic:
         step = dp.DPPenaltyMH(**ARGS)

@@ -4,6 +4,7 @@
     OMP_NUM_THREADS=1 python -m benchmarks.audit DPHMC    # rows that begin so
     OMP_NUM_THREADS=1 python -m benchmarks.audit compare check   # what no chain makes
     OMP_NUM_THREADS=1 python -m benchmarks.audit "surrogate's"   # releases of a surrogate, one at a time
+    OMP_NUM_THREADS=1 python -m benchmarks.audit "likelihood's"  # releases of a likelihood
     OMP_NUM_THREADS=1 python -m benchmarks.audit limits   # what hides below the slack, without sampling
 
 Two data sets of a few records differ in one, whose clipped log-likelihood ratio (or gradient) is +B under the
@@ -33,6 +34,7 @@ from benchmarks.audit.barker import (
 from benchmarks.audit.evaluation import rows as of_evaluation
 from benchmarks.audit.faults import Fault, KnownSeed, Patch
 from benchmarks.audit.gradients import hamiltonian, stochastic_gradients
+from benchmarks.audit.likelihood import rows as of_likelihood
 from benchmarks.audit.limits import limits
 from benchmarks.audit.penalty import penalty_on_all, penalty_on_batches, penalty_on_statistics
 from benchmarks.audit.surrogate import on_surrogate
@@ -121,7 +123,9 @@ def main(words):
         show(name, fault, "", claimed, found)
     for name, fault, claimed, found in of_surrogate(words):
         show(name, fault, 2, claimed, found)
-    if words and all(word.startswith(("compare", "check", "surrogate's")) for word in words):
+    for name, fault, claimed, found in of_likelihood(words):
+        show(name, fault, 3, claimed, found)
+    if words and all(word.startswith(("compare", "check", "surrogate's", "likelihood's")) for word in words):
         return
     for build in CASES:
         case = build()

@@ -97,7 +97,12 @@ def reference(args):
             problem = dp.models.gaussian_mean(10, args.n, cov=covariance, seed=seed)
         settings = ControlVariates(chain=args.chain, noise_std=args.noise_std)
         step = dp.DPPenaltyMH(
-            epsilon=epsilon, delta=DELTA, chains=1, control_variates=settings, model=problem.model
+            epsilon=epsilon,
+            delta=DELTA,
+            chains=1,
+            control_variates=settings,
+            model=problem.model,
+            public=problem.public,
         )
         try:
             idata = dp.sample(step, draws=args.draws, tune=0, random_seed=seed, model=problem.model, **QUIET)

@@ -1,6 +1,7 @@
 """One model, compiled once, of many data sets."""
 
-from unittest import mock
+import warnings
+from functools import cached_property
 
 import numpy as np
 import pymc as pm
@@ -8,13 +9,17 @@ from pymc.pytensorf import compile as compile_model
 from pymc.pytensorf import find_rng_nodes, reseed_rngs
 
 import pymc_dp as dp
-from benchmarks import surrogates
 from benchmarks.families.models import FAMILIES
 from benchmarks.families.others import OTHERS
-from benchmarks.running import QUIET
-from pymc_dp.control_variates import ControlVariates
-from pymc_dp.control_variates.verdict import judge, what_was_cut
+from pymc_dp.control_variates.curvature import prior_curvature
+from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.priors import approximate_prior
+from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.search import Search
+from pymc_dp.privacy.accounting.gaussian import mu
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.twins import Twins
 
 DELTA = 1e-6
 
@@ -96,22 +101,37 @@ class Family:
                 break
         return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
 
-    def of_surrogate(self, epsilon, seed):
-        """Mean and standard deviations of prior times surrogate, by Laplace; no chain."""
-        records = self.records
-        surrogate = surrogates.released(records, epsilon, DELTA, seed)
-        cut = what_was_cut(surrogate, records, self.names)
-        judge(surrogate, records, cut, ControlVariates())
-        theta, sd = surrogates.moments(records, surrogate)
-        return theta, sd, np.abs(theta), (theta - 1.6449 * sd, theta + 1.6449 * sd)
+    @cached_property
+    def public(self):
+        """Twins, and what the prior of the coordinates is like: compiled and drawn once."""
+        start = self.records.coordinates(self.records.ravel(self.start))
+        return Twins(self.records), start, approximate_prior(PublicModel(self.records), start)
 
-    def of_chain(self, epsilon, seed, draws):
-        """Of a chain with default settings, on records whose functions are compiled already."""
-        with mock.patch("pymc_dp.steps.base.RecordModel", lambda *_, **__: self.records):
-            step = dp.DPPenaltyMH(
-                epsilon=epsilon, delta=DELTA, chains=1, control_variates=True, model=self.model
-            )
-        idata = dp.sample(step, draws=draws, tune=0, random_seed=seed, model=self.model, **QUIET)
-        kept = self.unconstrained({v: idata.posterior[v].to_numpy()[0] for v in idata.posterior})
-        low, high = np.quantile(kept, [0.05, 0.95], axis=0)
-        return kept.mean(axis=0), kept.std(axis=0), None, (low, high)
+    def of_likelihood(self, epsilon, seed):
+        """Mode and standard deviations of prior times a released likelihood, by Laplace; no chain."""
+        twins, start, prior = self.public
+        spending = Spending(epsilon, DELTA, [1.0], "substitute", debug_seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dp.NotPrivateWarning)
+            spending.pay()
+        level = float(mu(epsilon, DELTA)) if np.isfinite(epsilon) else np.inf
+        with np.errstate(all="ignore"):
+            found = Search(Measurements(twins, spending), self.n, level, prior, twins.rank)(start)
+        return self.combined(found.message, found.point)
+
+    def combined(self, message, point):
+        """Mode and standard deviations of the prior times a normal likelihood of the coordinates."""
+        records = self.records
+        theta, seen = records._start.copy(), records.coordinates
+        information = 0.5 * (message.information + message.information.T)
+        for _ in range(200):
+            jacobian, phi = seen.jacobian(theta), seen(theta)
+            slope = records.log_prior_gradient(theta) + jacobian.T @ (message.vector - information @ phi)
+            own = 0.5 * (prior_curvature(records, theta) + prior_curvature(records, theta).T)
+            values, vectors = np.linalg.eigh(own)
+            precision = (vectors * np.maximum(values, 1e-3)) @ vectors.T + jacobian.T @ information @ jacobian
+            step = np.linalg.solve(precision, slope)
+            theta = theta + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-300))
+            if np.abs(step).max() < 1e-6:
+                break
+        return theta, np.sqrt(np.diag(np.linalg.inv(precision)))

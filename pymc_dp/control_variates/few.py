@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.control_variates import information
 from pymc_dp.control_variates.beliefs import RESULT, WALK, Message, Prior, Round, believed
 from pymc_dp.control_variates.curvature import symmetric
 from pymc_dp.control_variates.finder import Finder
@@ -18,6 +17,7 @@ from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.sums import Point
 from pymc_dp.control_variates.surrogate import NOT_FOUND, Surrogate
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
+from pymc_dp.likelihood import information
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 # Histograms of scales: what stands out, of so many octaves together; of those beside, what counts.

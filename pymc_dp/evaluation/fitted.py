@@ -7,6 +7,7 @@ import pymc as pm
 from xarray import DataTree
 
 from pymc_dp.errors import PrivacyError
+from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
 from pymc_dp.records.model import RecordModel
 from pymc_dp.results import facts_of
@@ -118,7 +119,7 @@ def check_same(known: dict[str, Any], posterior: Any, model: pm.Model) -> None:
     free = {one["name"] for one in known["variables"] if one["free"]}
     if missing := sorted(names & free - set(posterior.data_vars)):
         raise PrivacyError(f"The result has no draws of {', '.join(missing)}: they were left out.")
-    shapes = {rv.name: tuple(rv.shape.eval()) for rv in model.free_RVs}
+    shapes = {rv.name: tuple(gate.evaluate(rv.shape)) for rv in model.free_RVs}
     if names != free or any(posterior[name].shape[2:] != shapes[name] for name in names):
         raise PrivacyError("The result is of another model: their free variables differ.")
 
@@ -129,7 +130,7 @@ def _points(records: RecordModel, posterior: Any, model: pm.Model, draws: int) -
     for rv in free:
         transform: Any = model.rvs_to_transforms[rv]
         values.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
-    to_values = pm.compile(free, values, on_unused_input="ignore")
+    to_values = gate.compile_graph(free, values, private=(), as_pymc=True)
     arrays = [posterior[rv.name].transpose("chain", "draw", ...).values for rv in free]
     arrays = [a.reshape(-1, *a.shape[2:]) for a in arrays]
     size = len(arrays[0])

@@ -69,12 +69,9 @@ def distribution_functions(
         raise _refusal(name, f"has no distribution function in PyMC ({type(error).__name__})") from None
     if any(t != Rows(0) for t in reading.types_of(flat)):
         raise _refusal(name, "has one that does not depend on one record a row")
-    typing = reading.typing.again()
-    typing(flat, {leaf: Rows(axis) for leaf, axis in reading.roots.items()})
-    by_row = {v for v, t in typing.types.items() if isinstance(t, Rows)} | set(reading.roots)
     shapes = {v: np.shape(reading.start[v.name]) for v in model.value_vars}
-    rows = records._on_vector(graph.within_tables(flat, by_row, shapes))
-    return compiled([records._theta], [pm.math.exp(row) for row in rows], records.compile_kwargs)
+    rows = [pm.math.exp(row) for row in records._on_vector(reading.within_tables(flat, shapes))]
+    return compiled([records._theta], rows, records.compile_kwargs, private=reading.roots)
 
 
 def pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarray, n_rows: int) -> Pit:

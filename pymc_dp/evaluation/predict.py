@@ -16,7 +16,7 @@ from pymc_dp.evaluation.fitted import check_same
 from pymc_dp.privacy.accounting.values import round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.records import graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import DECLARED, Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
@@ -147,7 +147,10 @@ def log_likelihood(idata: DataTree, model: pm.Model, **kwargs: Any) -> DataTree:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pm.compute_log_likelihood(
-            released.copy(), model=model, extend_inferencedata=True, **{"progressbar": False, **kwargs}
+            released.copy(),
+            model=model,
+            extend_inferencedata=True,
+            **{"progressbar": False, "compile_kwargs": {"mode": gate.holders_mode()}, **kwargs},
         )
     return _marked(found, known, "log-likelihoods of private rows")
 
@@ -278,6 +281,7 @@ def _draws(
             predictions=True,
             random_seed=random_seed,
             progressbar=False,
+            compile_kwargs={"mode": gate.predictive_mode()},
         )
     groups = {"predictions": made["predictions"].to_dataset()}
     if given:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_dp.records import graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.sums import guarded
 
 
@@ -67,9 +67,7 @@ def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
     """Observed values by variable, one row a row of the data. Private."""
     values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
     return {
-        name: guarded(
-            lambda value=value: np.asarray(value.eval()), what="The observed values could not be read"
-        )
+        name: guarded(lambda value=value: gate.evaluate(value), what="The observed values could not be read")
         for name, value in values.items()
     }
 

@@ -108,7 +108,7 @@ class Round:
         return symmetric(inverse @ np.einsum("k,kij->ij", self.weights, self.slopes) @ inverse.T)
 
     def squares(self, spread: np.ndarray) -> np.ndarray:
-        """Squared distances that the records of each coordinate see, for each draw of the slope: shape (m, p).
+        """Squared distances that the records of each coordinate see, for each draw: shape (m, p).
 
         Of parameters that are spread like this around the point, in the metric: what all records see
         together; of a coordinate that few touch what these see; and its prior's.

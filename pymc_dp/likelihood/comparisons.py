@@ -100,7 +100,7 @@ def compare(
 
     **Privacy.** A record adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
     matrix that, with the trace, has a norm of at most `SLOPE_GRID`. Both norms are computed of the integers,
-    and exact. A record of which any number is not finite adds zero.
+    and exact. A record of which any number is not finite, or a probability negative, adds zero.
     """
     k, p = rows.shape[0], rows.shape[2]
     empty = group.shape[0] == 0
@@ -184,7 +184,8 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
             for j in range(number):
                 finite &= math.isfinite(points[j, i, a])
         for j in range(number):
-            finite &= math.isfinite(weights[j % weights.shape[0], i % weights.shape[1]])
+            weight = weights[j % weights.shape[0], i % weights.shape[1]]
+            finite &= math.isfinite(weight) and weight >= 0
         if not finite:
             continue
         centre[:] = 0.0
@@ -260,7 +261,7 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
         # The slope: k vectors of integers, whose outer products add up to it.
         _factor(slope, root)
         scale = math.sqrt(weight / most) * ROOT_GRID
-        extra = math.floor(of_trace * variance * weight * weight / most * SLOPE_GRID)
+        extra = np.floor(of_trace * variance * weight * weight / most * SLOPE_GRID)
         fits = False
         for _ in range(64):
             for b in range(k):
@@ -268,13 +269,13 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
                     value = 0.0
                     for a in range(b, k):
                         value += root[a, b] * rows[a, row, e]
-                    vectors[i * k + b, e] = math.trunc(value * scale)
+                    vectors[i * k + b, e] = np.trunc(value * scale)
             squared = _norm_of_outer(vectors, i * k, k, extra)
             if squared <= float(SLOPE_GRID) * float(SLOPE_GRID):
                 fits = True
                 break
             scale *= 0.98
-            extra = math.floor(extra * 0.96)
+            extra = np.floor(extra * 0.96)
         if not fits:
             vectors[i * k : (i + 1) * k] = 0.0
             continue
@@ -288,7 +289,7 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
                 value = 0.0
                 for a in range(k):
                     value += mine[a] * rows[a, row, e]
-                vector[e] = math.trunc(value * scale)
+                vector[e] = np.trunc(value * scale)
                 squared += vector[e] * vector[e]
             if squared <= float(SCORE_GRID) * float(SCORE_GRID):
                 fits = True

@@ -23,6 +23,8 @@ from pymc_dp.results import GROUPS, plain
 LIKELIHOOD = "Likelihood"
 # Chains: they cost nothing.
 _CHAINS = 4
+# Sampler stats that are times.
+_CLOCKS = ("perf_counter", "process_time")
 # Draws above this R-hat, or with fewer effective ones, are not returned; looked at from so many draws on.
 _R_HAT, _EFFECTIVE, _LOOKED_AT = 1.05, 100, 400
 
@@ -83,8 +85,12 @@ def _check(idata: DataTree, likelihood: Likelihood) -> None:
 
 
 def _numbers(dataset: Dataset) -> Dataset:
-    """Stats that are one number a draw."""
-    kept = [name for name, v in dataset.data_vars.items() if v.ndim == 2 and v.dtype.kind in "biuf"]
+    """Stats that are one number a draw, without clocks."""
+    kept = [
+        name
+        for name, v in dataset.data_vars.items()
+        if v.ndim == 2 and v.dtype.kind in "biuf" and not str(name).startswith(_CLOCKS)
+    ]
     return plain(dataset[kept])
 
 

@@ -1,6 +1,7 @@
-"""Draws of an information matrix that was released with noise: positive definite, whatever the noise made."""
+"""What noisy slopes say of the information: of each entry, and draws that are positive definite."""
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +21,56 @@ _NONE = 1e-4
 _SOFT = 0.02
 
 
+class Efficiency(NamedTuple):
+    """What a clip leaves of the slope, and of the variance, of normal scores."""
+
+    slope: float
+    variance: float
+
+
+@cache
+def efficiency(clip: float, size: int) -> Efficiency:
+    """Of a clip bound of so many times sqrt(size)."""
+    scores = np.random.default_rng(0).normal(size=(4000, size))
+    length = np.linalg.norm(scores, axis=1)
+    factor = np.minimum(1.0, clip * math.sqrt(size) / length)
+    return Efficiency(float((factor * length**2).mean() / size), float((factor**2 * length**2).mean() / size))
+
+
+class Slope(NamedTuple):
+    """What is known of the slope of unclipped scores, in a metric: of each entry by itself.
+
+    Attributes
+    ----------
+    metric : ndarray, shape (p, p)
+    mean : ndarray, shape (p, p)
+    variance : ndarray, shape (p, p)
+    """
+
+    metric: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+    def seen_in(self, metric: np.ndarray) -> "Slope":
+        """In another metric; correlations of entries are left out."""
+        change = metric @ np.linalg.inv(self.metric)
+        return Slope(metric, change @ self.mean @ change.T, change**2 @ self.variance @ change.T**2)
+
+    def and_also(self, mean: np.ndarray, variance: np.ndarray) -> "Slope":
+        """With what another release says of each entry."""
+        total = np.maximum(self.variance + variance, 1e-300)
+        gain = self.variance / total
+        return Slope(self.metric, self.mean + gain * (mean - self.mean), gain * variance)
+
+
 class _Density(NamedTuple):
     """Of the Cholesky factor L, whose diagonal moves by its logarithm: normal noise, and J = L L'."""
 
     seen: np.ndarray
-    noise: float
+    noise: np.ndarray
     trace: float
     power: np.ndarray
+    free: np.ndarray
 
     def __call__(self, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Its logarithm, shape (m,), and the gradient, (m, p, p), lower triangular."""
@@ -34,28 +78,28 @@ class _Density(NamedTuple):
         product = root @ root.transpose(0, 2, 1)
         left = self.seen - product
         over = np.maximum(np.trace(product, axis1=1, axis2=2) - self.trace, 0.0) / (_SOFT * self.trace)
-        value = -0.5 * (left**2).sum((1, 2)) / self.noise**2 - 0.5 * over**2
+        value = -0.5 * ((left / self.noise) ** 2).sum((1, 2)) - 0.5 * over**2
         value = value + (self.power * np.log(diagonal)).sum(1)
         slope = left / self.noise**2 - (over / (_SOFT * self.trace))[:, None, None] * np.eye(len(self.seen))
-        gradient = np.tril(2 * slope @ root)
+        gradient = self.free * (2 * slope @ root)
         places = np.arange(len(self.seen))
         gradient[:, places, places] = gradient[:, places, places] * diagonal + self.power
         return value, gradient
 
 
-def draws(seen: np.ndarray, noise: float, largest_trace: float, power: float = 0.0) -> np.ndarray:
+def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, diagonal: int = 0) -> np.ndarray:
     """Positive definite matrices that may be behind a noisy one.
 
     Parameters
     ----------
     seen : ndarray, shape (p, p)
-        Released: a positive semi-definite matrix with symmetric noise.
-    noise : float
-        Its standard deviation on the diagonal; off it that over sqrt(2).
+        A positive semi-definite matrix with symmetric noise.
+    noise : ndarray, shape (p, p)
+        Its standard deviation on the diagonal; off it that times sqrt(2).
     largest_trace : float
         Public bound of the trace of what is behind it.
-    power : float
-        Of the determinant in the prior of the matrix; 0: flat.
+    diagonal : int
+        So many first rows and columns are known to hold a diagonal block.
 
     Returns
     -------
@@ -70,13 +114,10 @@ def draws(seen: np.ndarray, noise: float, largest_trace: float, power: float = 0
     **Privacy.** A function of what is released.
     """
     values, vectors = np.linalg.eigh(seen)
-    if noise <= _NONE:
+    if noise.max() <= _NONE:
         return ((vectors * np.maximum(values, _NONE)) @ vectors.T)[None]
-    if power == 0:
-        found = _kept(seen, noise, largest_trace)
-        if found is not None:
-            return found
-    return _chains(seen, noise, largest_trace, power)
+    found = _kept(seen, noise, largest_trace)
+    return _chains(seen, noise, largest_trace, diagonal) if found is None else found
 
 
 def _number(p: int) -> int:
@@ -84,9 +125,9 @@ def _number(p: int) -> int:
     return int(np.clip(_ENTRIES // p, _LEAST_DRAWS, _DRAWS))
 
 
-def _kept(seen: np.ndarray, noise: float, largest_trace: float) -> np.ndarray | None:
+def _kept(seen: np.ndarray, noise: np.ndarray, largest_trace: float) -> np.ndarray | None:
     """By rejection; None where too few would be kept."""
-    if np.linalg.eigvalsh(seen)[0] < _HOPELESS * noise:
+    if np.linalg.eigvalsh(seen)[0] < _HOPELESS * np.diag(noise).max():
         return None
     rng, number = np.random.default_rng(1), _number(len(seen))
     for times in _TRIED:
@@ -101,21 +142,26 @@ def _kept(seen: np.ndarray, noise: float, largest_trace: float) -> np.ndarray | 
     return None
 
 
-def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) -> np.ndarray:
+def _chains(seen: np.ndarray, noise: np.ndarray, largest_trace: float, diagonal: int) -> np.ndarray:
     """By Hamiltonian Monte Carlo."""
     p, number = len(seen), _number(len(seen))
-    values, vectors = np.linalg.eigh(seen)
-    start = (vectors * np.maximum(values, 0.3 * noise)) @ vectors.T
+    places, least = np.arange(p), np.diag(noise)
+    free = np.tril(np.ones((p, p)))
+    free[:diagonal, :diagonal] = np.eye(diagonal)
+    # A start with the diagonal that was seen, and as much beside it as leaves it positive definite.
+    size = np.sqrt(np.maximum(np.diag(seen), 0.3 * least))
+    least_value = float(np.linalg.eigvalsh(seen / np.outer(size, size))[0])
+    part = min(1.0, 0.8 / max(1.0 - least_value, 1e-300))
+    start = part * seen + np.diag(size**2 - part * np.diag(seen))
     start = start * min(1.0, 0.9 * largest_trace / float(np.trace(start)))
-    root = np.repeat(np.linalg.cholesky(start)[None], number, axis=0)
-    places = np.arange(p)
+    root = np.repeat(free[None] * np.linalg.cholesky(start), number, axis=0)
     # The determinant of the map from L to J, and that of logarithms.
-    density = _Density(seen, noise, largest_trace, p - places + 1.0 + 2 * power)
-    rng, step = np.random.default_rng(0), 0.1 * min(noise, 1.0)
+    density = _Density(seen, np.maximum(noise, 1e-6 * least.max()), largest_trace, free.sum(0) + 1.0, free)
+    rng, step = np.random.default_rng(0), 0.1 * min(float(least.min()), 1.0)
     value, gradient = density(root)
     with np.errstate(all="ignore"):
         for k in range(_ITERATIONS):
-            speed = np.tril(rng.normal(size=root.shape))
+            speed = free * rng.normal(size=root.shape)
             energy = value - 0.5 * (speed**2).sum((1, 2))
             length = step * rng.uniform(0.7, 1.3, (number, 1, 1))
             new, slope, height = root, gradient, value
@@ -124,7 +170,7 @@ def _chains(seen: np.ndarray, noise: float, largest_trace: float, power: float) 
                 moved = new + length * speed
                 grown = np.clip((length * speed)[:, places, places], -3.0, 3.0)
                 moved[:, places, places] = new[:, places, places] * np.exp(grown)
-                new = np.tril(moved)
+                new = free * moved
                 height, slope = density(new)
                 speed = speed + 0.5 * length * slope
             change = height - 0.5 * (speed**2).sum((1, 2)) - energy

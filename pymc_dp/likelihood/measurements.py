@@ -15,9 +15,17 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 class TermScores(Protocol):
     """Scores of m privacy units and of what they are compared with: see `records.twins`."""
 
-    own: np.ndarray
-    group: np.ndarray
-    weights: np.ndarray | None
+    @property
+    def own(self) -> np.ndarray:
+        """Shape (m, k)."""
+
+    @property
+    def group(self) -> np.ndarray:
+        """Shape (G, m, k)."""
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Shape (G, m), or None."""
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
         """Derivatives of the predictors by the coordinates, each times the metric: shape (k, m, p)."""
@@ -26,7 +34,9 @@ class TermScores(Protocol):
 class Chunk(Protocol):
     """Some privacy units."""
 
-    terms: Sequence[TermScores]
+    @property
+    def terms(self) -> Sequence[TermScores]:
+        """Scores by groups of observed variables."""
 
 
 class Source(Protocol):
@@ -40,14 +50,15 @@ class Source(Protocol):
         Most coordinates that the score of a unit has.
     parts : int
         Groups of observed variables that are centred by themselves.
-    lookups : list of ndarray
-        Coordinates of which each unit touches one.
     """
 
     size: int
     touched: int
     parts: int
-    lookups: Sequence[np.ndarray]
+
+    @property
+    def lookups(self) -> Sequence[np.ndarray]:
+        """Coordinates of which each unit touches one."""
 
     def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all privacy units."""
@@ -89,9 +100,9 @@ class Measurements:
     Notes
     -----
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
-    record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are positive
-    semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the rows of at
-    most t coordinates (docs/proofs/twins, section 3).
+    record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are
+    positive semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the
+    rows of at most t coordinates (docs/proofs/twins, section 1).
     """
 
     def __init__(self, source: Source, spending: Spending):
@@ -108,12 +119,13 @@ class Measurements:
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """Count in which octaves the scores of each coordinate are."""
+        noise = self._spending.portion(share) * math.sqrt(self._two * self.source.touched)
         total = np.zeros((self.source.size, OCTAVES))
         for chunk in self.source(phi, twins, self._spending.random):
             total += count_octaves(chunk, self.source.size, self.source.touched)
-        noise = self._spending.portion(share) * math.sqrt(self._two * self.source.touched)
         return Scales(self._release(total, noise), noise)
 
+    @np.errstate(all="ignore")
     def compare(
         self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
     ) -> Comparison:
@@ -129,16 +141,17 @@ class Measurements:
             Of the score, and of the slope.
         """
         size, parts = self.source.size, self.source.parts
+        noise = self._spending.portion(shares[0]) * self._two * SCORE_GRID * parts
+        std = self._spending.portion(shares[1]) * math.sqrt(self._two) * SLOPE_GRID * parts
         totals, own = Totals(size), Bounds(bounds.score / parts, bounds.slope / parts)
         for chunk in self.source(phi, twins, self._spending.random):
+            if len(chunk.terms) > parts:
+                raise RuntimeError("a unit has more terms than its bounds were divided by.")
             for term in chunk.terms:
                 compare(term.own, term.group, term.weights, term.rows(metric), own, totals)
-        unit = own.score / SCORE_GRID
-        noise = self._spending.portion(shares[0]) * self._two * SCORE_GRID * parts
+        unit, area = own.score / SCORE_GRID, own.slope / SLOPE_GRID
         score = self._release(totals.score, noise) * unit
         # Entries off the diagonal are there twice: with noise over sqrt(2) all is one Gaussian release.
-        area = own.slope / SLOPE_GRID
-        std = self._spending.portion(shares[1]) * math.sqrt(self._two) * SLOPE_GRID * parts
         lower = self._release(totals.slope[np.tril_indices(size, -1)], std / math.sqrt(2.0))
         diagonal = self._release(np.append(np.diag(totals.slope), totals.trace), std)
         slope = np.diag(diagonal[:-1])

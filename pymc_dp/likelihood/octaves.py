@@ -43,22 +43,22 @@ class Scales(NamedTuple):
         """
         found = [_seen(row, self.noise) for row in self.counts]
         information = np.array([one.information for one in found])
-        touched = np.array([one.count for one in found])
+        touched = np.array([one.units for one in found])
         for block in lookups:
             together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)))
-            if together.count <= 0:
+            if together.units <= 0:
                 continue
             hidden = block[touched[block] == 0]
             cells = self.counts[:, together.first : together.last]
             least = self.noise * math.sqrt(max(cells.shape[1], 1))
             touched[hidden] = np.maximum(cells[hidden].sum(1), least)
-            information[hidden] = touched[hidden] * together.information / together.count
+            information[hidden] = touched[hidden] * together.information / together.units
         return information, touched
 
 
 class _Seen(NamedTuple):
     information: float
-    count: float
+    units: float
     first: int
     last: int
 
@@ -83,6 +83,7 @@ def _seen(counts: np.ndarray, noise: float) -> _Seen:
     )
 
 
+@np.errstate(all="ignore")
 def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
     """Counts of the octaves of the standard deviation of twins' scores: what one pass adds.
 
@@ -118,8 +119,7 @@ def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
         squares = squares + np.einsum("amp,mab,bmp->mp", *_aligned(rows, varied))
     squares = np.where(np.isfinite(squares) & (squares > 0), squares, 0.0)
     shown = (squares > 0) & (np.cumsum(squares > 0, axis=1) <= touched)
-    with np.errstate(divide="ignore"):
-        octave = np.clip(np.floor(0.5 * np.log2(squares)), -LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
+    octave = np.clip(np.floor(0.5 * np.log2(squares)), -LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
     counts = np.zeros((size, OCTAVES))
     unit, coordinate = np.nonzero(shown)
     np.add.at(counts, (coordinate, octave[unit, coordinate].astype(int)), 1.0)

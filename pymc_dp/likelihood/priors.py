@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_dp.likelihood.beliefs import Normal
 from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.records.gate import compile_graph
 
 # Draws of the prior; normal standard deviations of a median absolute deviation; beyond so many a draw counts
 # as so many, since priors of scales have draws that are further than all others together.
@@ -66,9 +66,10 @@ def _draws(public: PublicModel) -> np.ndarray | None:
         return pt.constant(0.0)
 
     public.model(keep)
-    whole = pt.concatenate([pt.atleast_1d(part).ravel() for part in parts])  # type: ignore[attr-defined]
+    whole = pt.concatenate([pt.as_tensor(part).ravel() for part in parts])
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(pm.draw(whole, draws=_DRAWS, random_seed=0, mode="FAST_COMPILE"))
+            drawn = compile_graph([], whole, private=(), random=True, mode="FAST_COMPILE", random_seed=0)
+            return np.stack([drawn() for _ in range(_DRAWS)])
     except NotImplementedError:  # a flat prior
         return None

@@ -1,5 +1,6 @@
 """release_likelihood(): pay, read the data, release what they say of the parameters."""
 
+import json
 import math
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -153,21 +154,17 @@ def _likelihood(
     facts = {
         **{key: known[key] for key in ("delta", "neighboring_relation", "is_private")},
         "epsilon": spending.epsilon if math.isfinite(spending.epsilon) else None,
-        "events": _events(spending),
+        "events": json.loads(spending.events.to_json()),
         "debug_seed_used": debug_seed is not None,
         "unit": "row" if records.unit_of_row is None else "person",
         "n": records.n if records.neighboring_relation == "substitute" else None,
         "rounds": found.shares,
         "without_twins": twins.unlike,
         "left_out": sorted(records.reading.left_out),
+        "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
+        "trusted_ops": records.reading.trusted,
         "verdict": judge(found, prior, labels),
         "versions": versions(),
     }
     gradient = found.message.vector - information @ point
     return Likelihood(part.parts, point, gradient, information, facts, part)
-
-
-def _events(spending: Spending) -> Any:
-    import json
-
-    return json.loads(spending.events.to_json())

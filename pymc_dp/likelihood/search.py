@@ -1,7 +1,6 @@
 """The loop: from a public start to the parameters, and what all releases say of them."""
 
 import math
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,8 @@ import numpy as np
 from pymc_dp.likelihood import information
 from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, symmetric
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.information import Efficiency, Slope, efficiency
+from pymc_dp.likelihood.measurements import Comparison, Measurements
 
 # Scales are released with so much of the budget that the counts of all records stand out: noise of a count
 # over the number of records; at least and at most so much.
@@ -27,13 +27,18 @@ _LATE = 0.62
 # Part of a round for the slope: where records times mu are so many times the coordinates; less with more, by
 # this power, as slopes are then known better than they need be; at least.
 _SLOPE, _SLOPE_AT, _SLOPE_POWER, _LEAST_SLOPE = 0.3, 60.0, 0.35, 0.06
-# Clip bounds over sqrt(coordinates of a record) that are tried; bound of slopes over what they are on average.
+# Clip bounds over sqrt(coordinates of a record) that are tried; bound of slopes over what they are on
+# average.
 _CLIPS, _OF_SLOPES = np.geomspace(0.5, 4.0, 13), (1.3, 3.0, 0.35)
 _WALK_CLIP = 1.5
 # Passes of misfits and beliefs: of a round, and of the last.
 _PASSES, _LAST_PASSES = 3, 4
 # Twins on the way, and at the end: fewer for more records, whose own noise is then all that counts.
 _TWINS_ON_THE_WAY, _TWINS, _COMPARISONS = 6, (16, 128), 2_000_000
+# What is known of a slope before it is released, relatively to what records can tell of two coordinates
+# together: on its diagonal from counts of octaves, beside it; from earlier rounds, and what it changes by
+# over a distance of 1.
+_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.5, 0.5, 0.1, 0.5
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # Spent of what there is: the rest is for rounding.
@@ -53,7 +58,7 @@ class Found(NamedTuple):
     shares : list of float
         Of the budget: each round's.
     information : ndarray, shape (p, p)
-        What all records tell without a clip and without noise, as far as released slopes show.
+        What the same estimate would tell without noise, as far as released numbers show.
     """
 
     point: np.ndarray
@@ -61,22 +66,6 @@ class Found(NamedTuple):
     rounds: list[Round]
     shares: list[float]
     information: np.ndarray
-
-
-class Efficiency(NamedTuple):
-    """What a clip leaves of the slope, and of the variance, of normal scores."""
-
-    slope: float
-    variance: float
-
-
-@cache
-def efficiency(clip: float, size: int) -> Efficiency:
-    """Of a clip bound of so many times sqrt(size)."""
-    scores = np.random.default_rng(0).normal(size=(4000, size))
-    length = np.linalg.norm(scores, axis=1)
-    factor = np.minimum(1.0, clip * math.sqrt(size) / length)
-    return Efficiency(float((factor * length**2).mean() / size), float((factor**2 * length**2).mean() / size))
 
 
 class Search:
@@ -105,6 +94,10 @@ class Search:
         self.rounds: list[Round] = []
         self.shares: list[float] = []
         self._mean, self._covariance = prior.mean, np.linalg.inv(prior.precision)
+        # The largest look-up is first: records touch one of its coordinates, so that its block is diagonal.
+        first = max(measurements.source.lookups, key=len, default=np.zeros(0, dtype=int))
+        self._first = len(first)
+        self._order = np.append(first, np.setdiff1d(np.arange(self._size), first)).astype(int)
 
     def __call__(self, start: np.ndarray) -> Found:
         """Make all releases.
@@ -123,11 +116,12 @@ class Search:
             self._step = step = self._move()
             if step > _FAR and self._left(self._scales_share):
                 self._scale()
-            if step < _SHORT and self._spread < _NEAR:
+            # Where the step led is known to the slope's change over it, and to the belief's spread.
+            if RESULT.misfit * step**2 + self._spread < _NEAR:
                 break
             share *= _GROWTH if step < _SHORT else 1
         self._round(_ALL * self._measure.left, last=True)
-        return Found(self._point, self._result(), self.rounds, self.shares, self._information)
+        return Found(self._point, self._result(), self.rounds, self.shares, self.rounds[-1].mean / self._share)
 
     # shares of the budget
 
@@ -163,16 +157,51 @@ class Search:
         scales = self._measure.scales(self._point, _TWINS_ON_THE_WAY, share)
         found, touched = scales.sizes(self._measure.source.lookups)
         self.shares.append(share)
-        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._n)
+        # In the order of the metric's coordinates.
+        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._n)[self._order]
+        self._slope: Slope | None = None
         self._information = np.diag(found)
 
     def _metric(self) -> np.ndarray:
-        """A in which what a record tells about each of its coordinates is about 1."""
-        whole = self._information + self._prior.precision
+        """A in which what a record tells about each of its coordinates is about 1.
+
+        The coordinates of a look-up come first, and stay by themselves; from the others what these tell is
+        taken away.
+        """
+        k, order = self._first, self._order
+        whole = (self._information + self._prior.precision)[np.ix_(order, order)]
         root = np.sqrt(self._touched)
-        values, vectors = np.linalg.eigh(symmetric(whole / np.outer(root, root)))
-        values = np.maximum(values, 1e-20 * values.max())
-        return (vectors / np.sqrt(values)) @ vectors.T
+        own = np.diag(whole)[:k]
+        shared = whole[k:, :k] / own
+        left = symmetric(whole[k:, k:] - shared @ whole[:k, k:]) / np.outer(root[k:], root[k:])
+        values, vectors = np.linalg.eigh(left)
+        values = np.maximum(values, 1e-20 * values.max(initial=1e-300))
+        inverse = (vectors / np.sqrt(values)) @ vectors.T
+        metric = np.zeros((self._size, self._size))
+        metric[:k, :k] = np.diag(root[:k] / np.sqrt(own))
+        metric[k:, :k], metric[k:, k:] = -inverse @ shared, inverse
+        return metric[:, np.argsort(order)]
+
+    def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
+        """Draws of the slope: it was released, and is about what it was."""
+        together = np.minimum.outer(self._touched, self._touched)
+        if self._slope is None:
+            before = Slope(metric, metric @ self._information @ metric.T, np.zeros_like(metric))
+            unlike = np.where(np.eye(self._size) > 0, _OF_COUNTS, _CORRELATED)
+        else:
+            before = self._slope.seen_in(metric)
+            unlike = np.full_like(metric, _ALIKE + _DRIFT * min(self._moved, 1.0))
+        both = np.where(np.eye(self._size) > 0, 1.0, 0.5)
+        before = Slope(metric, before.mean, before.variance + (unlike * together) ** 2)
+        now = before.and_also(seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
+        k = self._first
+        now.mean[:k, :k], now.variance[:k, :k] = (
+            np.diag(np.diag(now.mean)[:k]),
+            np.diag(np.diag(now.variance)[:k]),
+        )
+        self._slope = now
+        most = self._n * bounds.slope * math.sqrt(self._size)
+        return information.draws(left.slope * now.mean, left.slope * np.sqrt(now.variance / both), most, k)
 
     # rounds
 
@@ -187,8 +216,7 @@ class Search:
         bounds = Bounds(clip * math.sqrt(size), most * max(1.0, clip) * average)
         self.bounds = bounds
         seen = self._measure.compare(self._point, metric, bounds, self._twins(last), parts)
-        most = self._n * bounds.slope * math.sqrt(self._size)
-        draws = information.draws(seen.slope, seen.slope_noise, most)
+        draws = self._slopes(seen, metric, bounds, left)
         weights = np.full(len(draws), 1 / len(draws))
         self.rounds.append(
             Round(
@@ -229,7 +257,8 @@ class Search:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
         step, one = self._mean - self._point, self.rounds[-1]
         length = one.length(np.outer(step, step))
-        self._point = self._point + step * min(1.0, _FURTHEST / max(length, 1e-300))
+        part = min(1.0, _FURTHEST / max(length, 1e-300))
+        self._point, self._moved = self._point + part * step, part * length
         return length
 
     @property
@@ -241,10 +270,14 @@ class Search:
         inverse = np.linalg.inv(metric)
         return np.diag(inverse.T @ np.linalg.inv(self._prior.precision) @ inverse)
 
+    @property
+    def _share(self) -> float:
+        """Of the score's variance over its slope: of both the trace was released, and it is at most 1."""
+        slope = max(float(np.trace(self._seen.slope)), 1e-300)
+        return float(np.clip(self._seen.trace / slope, _LEAST_SHARE, 1.0))
+
     def _result(self) -> Message:
-        """With the records' own variance, of which the trace was released; it is at most the slope's."""
-        last, slope = self.rounds[-1], np.trace(self._seen.slope)
-        share = float(np.clip(self._seen.trace / max(slope, 1e-300), _LEAST_SHARE, 1.0))
-        inverses = np.linalg.inv(last.slopes)
-        variances = share * last.metric.T @ inverses @ last.metric
+        """With the records' own variance."""
+        last = self.rounds[-1]
+        variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         return self._mixture.widened(variances).matched(self._prior)

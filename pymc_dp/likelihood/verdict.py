@@ -26,8 +26,8 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
     Returns
     -------
     dict
-        By label: `verdict` in words; `wider`, the standard deviation over that without privacy, as far as
-        released numbers tell; `of_prior`, over the prior's.
+        By label: `verdict` in words; `wider`, the standard deviation over that of the same estimate without
+        noise, as far as released numbers tell; `of_prior`, over the prior's.
 
     Notes
     -----

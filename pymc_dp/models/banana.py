@@ -159,7 +159,10 @@ def banana(
     else:
         truth, x = None, check_rows("data", data, d)
 
-    second = np.eye(d)[1]
+    second = pt.as_tensor(np.eye(d)[1], name="second")
+    bent = pt.as_tensor(prior.bend(np.zeros(d)), name="bent")
+    prior_sd = pt.as_tensor(np.full(d, np.sqrt(prior_variance)), name="prior_sd")
+    sd = pt.as_tensor(np.sqrt(variances), name="sd")
 
     def straight(theta):
         return theta + (a * (theta[..., :1] - m) ** 2 + b) * second
@@ -174,15 +177,16 @@ def banana(
     with pm.Model() as model:
         theta_rv = pm.CustomDist(
             "theta",
-            np.full(d, np.sqrt(prior_variance)),
+            prior_sd,
             logp=prior_logp,
             dist=prior_dist,
-            support_point=lambda rv, size, scale: pt.as_tensor(prior.bend(np.zeros(d))),
+            support_point=lambda rv, size, scale: bent,
             signature="(d)->(d)",
         )
-        pm.Normal("x", straight(theta_rv), np.sqrt(variances), observed=x)
+        pm.Normal("x", straight(theta_rv), sd, observed=x)
 
     precision = tempering * n / variances + 1 / prior_variance
     location = tempering * n / variances * x.mean(axis=0) / precision
     posterior = BananaPosterior(location, 1 / precision, a, b, m)
-    return ReferenceModel(model, {"x": x}, posterior, tempering, truth)
+    names = ("second", "prior_sd", "sd")
+    return ReferenceModel(model, {"x": x}, posterior, tempering, truth, public=names)

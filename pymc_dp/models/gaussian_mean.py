@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 
 from pymc_dp.models.reference import (
@@ -111,10 +112,10 @@ def gaussian_mean(
 
     with pm.Model() as model:
         theta_rv = pm.Normal("theta", 0.0, np.sqrt(prior_variance), shape=d)
-        pm.MvNormal("x", theta_rv, cov=cov, observed=x)
+        pm.MvNormal("x", theta_rv, cov=pt.as_tensor(cov, name="cov"), observed=x)
 
     data_precision = tempering * n * np.linalg.inv(cov)
     posterior_cov = np.linalg.inv(data_precision + np.eye(d) / prior_variance)
     posterior_cov = (posterior_cov + posterior_cov.T) / 2
     posterior = GaussianPosterior(posterior_cov @ data_precision @ x.mean(axis=0), posterior_cov)
-    return ReferenceModel(model, {"x": x}, posterior, tempering, truth)
+    return ReferenceModel(model, {"x": x}, posterior, tempering, truth, public=("cov",))

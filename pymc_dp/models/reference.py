@@ -50,6 +50,9 @@ class ReferenceModel:
     lipschitz : float or None
         Proven bound on the Euclidean norm of the gradient of every possible record's log-likelihood, or None
         where there is none.
+    public : tuple of str
+        Names of the constants in the model. Pass them to the step, which asks for those with more than 30
+        entries: ``DPPenaltyMH(public=reference.public, ...)``.
     """
 
     model: pm.Model
@@ -59,6 +62,7 @@ class ReferenceModel:
     theta: np.ndarray | None
     exact: bool = True
     lipschitz: float | None = None
+    public: tuple[str, ...] = ()
 
     @property
     def mean(self) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.proposals.parts import Lengths, Scan
+from pymc_dp.records.gate import initial_point
 
 
 class Blocks:
@@ -66,7 +67,7 @@ class Blocks:
         ValueError
             The model has no such free variable, or it is named twice.
         """
-        start, positions, point = 0, {}, model.initial_point(0)
+        start, positions, point = 0, {}, initial_point(model)
         name_of = {model.rvs_to_values[rv].name: rv.name for rv in model.free_RVs}
         for value in model.value_vars:
             stop = start + int(np.size(point[value.name]))

@@ -12,9 +12,11 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import checks, graph, memory, refusals
 from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
-from pymc_dp.records.row_types import Rows, RowType, Typing
+from pymc_dp.records.row_types import Mixed, Rows, RowType, Typing
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
+# Type of what is as long as another table: of no record here.
+ANOTHER_TABLE = Mixed("an array with a row for each record of another table")
 # Among so few records, an axis as long, or one parameter less than there are records, is a coincidence.
 FEW = 20
 # Ways to read arrays with two axes of records that are tried.
@@ -52,6 +54,8 @@ class Arrays:
     n_rows, units : int
     public : collection of str or array
         See `pymc_dp.records.reader.read`.
+    other_tables : collection of int
+        Numbers of records of other tables: what is as long is private, and rows of no record here.
 
     Attributes
     ----------
@@ -67,8 +71,15 @@ class Arrays:
         `public` has what the model does not have.
     """
 
-    def __init__(self, model: pm.Model, n_rows: int, units: int, public: Collection[Any]):
-        self.model, self.n_rows, self.units = model, n_rows, units
+    def __init__(
+        self,
+        model: pm.Model,
+        n_rows: int,
+        units: int,
+        public: Collection[Any],
+        other_tables: Collection[int] = (),
+    ):
+        self.model, self.n_rows, self.units, self.other_tables = model, n_rows, units, set(other_tables)
         public = [public] if isinstance(public, str) else list(public)
         self.names = {given for given in public if isinstance(given, str)}
         self.leaves = _labelled(model)
@@ -90,8 +101,16 @@ class Arrays:
         return known
 
     def is_private(self, leaf: Variable) -> bool:
-        """Whether a leaf has an axis of records."""
-        return leaf not in self.declared and self.n_rows in np.shape(graph.leaf_value(leaf))
+        """Whether a leaf has an axis of records, of this table or another."""
+        sizes = {self.n_rows, *self.other_tables}
+        return leaf not in self.declared and not sizes.isdisjoint(np.shape(graph.leaf_value(leaf)))
+
+    def is_of_another(self, leaf: Variable) -> bool:
+        """Whether a leaf has an axis of records of another table."""
+        return self.is_private(leaf) and not self.other_tables.isdisjoint(np.shape(graph.leaf_value(leaf)))
+
+    def _axes(self, leaf: Variable) -> list[int]:
+        return graph.axes_of_length(leaf, self.n_rows)
 
     def is_hidden(self, leaf: Variable) -> bool:
         """Whether a leaf holds records inside of an Op, where it can be folded and not put out of sight."""
@@ -104,7 +123,9 @@ class Arrays:
     def others(self, outputs: Sequence[Variable]) -> dict[Variable, RowType]:
         """Arrays with an axis of records that a graph brings along."""
         return {
-            leaf: Rows(graph.axes_of_length(leaf, self.n_rows)[0])
+            leaf: ANOTHER_TABLE
+            if self.is_of_another(leaf)
+            else Rows(graph.axes_of_length(leaf, self.n_rows)[0])
             for leaf in graph.data_leaves(outputs)
             if self.is_private(leaf)
         }
@@ -118,6 +139,8 @@ class Arrays:
         self.inside.update(graph.inner_leaves(graphs))
         for k, leaf in enumerate(new):
             self._label(leaf.name or f"density.array_{k + 1}", leaf)
+        named = [graph.leaf_value(leaf) for leaf in self.declared]
+        self.declared.update(leaf for leaf in new if self._is_view(leaf, named))
         for given in self._pending:
             if not self._declare(given):
                 what = repr(given) if isinstance(given, str) else "an array"
@@ -129,6 +152,11 @@ class Arrays:
         opaque.original |= {leaf: leaf for leaf in new if leaf not in hidden and self.is_private(leaf)}
         replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
         return [{name: next(replaced) for name in group} for group in groups]
+
+    def _is_view(self, leaf: Variable, named: Sequence[Any]) -> bool:
+        """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
+        value = graph.leaf_value(leaf)
+        return any(np.size(value) == np.size(one) and memory.shared(value, one) for one in named)
 
     def _label(self, label: str, leaf: Variable) -> None:
         while label in self.leaves:
@@ -176,6 +204,10 @@ class Arrays:
         for (label, a, axis), (other, b, axis_b) in itertools.combinations(rows, 2):
             if memory.shifted(a, b, axis, axis_b):
                 refuse(refusals.refuse_shifted(label, other))
+        foreign = [(label, graph.leaf_value(v)) for label, v in self.leaves.items() if self.is_of_another(v)]
+        for (label, a, _), (other, b) in itertools.product(rows, foreign):
+            if memory.shared(a, b):
+                refuse(refusals.refuse_shifted(label, other))
 
     def one_axis(self, refuse: checks.Refuse) -> bool:
         """Refuse tables with two axes of records, which may be about pairs of them, unless there are few."""
@@ -207,9 +239,13 @@ class Arrays:
     def ways(self, opaque: OpaqueModel) -> list[dict[Variable, RowType]]:
         """All ways to read arrays, some of which may have two axes as long as there are records."""
         private = {new: old for new, old in opaque.original.items() if self.is_private(old)}
-        axes = [graph.axes_of_length(old, self.n_rows) for old in private.values()]
+        foreign: dict[Variable, RowType] = {
+            new: ANOTHER_TABLE for new, old in private.items() if self.is_of_another(old)
+        }
+        own = {new: old for new, old in private.items() if new not in foreign}
+        axes = [self._axes(old) for old in own.values()]
         return [
-            {leaf: Rows(axis) for leaf, axis in zip(private, way, strict=True)}
+            foreign | {leaf: Rows(axis) for leaf, axis in zip(own, way, strict=True)}
             for way in itertools.islice(itertools.product(*axes), _MOST_WAYS)
         ]
 

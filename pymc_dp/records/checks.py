@@ -10,7 +10,6 @@ from weakref import WeakSet
 import numpy as np
 import pymc as pm
 from pymc.distributions.distribution import PartialObservedRV
-from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
@@ -18,16 +17,12 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import gate
 from pymc_dp.records.graph import data_leaves
 from pymc_dp.records.row_types.ops import public_number
 
 # What is done with a refusal: raise it, or collect it.
 Refuse = Callable[[ModelRefusedError], None]
-
-# Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
-CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
-# For graphs that are simple already, or run once or twice: rewriting them takes longer than they run.
-PLAIN_MODE = Mode(linker="py", optimizer="merge")
 
 
 # An array that is not rows and has more entries is public only if `public=` says so.
@@ -138,7 +133,8 @@ def same_records(lengths: Mapping[str, int | None]) -> int:
         names, sizes = list(lengths), list(lengths.values())
         raise ModelRefusedError(
             f"Observed variables have different lengths on their first axis ({listed}).",
-            "which rows belong to one record, and so the sensitivity, is not defined.",
+            "these are several tables of records, and this step takes one; which rows of two belong to one "
+            "record is not known.",
             "if these are groups of persons (A and B), use the long format, one row a person: "
             f"value = np.concatenate([{', '.join(names)}]); "
             f"group = np.repeat({list(range(len(names)))}, {sizes}); then one observed variable of all, as "
@@ -164,7 +160,7 @@ def length_from_shapes(name: str, value: Any) -> int:
             "how many records are selected inside the graph depends on what is in them.",
             f"{ALL_ROWS}.",
         )
-    return int(length.eval(mode=CHECK_MODE))
+    return int(gate.evaluate(length))
 
 
 def constant_length(length: Any) -> int | None:

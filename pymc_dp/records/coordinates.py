@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
 from pytensor.graph.basic import Variable
@@ -16,7 +15,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.derivatives import along
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
@@ -79,9 +78,9 @@ class Coordinates:
         if not self.identity:
             u = pt.vector("u", shape=(self._d,), dtype="float64")
             slope = along(of_theta, theta, theta, [u])[0]
-            options: Mapping[str, Any] = {"mode": checks.CHECK_MODE, "on_unused_input": "ignore"}
-            self._value = pytensor.function([theta], of_theta, **options)
-            self._slope = pytensor.function([theta, u], slope, **options)
+            options: Mapping[str, Any] = {"private": (), "mode": gate.CHECK_MODE}
+            self._value = gate.compile_graph([theta], of_theta, **options)
+            self._slope = gate.compile_graph([theta, u], slope, **options)
 
     @property
     def columns(self) -> dict[Variable, slice]:
@@ -142,21 +141,8 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     **Privacy.** A function of the graph, of shapes and of the public start: no value of a record is read.
     Any choice is valid, since residuals have whatever is not quadratic in phi.
     """
-    theta = records._theta
+    theta, identity = records._theta, parameters(records)
     free = dict(zip(records.value_vars, records.reading.opaque.free, strict=True))
-    own = _places(list(free.values()), [records.shapes[v.name] for v in free])
-    of_values = {v: records.shapes[v.name] for v in records.value_vars}
-    identity = Coordinates(
-        theta,
-        theta,
-        theta,
-        records._terms,
-        own,
-        records.reading.terms,
-        of_values,
-        records.reading.opaque.free.values(),
-        {},
-    )
     # Where n is private the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
     reading = records.reading
@@ -179,7 +165,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     if not nodes and len(shapes) == len(records.value_vars):
         return identity
     parts = records._on_vector([*shapes, *publics])
-    sized = pytensor.function([theta], parts[len(shapes) :], mode=checks.PLAIN_MODE, on_unused_input="ignore")
+    sized = gate.compile_graph([theta], parts[len(shapes) :], private=(), mode=gate.PLAIN_MODE)
     found = [np.shape(value) for value in sized(records._start)]
     if any(sizes & set(shape) for shape in found):
         return identity
@@ -210,6 +196,15 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
 
 
+def parameters(records: Any) -> Coordinates:
+    """The parameters themselves as likelihood coordinates."""
+    theta, shapes = records._theta, {v: records.shapes[v.name] for v in records.value_vars}
+    reading = records.reading
+    own = _places(list(reading.opaque.free), list(shapes.values()))
+    sources = reading.opaque.free.values()
+    return Coordinates(theta, theta, theta, records._terms, own, reading.terms, shapes, sources, {})
+
+
 def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> list[tuple[str | None, slice]]:
     stops = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
     starts = [0, *stops[:-1]]
@@ -221,12 +216,15 @@ def terms_given(
     replaced: Mapping[Variable, Variable],
     outcomes: Mapping[Variable, Variable] | None = None,
 ) -> list[Variable]:
-    """Terms of the records, with other variables in the place of public nodes and of observed values."""
+    """Terms of the records, with other variables in the place of public nodes.
+
+    With `outcomes`, of these observed variables alone, with other variables in the place of their values.
+    """
     values = opaque.values | dict(outcomes or {})
     rvs = list(opaque.rvs.values())
     clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
     terms = transformed_conditional_logp(
-        [clones[rv] for rv in opaque.observed.values()],
+        [clones[rv] for rv in outcomes or opaque.observed.values()],
         rvs_to_values={clone: values[rv] for rv, clone in clones.items()},
         rvs_to_transforms={clone: opaque.transforms.get(rv) for rv, clone in clones.items()},
     )

@@ -120,14 +120,15 @@ class CurvatureSource:
             if table is None and piece.other is not None
         ]
         outputs = self._coordinates.joined([*p.derivatives(), *given])
-        return compiled([self._coordinates.vector, *p.records], outputs, self._kwargs)
+        return compiled([self._coordinates.vector, *p.records], outputs, self._kwargs, private=p.records)
 
     @cached_property
     def _shifted(self) -> Any:
         """First derivatives where each record's predictors are moved."""
         shifts = pt.matrix("shifts", dtype="float64")
         (output,) = self._coordinates.joined([self.predictors.shifted(shifts)])
-        return compiled([self._coordinates.vector, shifts, *self.predictors.records], output, self._kwargs)
+        given = list(self.predictors.records)
+        return compiled([self._coordinates.vector, shifts, *given], output, self._kwargs, private=given)
 
     def __call__(self, phi: np.ndarray, metric: np.ndarray) -> Iterator[CurvatureRows]:
         """Go through all records in chunks.

@@ -103,7 +103,8 @@ class RecordDerivatives:
 
         def along_these(directions: list[Variable]) -> Callable[..., np.ndarray]:
             output = graph.simplify([along(rows, theta, point, directions)[-1]])[0]
-            return compiled([point, *directions, *stand_ins.values()], output, compile_kwargs)
+            given = list(stand_ins.values())
+            return compiled([point, *directions, *given], output, compile_kwargs, private=given)
 
         self._first, self._second = along_these([u]), along_these([u, v])
 

@@ -19,7 +19,7 @@ from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
 from pytensor.tensor.random.type import RandomType, random_generator_type
 from pytensor.tensor.type_other import NoneTypeT
 
-from pymc_dp.records import graph
+from pymc_dp.records import graph, tables
 from pymc_dp.records.harmless import harmless, missing
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
@@ -99,8 +99,7 @@ def draw_of(
             raise NotGenerativeError(t.why if isinstance(t, Mixed) else "a draw of it is not one a record")
     if reading.reads_others([outcome, fit], reading.roots):
         raise NotGenerativeError("its draw reads another array of records than its density")
-    by_row = {v for v, t in types.items() if isinstance(t, Rows)}
-    outcome, fit = graph.within_tables([outcome, fit], by_row, shapes)
+    outcome, fit = tables.drawn_within_tables(outcome, fit, types | made.sources, shapes)
     return Draw(outcome, fit, made.generators)
 
 
@@ -159,7 +158,7 @@ def _truncated(base: Any, inputs: Sequence[Any]) -> Any:
     if isinstance(base, PoissonRV) and _is(lower, 1) and _is(upper, float("inf")):
         # The first event of a process before time 1, given that there is one; and those after it.
         (rate,) = parameters
-        uniform = pt.random.uniform(size=whole.shape, rng=generator)
+        _, uniform = pt.random.uniform(size=whole.shape, rng=generator, return_next_rng=True)
         first = -pt.log1p(uniform * pt.expm1(-rate))
         return 1 + base.make_node(generator, size, pt.maximum(rate - first, 0.0)).outputs[1]
     many = pt.concatenate([pt.constant([_TRIES], dtype="int64"), whole.shape])
@@ -278,14 +277,14 @@ def _draws_inside(op: Any) -> bool:
 def _each_record(conditions: Sequence[Any], made: _Made, reading: Reading) -> Variable:
     """Whether all that a record needs is so: one boolean a record."""
     types = made.typing(conditions, made.sources)
-    found = None
+    found: Any = None
     for condition in conditions:
         t = types[condition]
         if isinstance(t, Mixed):
             raise NotGenerativeError(t.why)
         if isinstance(t, Rows):
-            condition = pt.moveaxis(condition, t.axis, 0)
-            condition = condition.all(axis=tuple(range(1, condition.type.ndim)))
+            others = [axis for axis in range(condition.type.ndim) if axis != t.axis]
+            condition = condition.all(axis=others) if others else condition
         else:
             condition = condition.all()
         found = condition if found is None else found & condition

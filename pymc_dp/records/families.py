@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.traversal import ancestors
 
-from pymc_dp.records import checks
+from pymc_dp.records import gate
 
 # A graph with a tensor's methods, which PyTensor declares for none.
 Graph = Any
@@ -52,7 +51,7 @@ class Values:
     """Values of graphs of a model's free variables, near its initial point."""
 
     def __init__(self, model: pm.Model):
-        start, rng = model.initial_point(0), np.random.default_rng(0)
+        start, rng = gate.initial_point(model), np.random.default_rng(0)
         self._value_vars = model.value_vars
         self._points = [start] + [
             {name: value + rng.normal(scale=0.5, size=np.shape(value)) for name, value in start.items()}
@@ -71,9 +70,7 @@ class Values:
         return not all(np.array_equal(first, other, equal_nan=True) for other in others)
 
     def _values(self, graph: Graph, points: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
-        function = pytensor.function(
-            self._value_vars, graph, mode=checks.CHECK_MODE, on_unused_input="ignore"
-        )
+        function = gate.compile_graph(self._value_vars, graph, private=(), mode=gate.CHECK_MODE)
         with np.errstate(all="ignore"):
             return [function(*(point[v.name] for v in self._value_vars)) for point in points]
 

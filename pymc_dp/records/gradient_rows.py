@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.records import adjoints, checks, kernels
+from pymc_dp.records import adjoints, gate, kernels
 from pymc_dp.records.adjoints import NotStructuredError, Part
 from pymc_dp.records.clipped_sums import Block, Dense, Jacobian, Scaled, Sparse, identity, sparse
 from pymc_dp.records.sums import compiled, guarded
@@ -156,7 +156,8 @@ class GradientRows:
     def _compiled(
         self, outputs: Sequence[Variable], inputs: Iterable[Variable], compile_kwargs: Mapping[str, Any]
     ) -> Callable[..., Any]:
-        return compiled([self._theta, *inputs], self._on_theta(outputs), compile_kwargs)
+        given = list(inputs)
+        return compiled([self._theta, *given], self._on_theta(outputs), compile_kwargs, private=given)
 
     def _outputs(self, parts: Sequence[Part]) -> list[Variable]:
         outputs = []
@@ -184,7 +185,7 @@ class GradientRows:
             How many adjoints a record each part has.
         """
         variables = [v for part in parts for v in (part.adjoint, part.other) if v is not None]
-        function = self._compiled(variables, self._records, {"mode": checks.CHECK_MODE})
+        function = self._compiled(variables, self._records, {"mode": gate.CHECK_MODE})
         numbers = adjoints.numbers_a_record(partial(guarded, function, theta), self._records, shapes)
         sizes = dict(zip(variables, numbers, strict=True))
         return [sizes[part.adjoint] for part in parts]

@@ -3,7 +3,7 @@
 Nothing in this file evaluates a graph or looks at a value, apart from numbers that are sizes.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,6 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -114,66 +113,6 @@ def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variabl
             if not private.isdisjoint(node.inputs[1:]):
                 return True
     return False
-
-
-def within_tables(
-    outputs: Sequence[Variable],
-    by_row: Collection[Variable],
-    shapes: Mapping[Variable, tuple[int, ...]],
-) -> list[Variable]:
-    """Graphs that read no table beyond its ends, whatever positions records have.
-
-    Compiled code does not look where it reads: a record with a position that its table does not have would be
-    given what lies there in memory, another record perhaps, or end the process. It is given the table's first
-    or last entry.
-
-    Parameters
-    ----------
-    outputs : sequence of Variable
-    by_row : collection of Variable
-        What has one entry a record.
-    shapes : mapping of Variable to tuple of int
-        Of the free variables, which graphs may not say (``dims=``).
-    """
-    memo: dict[Variable, Variable] = {}
-    for node in toposort(list(outputs)):
-        inputs = [memo.get(i, i) for i in node.inputs]
-        if isinstance(node.op, AdvancedSubtensor):
-            inputs = _within(node, inputs, by_row, shapes)
-        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, rebuilt(node, inputs), strict=True))
-    return [memo.get(v, v) for v in outputs]
-
-
-def _within(
-    node: Any,
-    inputs: list[Variable],
-    by_row: Collection[Variable],
-    shapes: Mapping[Variable, tuple[int, ...]],
-) -> list[Variable]:
-    """Inputs of a look-up, the positions that depend on records limited to what its table has."""
-    axis, limited = 0, list(inputs)
-    for entry in node.op.idx_list:
-        if isinstance(entry, int):
-            index: Any = inputs[1 + entry]
-            if index.type.dtype == "bool":
-                axis += index.type.ndim
-                continue
-            if node.inputs[1 + entry] in by_row:
-                size = length_of(inputs[0], axis, shapes)
-                limited[1 + entry] = pt.clip(pt.cast(index, "int64"), -size, size - 1)
-        axis += 1
-    return limited
-
-
-def length_of(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]]) -> Any:
-    """Of a table along an axis: a number where that can be told, so that nothing is looked up for it."""
-    free: dict[Variable, Variable] = {
-        v: pt.tensor(dtype=v.type.dtype, shape=shapes[v]) for v in ancestors([table]) if v in shapes
-    }
-    (known,) = clone_replace([table], free, rebuild_strict=False) if free else (table,)
-    length = known.type.shape[axis]
-    return table.shape[axis] if length is None else length
 
 
 def storage(leaf: Variable) -> list[np.ndarray]:

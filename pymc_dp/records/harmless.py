@@ -1,10 +1,11 @@
 """Parameters of random variables for which a draw neither raises nor takes for ever.
 
-One record's parameters must not stop the draws of all: that would be a function of its values. Samplers raise,
-or loop without end, where a parameter is NaN, negative or huge. Such an entry's parameters are replaced before
-the draw, and what is drawn there is not used.
+One record's parameters must not stop the draws of all: that would be a function of its values. Samplers
+raise, or loop without end, where a parameter is NaN, negative or huge. The parameters of such an entry are
+replaced before the draw, and what is drawn there is not used.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -36,8 +37,8 @@ _RATE = Range(0.0, _MEAN, 1.0)
 _PROBABILITY = Range(0.0, 1.0, 0.5)
 _CHANCE = Range(1 / _MEAN, 1.0, 0.5)
 _TRIALS = Range(0, 2**31 - 1, 1)
-_DRAWN_FROM = Range(0, 10**9, 1)
-_WHOLE = Range(-(2**53), 2**53, 0)
+_DRAWN_FROM = Range(0, 10**9 - 1, 1)
+_WHOLE = Range(-(2**31), 2**31, 0)
 
 RANGES: dict[type[Any], tuple[Range, ...]] = {
     basic.UniformRV: (_REAL, _REAL._replace(safe=1.0)),
@@ -85,7 +86,7 @@ _SUM = 1e-6
 
 
 def _ordered(*values: Any) -> Any:
-    return pt.all(pt.stack([pt.le(a, b) for a, b in zip(values[:-1], values[1:], strict=True)]), axis=0)
+    return pt.all(pt.stack([pt.le(a, b) for a, b in itertools.pairwise(values)]), axis=0)
 
 
 def _mean_of_counts(n: Any, p: Any) -> Any:
@@ -186,7 +187,7 @@ class EntryByEntry(RandomVariable):
         As for others; PyTensor makes one that is from one that is not.
     """
 
-    __props__ = ("drawn", "inplace")
+    __props__ = ("drawn", "inplace")  # type: ignore[assignment]
 
     def __init__(self, drawn: RandomVariable, inplace: bool = False):
         self.drawn = drawn
@@ -195,7 +196,7 @@ class EntryByEntry(RandomVariable):
     def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> Any:
         return self.drawn._supp_shape_from_params(dist_params, param_shapes)
 
-    def rng_fn(self, rng: np.random.Generator, *args: Any) -> np.ndarray:  # type: ignore[override]
+    def rng_fn(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
         """Draw them all."""
         *parameters, size = args
         cores = self.drawn.ndims_params
@@ -207,7 +208,7 @@ class EntryByEntry(RandomVariable):
         ]
         found = [self._one(rng, [p[index] for p in whole]) for index in np.ndindex(*batch)]
         shape = next((np.shape(draw) for draw in found if draw is not None), ())
-        bad = missing(self.dtype)
+        bad = missing(str(self.dtype))
         entries = [np.full(shape, bad, dtype=self.dtype) if draw is None else draw for draw in found]
         return np.reshape(np.asarray(entries, dtype=self.dtype), batch + shape)
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytensor
 from pytensor.graph.basic import Variable
 
-from pymc_dp.records import adjoints, checks
+from pymc_dp.records import adjoints, gate
 from pymc_dp.records.sums import guarded
 
 # Records that are made up to see whether second derivatives are 0.
@@ -37,11 +36,11 @@ def kinks(
     -----
     **Privacy.** No record is read.
     """
-    function = pytensor.function(
+    function = gate.compile_graph(
         [*parts, *predictors.records],
         predictors.derivatives()[1],
-        mode=checks.PLAIN_MODE,
-        on_unused_input="ignore",
+        private=predictors.records,
+        mode=gate.PLAIN_MODE,
     )
     data = adjoints.as_data(adjoints.made_up(shapes, _MADE_UP), predictors.records)
     moves = np.random.default_rng(1)

@@ -16,9 +16,10 @@ from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, sli
 from pymc_dp.records.curvature_rows import CurvatureSource
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
+from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.outcomes import logit_outcomes
 from pymc_dp.records.predictors import Predictors, find
-from pymc_dp.records.reader import number_of_rows, read
+from pymc_dp.records.reader import read
 from pymc_dp.records.sums import FullBatch, Points
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import units as numbered
@@ -37,7 +38,7 @@ class RecordModel(Points):
         unit's rows are added before they are clipped. Default: each row is a unit.
     exclude_deterministics : collection of str
         Deterministics that are not released, though they read no private row; those that do never are.
-    public, trusted_ops, neighboring_relation
+    public, trusted_ops, neighboring_relation, observed
         See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`; as in `pm.sample`.
@@ -85,12 +86,13 @@ class RecordModel(Points):
         public: Collection[Any] = (),
         trusted_ops: Collection[Any] = (),
         neighboring_relation: str = "substitute",
+        observed: Collection[str] | None = None,
         compile_kwargs: Mapping[str, Any] | None = None,
         verify: bool = True,
     ):
         self._model, self.neighboring_relation = model, neighboring_relation
         self.compile_kwargs = dict(compile_kwargs or {})
-        self.unit_of_row, self.n = numbered(privacy_unit, number_of_rows(model))
+        self.unit_of_row, self.n = numbered(privacy_unit, number_of_rows(model, observed))
         reading = read(
             model,
             units=self.n,
@@ -98,9 +100,12 @@ class RecordModel(Points):
             public=public,
             trusted_ops=trusted_ops,
             neighboring_relation=neighboring_relation,
+            observed=observed,
         )
         self.reading = reading
         self.n_rows = reading.n_rows
+        if reading.trusted:
+            self.compile_kwargs["trusted"] = reading.trusted
         self.value_vars = list(model.value_vars)
         self.shapes = {v.name: np.shape(reading.start[v.name]) for v in self.value_vars}
         self.d = int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
@@ -140,7 +145,7 @@ class RecordModel(Points):
     def full_batch(self) -> FullBatch:
         """Exact sums over all units."""
         rows = self._unit_rows(graph.rows(self._terms))
-        return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs)
+        return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs, self._roots)
 
     @cached_property
     def gradients(self) -> Gradients:

@@ -6,10 +6,15 @@ from typing import Any, cast
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar.basic import Mul
+from pytensor.scalar.basic import Add, Mul
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
+from pytensor.tensor.shape import Reshape, SpecifyShape
+
+from pymc_dp.records import adjoints
 
 
 def multiplied(
@@ -45,3 +50,20 @@ def multiplied(
     node = used(out)
     summed = node is not None and isinstance(node.op, Sum) and node.op.axis == (1,)
     return (node.outputs[0], other) if summed and len(size) == 1 else None
+
+
+def added(rows: Variable, inputs: Sequence[Variable]) -> list[tuple[int, int] | None]:
+    """For each input the one sum into which it goes, and with how many dimensions; None: elsewhere."""
+    copies = {v: v.type() for v in inputs}
+    fgraph = FunctionGraph(outputs=adjoints.replaced([rows], copies), clone=False)
+    MergeOptimizer().rewrite(fgraph)
+    found: list[tuple[int, int] | None] = []
+    for variable in copies.values():
+        clients = fgraph.clients.get(variable, [])
+        while len(clients) == 1 and isinstance(clients[0][0].op, DimShuffle | Reshape | SpecifyShape):
+            variable = clients[0][0].outputs[0]
+            clients = fgraph.clients.get(variable, [])
+        op = clients[0][0].op if len(clients) == 1 else None
+        is_sum = isinstance(op, Elemwise) and isinstance(op.scalar_op, Add)
+        found.append((id(clients[0][0].outputs[0]), variable.type.ndim) if is_sum else None)
+    return found

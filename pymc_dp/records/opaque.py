@@ -38,6 +38,8 @@ class OpaqueModel:
     model : pymc.Model
     private : collection of Variable
         Data leaves with an axis of records.
+    observed : collection of str, optional
+        Observed variables whose rows are the records. Default: all.
 
     Attributes
     ----------
@@ -49,8 +51,11 @@ class OpaqueModel:
         Of each clone.
     """
 
-    def __init__(self, model: pm.Model, private: Collection[Variable]):
+    def __init__(
+        self, model: pm.Model, private: Collection[Variable], observed: Collection[str] | None = None
+    ):
         self._model = model
+        self._names = [rv.name for rv in model.observed_RVs if observed is None or rv.name in observed]
         hidden: dict[Variable, Variable] = {leaf: leaf for leaf in private}
         hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
         self.original = {new: leaf for leaf, new in hidden.items()}
@@ -59,19 +64,19 @@ class OpaqueModel:
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
         self.potentials = {p.name: next(clones) for p in model.potentials}
-        observed = {rv: next(clones) for rv in model.observed_RVs}
+        outcomes = {rv: next(clones) for rv in model.observed_RVs}
         self.lengths = {name: next(clones) for name in model.dim_lengths}
         self.initial_values = {rv: next(clones) for rv in _given_initial_values(model)}
         self.values = {
-            clone: observed[rv] if rv in observed else model.rvs_to_values[rv]
+            clone: outcomes[rv] if rv in outcomes else model.rvs_to_values[rv]
             for rv, clone in self.rvs.items()
         }
         self.transforms = {clone: model.rvs_to_transforms.get(rv) for rv, clone in self.rvs.items()}
 
     @property
     def observed(self) -> dict[str, Variable]:
-        """Clones of the observed variables, by name."""
-        return {rv.name: self.rvs[rv] for rv in self._model.observed_RVs}
+        """Clones of the observed variables whose rows are the records, by name."""
+        return {rv.name: self.rvs[rv] for rv in self._model.observed_RVs if rv.name in self._names}
 
     @property
     def free(self) -> dict[str, Variable]:
@@ -136,7 +141,7 @@ class OpaqueModel:
 
     def with_observed(self, graphs: Sequence[Variable]) -> list[Variable]:
         """Put the observed values in the place of observed variables; free variables stay what they are."""
-        values = {clone: self.values[clone] for clone in self.observed.values()}
+        values = {self.rvs[rv]: self.values[self.rvs[rv]] for rv in self._model.observed_RVs}
         read = set(ancestors(list(graphs)))
         values = {clone: value for clone, value in values.items() if clone in read}
         return list(clone_replace(list(graphs), values, rebuild_strict=False)) if values else list(graphs)

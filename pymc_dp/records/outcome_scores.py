@@ -13,9 +13,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 
-from pymc_dp.records import adjoints, checks, graph
+from pymc_dp.records import adjoints, gate, graph
 from pymc_dp.records.coordinates import terms_given
 from pymc_dp.records.draws import NotGenerativeError, given
+from pymc_dp.records.positions import length
 from pymc_dp.records.predictors import Piece, Predictors, find
 from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
 from pymc_dp.records.row_types.ops import public_number
@@ -35,16 +36,14 @@ def outcome_like(rv: Any, n_rows: int) -> Any:
 def terms_with(records: Any, outcomes: Mapping[str, Variable]) -> dict[str, Variable]:
     """Log-densities of records with outcomes in the place of observed values, by name.
 
-    Functions of the separate variables of the likelihood coordinates.
+    Functions of the separate variables of the likelihood coordinates. Each has one outcome put in; where it
+    reads other observed variables, these have their recorded values.
     """
     reading, seen = records.reading, records.coordinates
-    observed = reading.opaque.observed
-    places = {observed[name]: outcome for name, outcome in outcomes.items()}
-    terms = terms_given(reading.opaque, seen.replaced, places)
     found = {}
-    for name, term in zip(outcomes, terms, strict=True):
-        roots = {**reading.roots, outcomes[name]: 0}
-        by_row = reading.by_row([term], roots, seen.shapes)
+    for name, outcome in outcomes.items():
+        terms = terms_given(reading.opaque, seen.replaced, {reading.opaque.observed[name]: outcome})
+        by_row = reading.by_row(terms, {**reading.roots, outcome: 0}, seen.shapes)
         if by_row is None:
             raise refuse_coupled(name, "with other outcomes its rows are not apart")
         found[name] = by_row[0]
@@ -67,7 +66,7 @@ def count_outcomes(reading: Any, rv: Any, coordinates: Any) -> int | None:
         trials = public_number(parameters[0])
         count = None if trials is None else trials + 1
     else:
-        count = graph.length_of(parameters[0], parameters[0].type.ndim - 1, coordinates.shapes)
+        count = length(parameters[0], parameters[0].type.ndim - 1, coordinates.shapes)
     return int(count) if isinstance(count, int | np.integer) and 1 < count <= _OUTCOMES else None
 
 
@@ -96,8 +95,8 @@ class OutcomeScores:
 
     Notes
     -----
-    **Privacy.** Row i of all outputs is a function of record i, of phi and of its outcome: typed in the graph,
-    and tried on made-up records. Look-ups stay within their tables.
+    **Privacy.** Row i of all outputs is a function of record i, of phi and of its outcome: typed in the
+    graph, and tried on made-up records. Look-ups stay within their tables.
     """
 
     def __init__(
@@ -123,12 +122,13 @@ class OutcomeScores:
         found = find(flat, seen, roots, n_rows, start, places) if structured and not sparse else None
         self.predictors: Predictors | None = found
         self.pieces = [] if found is None else found.pieces
+        self._given: list[Variable] = []
         self.size = seen.size if found is None else found.size
         self.lookups = [np.ravel(piece.columns) for piece in self.pieces if piece.kind == "lookup"]
         if found is None:
             stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
-            self._given, self._outputs = [], self._by_record(rows, start)
+            self._outputs = self._by_record(rows, start)
         else:
             self._inputs = found.records
             self._by_predictors(found)
@@ -146,7 +146,8 @@ class OutcomeScores:
             raise refuse_derivative(type(error).__name__) from None
         shapes = [tuple(np.delete(np.shape(graph.leaf_value(r)), a).tolist()) for r, a in self._roots.items()]
         outputs = [scores, rows]
-        tried = compiled([seen.vector, *self._inputs], seen.joined(outputs), {"mode": checks.CHECK_MODE})
+        inputs, settings = [seen.vector, *self._inputs], {"mode": gate.CHECK_MODE}
+        tried = compiled(inputs, seen.joined(outputs), settings, private=self._inputs)
         adjoints.numbers_a_record(partial(guarded, tried, start), self._inputs, shapes)
         return outputs
 
@@ -200,10 +201,11 @@ class OutcomeScores:
     def _compile(self) -> None:
         vector, kwargs, joined = self._seen.vector, self._kwargs, self._seen.joined
         outputs = self._outputs if self.count is not None else self._outputs[:1]
-        self._function = compiled([vector, *self._given, *self._inputs], joined(outputs), kwargs)
+        private = [*self._given, *self._inputs]
+        self._function = compiled([vector, *private], joined(outputs), kwargs, private=private)
         if self._given:
             own = list(self._inputs)[: len(self._inputs) - len(self.names)]
-            self._rows = compiled([vector, *own], joined(self._shared_outputs), kwargs)
+            self._rows = compiled([vector, *own], joined(self._shared_outputs), kwargs, private=own)
 
 
 class ScoresAt:

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar.math import Sigmoid
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.basic import BernoulliRV
 
-from pymc_dp.records import checks, graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.predictors import Predictors
 
 # Made-up records, and how far a derivative may be from that of a logistic regression.
@@ -74,8 +73,11 @@ def _tried(
         for variable in predictors.inputs
     ]
     outputs = [predictors.first[0], predictors.second[0][0]]
-    function = pytensor.function(
-        [*predictors.inputs, *predictors.records], outputs, mode=checks.PLAIN_MODE, on_unused_input="ignore"
+    function = gate.compile_graph(
+        [*predictors.inputs, *predictors.records],
+        outputs,
+        private=predictors.records,
+        mode=gate.PLAIN_MODE,
     )
     first, second = function(*inputs, *given)
     return np.ravel(first), np.ravel(second)

@@ -12,23 +12,20 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar.basic import Add
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_dp.records import adjoints, checks, graph
+from pymc_dp.records import adjoints, gate, graph
 from pymc_dp.records.adjoints import NotStructuredError
 from pymc_dp.records.kinks import kinks
-from pymc_dp.records.multiplied import multiplied
+from pymc_dp.records.multiplied import added, multiplied
 from pymc_dp.records.sums import guarded
 
 # Predictors of a record; with more of them whole Hessians are as good.
@@ -289,11 +286,11 @@ def _with_second(
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:
     """Give each place its predictors; those that are only ever added to each other are one."""
-    added = _added(made.rows, made.inputs)
+    joint = added(made.rows, made.inputs)
     groups: dict[int, int] = {}
     pieces, size = [], 0
     for k, place in enumerate(places):
-        same = [j for j in groups if sizes[j] == sizes[k] and added[j] is not None and added[j] == added[k]]
+        same = [j for j in groups if sizes[j] == sizes[k] and joint[j] is not None and joint[j] == joint[k]]
         start = groups[same[0]] if same else groups.setdefault(k, size)
         size += 0 if same else sizes[k]
         shape = (-1, sizes[k]) if place.kind == "product" else (-1,)
@@ -302,23 +299,6 @@ def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int])
         raise NotStructuredError
     first = [made.first[k] for k in groups]
     return made._replace(pieces=pieces, size=size, groups=list(groups), first=first)
-
-
-def _added(rows: Variable, inputs: Sequence[Variable]) -> list[tuple[int, int] | None]:
-    """For each input the one sum into which it goes, and with how many dimensions; None: elsewhere."""
-    copies = {v: v.type() for v in inputs}
-    fgraph = FunctionGraph(outputs=adjoints.replaced([rows], copies), clone=False)
-    MergeOptimizer().rewrite(fgraph)
-    found: list[tuple[int, int] | None] = []
-    for variable in copies.values():
-        clients = fgraph.clients.get(variable, [])
-        while len(clients) == 1 and isinstance(clients[0][0].op, DimShuffle | Reshape | SpecifyShape):
-            variable = clients[0][0].outputs[0]
-            clients = fgraph.clients.get(variable, [])
-        op = clients[0][0].op if len(clients) == 1 else None
-        is_sum = isinstance(op, Elemwise) and isinstance(op.scalar_op, Add)
-        found.append((id(clients[0][0].outputs[0]), variable.type.ndim) if is_sum else None)
-    return found
 
 
 def _matrix(values: Any) -> Any:
@@ -340,7 +320,7 @@ def _selected(
     given = cast(Any, variable.type())
     (selected,) = adjoints.replaced([parameter], {variable: given})
     try:
-        function = pytensor.function([given], selected, mode=checks.PLAIN_MODE)
+        function = gate.compile_graph([given], selected, private=(), mode=gate.PLAIN_MODE)
         values = function(np.arange(place.start, place.stop, dtype=np.float64).reshape(parts[variable].shape))
     except Exception:  # a selection that depends on something else
         raise NotStructuredError from None
@@ -354,7 +334,5 @@ def _tried(
     shapes: Sequence[tuple[int, ...]],
 ) -> list[int]:
     """Check, on made-up records, that each row is about its own record; numbers a record of each output."""
-    function = pytensor.function(
-        [*parts, *records], outputs, mode=checks.PLAIN_MODE, on_unused_input="ignore"
-    )
+    function = gate.compile_graph([*parts, *records], outputs, private=records, mode=gate.PLAIN_MODE)
     return adjoints.numbers_a_record(partial(guarded, function, *parts.values()), records, shapes)

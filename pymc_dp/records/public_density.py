@@ -10,6 +10,8 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.replace import graph_replace
 
+from pymc_dp.records.gate import compile_density
+
 # Step of the central differences of gradients, over the size of a parameter.
 DIFFERENCE = 1e-4
 
@@ -79,9 +81,7 @@ class PublicDensity:
     @cached_property
     def value_and_gradient(self) -> Any:
         """Compiled, as PyMC's samplers want it."""
-        function = self.model.logp_dlogp_function(
-            ravel_inputs=True, initial_point=self.start, **self._model.compile_kwargs
-        )
+        function = compile_density(self.model, self.start, **self._model.compile_kwargs)
         function.trust_input = True
         return function
 

@@ -15,8 +15,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, graph, refusals
+from pymc_dp.records import checks, gate, graph, refusals, tables
 from pymc_dp.records.arrays import FEW, Arrays
+from pymc_dp.records.lengths import number_of_rows, tables_of
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
 from pymc_dp.records.reading import Reading, VariableReading
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
@@ -30,6 +31,7 @@ def read(
     public: Collection[Any] = (),
     trusted_ops: Collection[Any] = (),
     neighboring_relation: str = "substitute",
+    observed: Collection[str] | None = None,
     refuse: Callable[[ModelRefusedError], None] | None = None,
 ) -> Reading:
     """Read a model.
@@ -47,6 +49,8 @@ def read(
     trusted_ops : collection of str or type
         Ops without a rule that act on each record by itself.
     neighboring_relation : {"substitute", "add_remove"}
+    observed : collection of str, optional
+        Observed variables whose rows are the records: one table of several (`tables_of`). Default: all.
     refuse : callable, optional
         Gets every refusal; by default the first is raised.
 
@@ -60,22 +64,10 @@ def read(
     ValueError
         `public` or `exclude_deterministics` has a name that the model does not have.
     """
-    reader = _Reader(model, units, exclude_deterministics, public, trusted_ops, neighboring_relation, refuse)
+    reader = _Reader(
+        model, units, exclude_deterministics, public, trusted_ops, neighboring_relation, observed, refuse
+    )
     return reader.read()
-
-
-def number_of_rows(model: pm.Model) -> int:
-    """Length of the first axis of the observed variables.
-
-    Raises
-    ------
-    ModelRefusedError
-        They do not share it, or the model has no observed or no free variables that can be read.
-    """
-    checks.supported(model)
-    n_rows = checks.same_records({rv.name: _records_of(model, rv) for rv in model.observed_RVs})
-    checks.observed_term(model.observed_RVs[0].name, 1, n_rows)
-    return n_rows
 
 
 def _raise(error: ModelRefusedError) -> None:
@@ -91,17 +83,20 @@ class _Reader:
         public: Collection[Any],
         trusted: Collection[Any],
         relation: str,
+        observed: Collection[str] | None,
         refuse: Callable[[ModelRefusedError], None] | None,
     ):
         checks.known_names(model, exclude)
         self.model, self.exclude = model, set(exclude)
         self.refuse = refuse or _raise
-        self.n_rows = number_of_rows(model)
+        self.n_rows = number_of_rows(model, observed)
         self.units = self.n_rows if units is None else units
-        self.data = Arrays(model, self.n_rows, self.units, public)
-        self.opaque = OpaqueModel(model, self.data.private())
+        self.other_tables = set() if observed is None else set(tables_of(model)) - {self.n_rows}
+        self.data = Arrays(model, self.n_rows, self.units, public, self.other_tables)
+        self.opaque = OpaqueModel(model, self.data.private(), observed)
         self.typing = Typing(self.n_rows, relation, trusted, self._private_lengths(relation))
         self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.data.declared)
+        self.found.other_tables = self.other_tables
 
     # the model
 
@@ -109,13 +104,13 @@ class _Reader:
         """Dimensions as long as there are records, where that number is private; or as rows of persons."""
         private = set() if self.units == self.n_rows else {self.n_rows}
         if relation == "add_remove":
-            private |= {self.n_rows, self.units}
+            private |= {self.n_rows, self.units, *self.other_tables}
         lengths = self.opaque.lengths.values()
         return [length for length in lengths if checks.constant_length(length) in private]
 
     def read(self) -> Reading:
         model, found = self.model, self.found
-        names = [rv.name for rv in model.observed_RVs]
+        names = list(self.opaque.observed)
         if not self._given():  # before anything is derived: a rewrite may hide what made a value
             return found
         densities = self.opaque.log_densities()
@@ -157,9 +152,10 @@ class _Reader:
             if isinstance(v, SharedVariable) and hasattr(v.type, "ndim")  # numbers too: they may be sizes
         ]
         # After everything is typed: what is asked about is the model as it was written.
-        by_row = {v for v, t in self.typing.types.items() if isinstance(t, Rows)} | set(axes)
         shapes = {v: np.shape(found.start[v.name]) for v in model.value_vars if v.name in found.start}
-        found.terms = graph.within_tables(found.terms, by_row, shapes)
+        positions = [*found.terms, *found.log_priors]
+        found.conditions += tables.public_positions(positions, self.typing.types | sources, shapes)
+        found.terms = tables.within_tables(found.terms, self.typing.types | sources, shapes)
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
@@ -178,10 +174,12 @@ class _Reader:
             return False
         fit = True
         for rv, clone in self.opaque.rvs.items():
+            observed = rv in self.model.observed_RVs
+            if observed and rv.name not in self.opaque.observed:
+                continue  # of another table
             given = self.opaque.given(clone)
             ways = [self._mixed(given, sources) for sources in self.data.ways(self.opaque)]
             t = next((t for t in ways if not isinstance(t, Mixed)), ways[0])
-            observed = rv in self.model.observed_RVs
             if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior
@@ -250,7 +248,7 @@ class _Reader:
             self.refuse(refusals.refuse_start(repr(name), why(t)))
         if private:
             return
-        self.found.start = self.model.initial_point(0)
+        self.found.start = gate.initial_point(self.model)
         for rv in self.model.free_RVs:
             value = self.model.rvs_to_values[rv]
             shape = np.shape(self.found.start[value.name])
@@ -287,6 +285,8 @@ class _Reader:
         free: dict[Variable, RowType] = dict.fromkeys(self.opaque.free.values(), PUBLIC)
         typing(graphs, {**sources, **self.data.others(graphs), **free})
         found.released = [rv.name for rv in self.model.free_RVs]
+        released = [out for name, out in zip(names, graphs, strict=True) if name not in self.exclude]
+        tables.public_positions(released, typing.types, {})
         for name, output in zip(names, graphs, strict=True):
             t = typing.of(output)
             if name in self.exclude:
@@ -311,14 +311,14 @@ class _Reader:
         of_rows = {
             self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)
         }
-        of_rows |= {rv.name: 0 for rv in model.observed_RVs}
+        of_rows |= dict.fromkeys(self.opaque.observed, 0)
         of_rows |= {name: t.axis for name, t in self.found.left_out.items() if isinstance(t, Rows)}
         for name, axis in of_rows.items():
             dims = model.named_vars_to_dims.get(name or "")
             if dims is not None and axis < len(dims):
                 withheld.add(dims[axis])
         # The number of rows is private where a unit has several.
-        sizes = {self.units}
+        sizes = {self.units, *self.other_tables}
         withheld |= {name for name, length in lengths.items() if checks.constant_length(length) in sizes}
         self.found.withheld_dims = sorted(name for name in withheld if name is not None)
 
@@ -333,13 +333,3 @@ def why(t: RowType) -> str:
     if isinstance(t, Rows):
         return "one value for each record"
     return "the number of records, which is private"
-
-
-def _records_of(model: pm.Model, rv: Any) -> int | None:
-    """Length of the first axis of an observed variable, from shapes alone; None if it is a single number."""
-    value = model.rvs_to_values[rv]
-    if value.type.ndim == 0:
-        return None
-    if value.owner is None:
-        return int(np.shape(graph.leaf_value(value))[0])
-    return checks.length_from_shapes(rv.name, value)

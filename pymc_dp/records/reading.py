@@ -9,7 +9,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import graph
+from pymc_dp.records import graph, tables
 from pymc_dp.records.arrays import PRIVATE, Array
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
@@ -50,6 +50,8 @@ class Reading:
         What holds the records, shared variables, and their axis of records.
     declared : set of Variable
         What `public=` names.
+    other_tables : set of int
+        Numbers of records of the model's other tables.
     watched : list of SharedVariable
         Of the model: when one is set to another array, the model must be read again.
     released, withheld_dims : list of str
@@ -70,6 +72,7 @@ class Reading:
     stripped: list[Variable] = field(default_factory=list)
     roots: dict[Variable, int] = field(default_factory=dict)
     declared: set[Variable] = field(default_factory=set)
+    other_tables: set[int] = field(default_factory=set)
     watched: list[SharedVariable] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     left_out: dict[str, RowType] = field(default_factory=dict)
@@ -90,7 +93,7 @@ class Reading:
         return any(
             leaf not in roots
             and leaf not in self.declared
-            and self.n_rows in np.shape(graph.leaf_value(leaf))
+            and not {self.n_rows, *self.other_tables}.isdisjoint(np.shape(graph.leaf_value(leaf)))
             for leaf in graph.data_leaves(outputs)
         )
 
@@ -113,7 +116,16 @@ class Reading:
         types = self.typing.again()(outputs, {leaf: Rows(axis) for leaf, axis in roots.items()})
         if self.reads_others(outputs, roots) or any(types[v] != Rows(0) for v in outputs):
             return None
-        return graph.within_tables(outputs, {v for v, t in types.items() if isinstance(t, Rows)}, shapes)
+        return tables.within_tables(
+            outputs, types | {leaf: Rows(axis) for leaf, axis in roots.items()}, shapes
+        )
+
+    def within_tables(
+        self, outputs: Sequence[Variable], shapes: Mapping[Variable, tuple[int, ...]]
+    ) -> list[Variable]:
+        """Graphs of the same arrays, one entry a record, with positions in range: see `tables`."""
+        typing, roots = self.typing.again(), {leaf: Rows(axis) for leaf, axis in self.roots.items()}
+        return tables.within_tables(outputs, typing(outputs, roots) | roots, shapes)
 
     def generative(self) -> tuple[list[Variable], list[Variable], dict[Variable, RowType]]:
         """Observed and free random variables, and types of all that is between them."""

@@ -92,6 +92,7 @@ class Residuals:
             self.public.value,
             model.n,
             model.compile_kwargs,
+            model._roots,
         )
         self.log_prior, self.log_prior_gradient = self.public.log_prior, self.public.log_prior_gradient
 
@@ -200,4 +201,5 @@ class Residuals:
         return self._compiled([f, k, *stand_ins.values()], output)
 
     def _compiled(self, inputs: Sequence[Any], output: Any) -> Any:
-        return compiled([self._model._theta, *inputs], output, self._model.compile_kwargs)
+        given = [*inputs, *self._model._roots]
+        return compiled([self._model._theta, *inputs], output, self._model.compile_kwargs, private=given)

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-import pytensor
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, exponential_family, graph
+from pymc_dp.records import exponential_family, gate, graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.statistics import StatisticBound, Statistics, StatisticSum, exact_sum
 from pymc_dp.records.sums import compiled, compiled_rows
@@ -110,16 +109,15 @@ class SufficientStatistics:
         first, axis = next((stand_ins[root], axis) for root, axis in records._roots.items())
         observed = {name: opaque.values[rv] for name, rv in opaque.observed.items()}
         values = graph.replace_records(list(observed.values()), stand_ins, records.n_rows, first.shape[axis])
-        function = pytensor.function(
-            list(stand_ins.values()), values, mode=checks.CHECK_MODE, on_unused_input="ignore"
-        )
+        given = list(stand_ins.values())
+        function = gate.compile_graph(given, values, private=given, mode=gate.CHECK_MODE)
         data = {v.name: made[v] for v in self._model.data_vars if records._roots.get(v) == 0}
         return data | dict(zip(observed, function(*made.values()), strict=True))
 
     def _compiled(self, phi: Variable, log_g: Variable) -> Callable[[np.ndarray], Natural]:
         records = self._records
         outputs = [phi, log_g, records._log_prior]
-        function = compiled([records._theta], outputs, records.compile_kwargs)
+        function = compiled([records._theta], outputs, records.compile_kwargs, private=())
 
         def natural(theta: np.ndarray) -> Natural:
             with np.errstate(all="ignore"):
@@ -131,7 +129,7 @@ class SufficientStatistics:
     def _of_object(self, statistics: Statistics) -> Callable[[np.ndarray], Natural]:
         names, records = [rv.name for rv in self._model.free_RVs], self._records
         values = records._on_vector(self._model.replace_rvs_by_values(self._model.free_RVs))
-        point_of = compiled([records._theta], values, records.compile_kwargs)
+        point_of = compiled([records._theta], values, records.compile_kwargs, private=())
 
         def natural(theta: np.ndarray) -> Natural:
             point = dict(zip(names, point_of(theta), strict=True))
@@ -151,7 +149,7 @@ class SufficientStatistics:
         records = self._records
         rng = np.random.default_rng(0)
         function = compiled_rows(
-            records._theta, records._terms, records._roots, records.n_rows, mode=checks.CHECK_MODE
+            records._theta, records._terms, records._roots, records.n_rows, mode=gate.CHECK_MODE
         )
         points = records._start + rng.normal(scale=0.5, size=(_POINTS, records.d))
         naturals = [self.natural(point) for point in points]
@@ -214,7 +212,7 @@ def _checked(statistic: Callable[[Mapping[str, np.ndarray]], Any]) -> Any:
 def _value(variable: Any) -> np.ndarray:
     if variable.owner is None:
         return np.asarray(graph.leaf_value(variable))
-    return np.asarray(variable.eval(mode=checks.CHECK_MODE))
+    return gate.evaluate(variable)
 
 
 def _wrong(what: str) -> ModelRefusedError:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
-from pymc_dp.records.fast_forms import vectorised
+from pymc_dp.records.gate import compile_graph
 
 
 def guarded(
@@ -100,6 +100,8 @@ class FullBatch:
         Number of records.
     compile_kwargs : mapping
         Passed to `pytensor.function`.
+    roots : collection of Variable
+        Data leaves with one entry a record.
 
     Notes
     -----
@@ -110,12 +112,18 @@ class FullBatch:
     """
 
     def __init__(
-        self, theta: Variable, rows: Variable, log_prior: Variable, n: int, compile_kwargs: Mapping[str, Any]
+        self,
+        theta: Variable,
+        rows: Variable,
+        log_prior: Variable,
+        n: int,
+        compile_kwargs: Mapping[str, Any],
+        roots: Collection[Variable],
     ):
         if n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({n}): their grid sum would not be exact.")
         self.n = n
-        self._graph, self._kwargs = (theta, rows, log_prior), dict(compile_kwargs)
+        self._graph, self._kwargs, self._roots = (theta, rows, log_prior), dict(compile_kwargs), roots
 
     @cached_property
     def _function(self) -> Callable[..., list[np.ndarray]]:
@@ -126,7 +134,7 @@ class FullBatch:
         inside = pt.le(pt.abs(ratio), GRID)  # False for NaN as well
         step = pt.round(pt.switch(pt.isnan(ratio), 0.0, pt.clip(ratio, -GRID, GRID)), mode="half_to_even")
         outputs = [step.sum(), inside.sum(dtype="float64"), rows, log_prior]
-        return compiled([theta, old, scale], outputs, self._kwargs)
+        return compiled([theta, old, scale], outputs, self._kwargs, private=[old, *self._roots])
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
         """Sum the clipped ratios between `theta` and the point whose rows are `old`.
@@ -223,11 +231,13 @@ class Batches:
 
 
 def compiled(
-    inputs: Sequence[Variable], outputs: Any, compile_kwargs: Mapping[str, Any]
+    inputs: Sequence[Variable],
+    outputs: Any,
+    compile_kwargs: Mapping[str, Any],
+    private: Collection[Variable],
 ) -> Callable[..., Any]:
-    """A function of inputs of the right type, not all of which are used."""
-    settings = {**compile_kwargs, "mode": vectorised(compile_kwargs.get("mode"))}
-    return pytensor.function(inputs, outputs, on_unused_input="ignore", trust_input=True, **settings)
+    """A function of inputs of the right type, not all of which are used; see `gate.compile_graph`."""
+    return compile_graph(inputs, outputs, private=private, trust_input=True, **compile_kwargs)
 
 
 def compiled_rows(
@@ -236,7 +246,8 @@ def compiled_rows(
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
     fast = graph.simplify([rows])[0]
-    return compiled([theta, *stand_ins.values()], fast, kwargs)
+    given = list(stand_ins.values())
+    return compiled([theta, *given], fast, kwargs, private=given)
 
 
 def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
@@ -349,8 +360,8 @@ class Points:
     @cached_property
     def _log_prior_gradient_function(self) -> Callable[[np.ndarray], np.ndarray]:
         gradient = pytensor.grad(self._log_prior, self._theta, disconnected_inputs="ignore")
-        return compiled([self._theta], gradient, self.compile_kwargs)
+        return compiled([self._theta], gradient, self.compile_kwargs, private=())
 
     @cached_property
     def _log_prior_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        return compiled([self._theta], self._log_prior, self.compile_kwargs)
+        return compiled([self._theta], self._log_prior, self.compile_kwargs, private=())

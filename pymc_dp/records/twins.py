@@ -19,6 +19,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_dp.records import graph
 from pymc_dp.records.curvature_rows import rows_in
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
+from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.sums import compiled, gather, guarded, sums
@@ -165,13 +166,20 @@ class Twins:
         """Compiled draws, and how many generators each needs."""
         seen = self._records.coordinates
         # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
-        settings = {**self._records.compile_kwargs, "mode": "NUMBA"}
+        settings = {
+            **self._records.compile_kwargs,
+            "mode": "NUMBA",
+            "private": self._records._roots,
+            "random": True,
+            "trusted": self._records.reading.trusted,
+            "trust_input": True,
+        }
 
         def function(draw: Draw) -> Callable[..., Any]:
             inputs = [seen.vector, *(In(generator, mutable=True) for generator in draw.generators)]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
-                return compiled(inputs, seen.joined([draw.outcome, draw.fit]), settings)
+                return compile_graph(inputs, seen.joined([draw.outcome, draw.fit]), **settings)
 
         return {name: (function(draw), len(draw.generators)) for name, draw in self._draws.items()}
 
@@ -220,9 +228,8 @@ class Twins:
         values = self._records.reading.opaque.values
         found: dict[str, Callable[[], np.ndarray]] = {}
         for name, rv in self._records.reading.opaque.observed.items():
-            value, outcome = values[rv], self._outcomes[name]
-            function = compiled([], pt.cast(value, outcome.type.dtype), {})
-            found[name] = _called(function)
+            outcome = pt.cast(values[rv], self._outcomes[name].type.dtype)
+            found[name] = _called(compiled([], outcome, {}, private=self._records._roots))
         return found
 
     def _drawn(

@@ -6,7 +6,7 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.records import checks, graph, refusals
+from pymc_dp.records import gate, graph, refusals
 from pymc_dp.records.sums import compiled_rows, gather, guarded
 
 # Records that are compared at each of a few points.
@@ -35,7 +35,7 @@ def separable(
     """
     rng = np.random.default_rng()
     size = min(n_rows - 1, COMPARED)
-    function = compiled_rows(theta, terms, roots, n_rows, mode=checks.PLAIN_MODE)
+    function = compiled_rows(theta, terms, roots, n_rows, mode=gate.PLAIN_MODE)
     _by_position(function, start, roots, size)
     for _ in range(POINTS):
         point = start + rng.normal(scale=0.5, size=start.size)

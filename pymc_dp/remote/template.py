@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.records.checks import CHECK_MODE
+from pymc_dp.records import gate
 from pymc_dp.records.model import RecordModel
 
 # Points at which priors are compared, besides the initial point, and how far they may differ: models are
@@ -51,7 +51,7 @@ class Template:
         self.ravel, self.unravel = self._records.ravel, self._records.unravel
         self.log_prior, self.log_prior_gradient = self._records.log_prior, self._records.log_prior_gradient
         self._start = self._records.ravel(self.reading.start)
-        self._dims = {name: int(size.eval(mode=CHECK_MODE)) for name, size in model.dim_lengths.items()}
+        self._dims = {name: int(gate.evaluate(size)) for name, size in model.dim_lengths.items()}
         self.d, self.shapes = self._records.d, self._records.shapes
         self.value_vars = self._records.value_vars
         self.released_variables = self._records.released_variables

@@ -221,7 +221,6 @@ class DPStep(Iterating):
             "released_variables": records.released_variables,
             "withheld_dims": records.withheld_dims,
             "excluded_deterministics": self.exclude_deterministics,
-            "left_out_deterministics": sorted(records.reading.left_out),
             "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
             "trusted_ops": records.reading.trusted,
             "call": self._call.slots.name,

@@ -18,6 +18,7 @@ from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.records.gate import compile_graph
 from pymc_dp.steps import surroundings
 
 
@@ -104,7 +105,7 @@ class Released:
     ):
         self._model, self._compile_kwargs = model, dict(compile_kwargs or {})
         self._names, self._withheld = list(records.released_variables), set(records.withheld_dims)
-        self._point = records.reading.start
+        self._point, self._left_out = records.reading.start, sorted(records.reading.left_out)
 
     def __call__(self, point: PointType) -> bytes:
         """Values of all variables, one after another."""
@@ -112,7 +113,7 @@ class Released:
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
     def facts(self) -> dict[str, Any]:
-        """How `__call__` is read, and the names of dimensions and coordinates; JSON-able."""
+        """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able."""
         free = {rv.name for rv in self._model.free_RVs}
         dims = {name: self._model.named_vars_to_dims.get(name, ()) for name in self._names}
         public = {dim for of_one in dims.values() for dim in of_one} - self._withheld
@@ -132,6 +133,7 @@ class Released:
                 for dim, values in self._model.coords.items()
                 if dim in public and values is not None
             },
+            "left_out_deterministics": self._left_out,
         }
 
     def _values(self, point: PointType) -> list[np.ndarray]:
@@ -152,7 +154,9 @@ class Released:
         if not variables:
             return lambda point: {}
         inputs, names = [v.name for v in model.value_vars], [v.name for v in variables]
-        function = pm.compile(model.value_vars, variables, on_unused_input="ignore", **self._compile_kwargs)
+        function = compile_graph(
+            model.value_vars, variables, private=(), as_pymc=True, **self._compile_kwargs
+        )
 
         def computed(point: PointType) -> dict[str, Any]:
             return dict(zip(names, function(*[point[name] for name in inputs]), strict=True))

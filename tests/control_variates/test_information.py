@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from pymc_dp.control_variates import information
+from pymc_dp.likelihood import information
 
 
 def test_one_number_is_a_truncated_normal():

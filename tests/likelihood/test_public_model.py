@@ -13,7 +13,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.public_model import PublicModel
-from pymc_dp.records import checks, graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
 from tests.records.zoo import ZOO
 
@@ -141,7 +141,7 @@ def agree(records, model):
     for name, value in records.reading.start.items():
         np.testing.assert_array_equal(start[name], value)
     seen = records.coordinates
-    options = {"mode": checks.CHECK_MODE, "on_unused_input": "ignore"}
+    options = {"mode": gate.CHECK_MODE, "on_unused_input": "ignore"}
     outputs = [records._log_prior, seen.of_theta]
     log_prior, phi = pytensor.function([records._theta], outputs, **options)(theta := point(records))
     parts = np.split(phi, [columns.stop for columns in seen.columns.values()][:-1])

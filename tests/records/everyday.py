@@ -36,6 +36,12 @@ TABLE = pd.DataFrame(
 )
 
 EVERYDAY: dict[str, Callable[[], None]] = {}
+# Larger arrays that hold no record are public by name.
+PUBLIC = {
+    "spatial_effects": ["phi.array_1"],
+    "prior_of_numbers": ["prior.array_1", "prior.array_2", "prior.array_3"],
+    "line_on_a_public_grid": ["line.array_1"],
+}
 
 
 def everyday(declare: Callable[[], None]) -> Callable[[], None]:

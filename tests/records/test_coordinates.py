@@ -9,7 +9,7 @@ import pytest
 from pytensor.graph.replace import clone_replace
 
 import pymc_dp as dp
-from pymc_dp.records import checks, graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.opaque import _with_open_products
 
@@ -164,7 +164,7 @@ def test_what_is_found_is_what_the_likelihood_sees(name):
     assert seen.size == (records.d if size is None else size)
     theta = records._start + 0.3 * np.random.default_rng(1).normal(size=records.d)
     rows = clone_replace(graph.smooth_rows(seen.terms), {seen.vector: seen.of_theta})
-    function = pytensor.function([records._theta], rows, mode=checks.CHECK_MODE, on_unused_input="ignore")
+    function = pytensor.function([records._theta], rows, mode=gate.CHECK_MODE, on_unused_input="ignore")
     np.testing.assert_allclose(function(theta), records.full_batch.rows(theta), rtol=1e-12, atol=1e-12)
     h = 1e-6 * np.eye(records.d)
     numerical = np.stack([(seen(theta + e) - seen(theta - e)) / 2e-6 for e in h], axis=1)

@@ -8,7 +8,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
-from tests.records.everyday import EVERYDAY, POSITIVE, YES
+from tests.records.everyday import EVERYDAY, POSITIVE, PUBLIC, YES
 
 # Whose first derivatives exist and whose second ones do not, or that once crashed.
 WHOLE = ("von_mises", "hurdle_negative_binomial", "gaussian_process_on_a_public_box", "ordinal_regression")
@@ -22,7 +22,7 @@ def declared(name):
 
 @pytest.mark.parametrize("name", EVERYDAY)
 def test_it_is_read(name):
-    records = RecordModel(declared(name), verify=False)
+    records = RecordModel(declared(name), verify=False, public=PUBLIC.get(name, ()))
     roles = {v.role for v in records.reading.variables}
     assert roles <= {"sampled", "likelihood", "released", "left out", "Potential"}
     assert {"sampled", "likelihood"} <= roles

@@ -1,27 +1,121 @@
-"""No position that a record has makes compiled code read beyond a table."""
+"""No position that a record has makes compiled code read beyond a table, or write to another record."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 
 from pymc_dp.records.model import RecordModel
+from tests.records.position_models import MODELS
 
 N = 40
 CODES = np.random.default_rng(0).integers(0, 3, N)
 
 
-def rows(codes):
+def records(codes):
     with pm.Model() as model:
         level = pm.Normal("level", shape=3)
         table = pytensor.shared(np.array([0.5, -0.5, 2.0]), shape=(3,))
         pm.Normal("y", level[codes] + table[codes], 1, observed=np.linspace(-1, 1, N))
-    return RecordModel(model).full_batch.rows(np.array([0.1, -0.2, 0.3]))
+    return RecordModel(model)
 
 
-@pytest.mark.parametrize(("code", "entry"), [(3, 2), (2**40, 2), (-1, 2), (-3, 0), (-4, 0), (-(2**60), 0)])
-def test_a_position_beyond_a_table_is_its_end(code, entry):
+def rows(codes):
+    return records(codes).full_batch.rows(np.array([0.1, -0.2, 0.3]))
+
+
+@pytest.mark.parametrize("code", [3, 2**40, -4, -(2**60)])
+def test_a_record_with_a_position_beyond_a_table_is_not_finite(code):
     """Compiled, 2**40 ended the process, and 3 read whatever lay behind the table."""
+    odd = CODES.copy()
+    odd[7] = code
+    expected = rows(CODES)
+    expected[7] = np.nan
+    np.testing.assert_array_equal(rows(odd), expected)
+
+
+@pytest.mark.parametrize(("code", "entry"), [(-1, 2), (-3, 0)])
+def test_a_position_counts_from_the_end_where_it_is_negative(code, entry):
+    """As in NumPy, so that a model means what it means elsewhere."""
     odd, even = CODES.copy(), CODES.copy()
     odd[7], even[7] = code, entry
     np.testing.assert_array_equal(rows(odd), rows(even))
+
+
+def test_such_a_record_moves_no_sum():
+    """It counts as one whose log-likelihood is not a number, in ratios and in gradients."""
+    odd, without = CODES.copy(), np.delete(CODES, 7)
+    odd[7] = 10**6
+    theta = np.array([0.1, -0.2, 0.3])
+    made = records(odd)
+    start = made.full_batch.rows(theta)
+    moved = made.full_batch(theta + 0.1, start, 1.0)
+    own = rows_of(without, np.delete(np.linspace(-1, 1, N), 7), theta)
+    assert moved.clipped == 1 + own.clipped
+    assert moved.total == own.total
+
+
+def rows_of(codes, y, theta):
+    with pm.Model() as model:
+        level = pm.Normal("level", shape=3)
+        table = pytensor.shared(np.array([0.5, -0.5, 2.0]), shape=(3,))
+        pm.Normal("y", level[codes] + table[codes], 1, observed=y)
+    full = RecordModel(model).full_batch
+    return full(theta + 0.1, full.rows(theta), 1.0)
+
+
+def tried(*names):
+    """Nothing but refusals, in a process of its own: a crash is a failure."""
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.records.position_models", *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+    assert lines[-1:] == ["to the end"]
+    return lines[:-1]
+
+
+FEW = ["hierarchy", "one hot", "written", "vectorize", "scan with a state"]
+
+
+def test_no_code_moves_another_record():
+    """Scatter, look-ups, and both in graphs inside of Ops: it crashed, or moved other records."""
+    assert not tried(*FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(3))
+def test_no_code_moves_another_record_in_any_model(part):
+    """More than sixty models, seven codes each, compiled once: the same kind of result for all."""
+    assert len(MODELS) > 60
+    assert not tried(*list(MODELS)[part::3])
+
+
+@pytest.mark.slow
+def test_no_code_moves_derivatives_of_another_record():
+    """Those that are derived anew for surrogates: a code of -20 gave a derivative of -3e169."""
+    assert not tried("derivatives", *FEW, "crossed", "look-up of a look-up", "gathered weights")
+
+
+def test_a_public_position_beyond_a_table_raises_with_its_name():
+    """What is public is said, before a record is read."""
+    parent = pytensor.shared(np.array([0, 1, 5]), name="parent", shape=(3,))
+    with pm.Model() as model:
+        level, above = pm.Normal("level", shape=3), pm.Normal("above", shape=2)
+        pm.Normal("y", (level + above[parent])[CODES], 1, observed=np.linspace(-1, 1, N))
+    with pytest.raises(IndexError, match="'parent'"):
+        RecordModel(model)
+
+
+def test_a_point_with_a_computed_position_beyond_a_table_has_no_density():
+    """Of parameters: where a look-up has no entry, the prior is zero."""
+    with pm.Model() as model:
+        a = pm.Normal("a")
+        table = pt.constant(np.arange(3.0))
+        pm.Normal("y", table[pt.cast(pt.floor(a), "int64")], 1, observed=np.linspace(-1, 1, N))
+    made = RecordModel(model)
+    assert np.isfinite(made.log_prior(np.array([2.5])))
+    assert made.log_prior(np.array([3.5])) == -np.inf

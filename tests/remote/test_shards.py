@@ -199,15 +199,6 @@ def with_more_parameters(part):
     return model
 
 
-def with_a_leak(part):
-    x, y = part
-    with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 2, shape=2)
-        mu = pm.Deterministic("mu", pm.math.dot(x, beta))
-        pm.Bernoulli("y", logit_p=mu, observed=y)
-    return model
-
-
 def with_coupled_rows(part):
     x, y = part
     with pm.Model() as model:
@@ -222,7 +213,6 @@ def with_coupled_rows(part):
     [
         (with_prior_from_data, "another prior"),
         (with_more_parameters, "other free variables"),
-        (with_a_leak, "Deterministic 'mu'"),
         pytest.param(with_coupled_rows, "does not factorise", marks=pytest.mark.slow),
     ],
 )

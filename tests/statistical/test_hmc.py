@@ -25,7 +25,7 @@ def banana():
 
 
 def correlated():
-    return chains.of_gaussian(10, 0.05, 0.1 * np.eye(10) + 0.9, seed=4), 0.05, 4, 4.0, 3.0
+    return chains.of_gaussian(5, 0.05, 0.1 * np.eye(5) + 0.9, seed=4), 0.05, 4, 4.0, 3.0
 
 
 def p_value(case):

@@ -45,9 +45,9 @@ def test_arguments_that_do_not_go_together(model):
     step = default.default_step(1.0, 1e-6, {"model": model}, quiet=True)
     with pytest.raises(TypeError, match="a step has its own"):
         dp.sample(step, epsilon=1.0)
-    with pytest.raises(TypeError, match="epsilon= and delta= to make one"):
-        dp.sample(draws=10, epsilon=1.0, model=model)
-    with pytest.raises(TypeError, match="got int; or epsilon=, delta= and draws=, by name"):
-        dp.sample(1000, epsilon=1.0, delta=1e-6, model=model)
-    with pytest.raises(TypeError, match="delta= to make one"):
+    with pytest.raises(TypeError, match="a number of draws and a private step"):
+        dp.sample("1000", epsilon=1.0, model=model)
+    with pytest.raises(TypeError, match="neither it nor"):
+        dp.sample(10, epsilon=1.0, temperature=2, model=model)
+    with pytest.raises(TypeError, match="needs epsilon="):
         dp.sample(model=model)

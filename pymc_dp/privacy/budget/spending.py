@@ -4,6 +4,7 @@ import math
 import uuid
 import warnings
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 from dp_accounting import dp_event
@@ -71,7 +72,7 @@ class Spending:
         scale = max(1.0, math.fsum(shares)) * (1 + 1e-9)
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2
         self.multipliers = [math.sqrt(scale / (share * squared)) for share in shares]
-        self._left, self._paid, self._unspent = list(self.multipliers), False, 1.0
+        self._left, self._paid, self._unspent = list(self.multipliers), False, Fraction(1)
         self.random = PrivacyRandom(debug_seed)
 
     @property
@@ -136,9 +137,9 @@ class Spending:
         Raises
         ------
         RuntimeError
-            It was not paid for: a bug.
+            It was not paid for, or `portion` has given a part of it away: a bug.
         """
-        if not self._paid or not self._left:
+        if not self._paid or not self._left or self._unspent < 1:
             raise RuntimeError("nothing is released that was not paid for.")
         std = self.noise(sensitivity)
         self._left.pop(0)
@@ -146,8 +147,9 @@ class Spending:
 
     @property
     def unspent(self) -> float:
-        """Share of the next release that `portion` has not given away."""
-        return self._unspent
+        """Share of the next release that `portion` has not given away, rounded down."""
+        nearest = float(self._unspent)
+        return nearest if nearest <= self._unspent else math.nextafter(nearest, 0.0)
 
     def portion(self, share: float) -> float:
         """Noise multiplier of one of several Gaussian releases that are made in the place of the next one.
@@ -169,12 +171,13 @@ class Spending:
 
         Notes
         -----
-        **Privacy.** Gaussian releases of ``mu_k`` that are chosen one after the other with ``sum mu_k^2 <= mu^2``
-        are together at most one of mu (Smith and Thakurta 2022, Theorem 2; docs/proofs/twins, section 4).
+        **Privacy.** Gaussian releases of ``mu_k``, chosen one by one, with ``sum mu_k^2 <= mu^2`` are
+        together at most one of mu (Smith and Thakurta 2022; docs/proofs/twins, section 5). Shares are added
+        up exactly.
         """
         if not self._paid or not self._left or not 0 < share <= self._unspent:
             raise RuntimeError("nothing is released that was not paid for.")
-        self._unspent -= share
+        self._unspent -= Fraction(share)
         return self._left[0] / math.sqrt(share)
 
     def facts(self) -> dict[str, Any]:

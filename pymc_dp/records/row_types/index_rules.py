@@ -1,7 +1,7 @@
 """When indexing leaves one entry a record. See docs/proofs/rows."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.subtensor import (
@@ -55,6 +55,16 @@ def _places(x: Variable, indices: Sequence[Any]) -> Places:
             after += ndim
         axis += _width(index)
     return Places(kept, first, ndim)
+
+
+def places_of(node: Apply) -> tuple[int, int]:
+    """Where the axes of index arrays begin in what a node takes or writes, and how many axes that has."""
+    first = 2 if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) else 1
+    x, op = node.inputs[0], cast(Any, node.op)
+    indices = indices_from_subtensor(node.inputs[first:], op.idx_list)
+    places = _places(x, list(indices))
+    slices = sum(isinstance(i, slice) for i in indices)
+    return places.first, slices + places.ndim + x.type.ndim - _axes_used(indices)
 
 
 def _width(index: Any) -> int:
@@ -149,8 +159,7 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     if place is LENGTH or not isinstance(y_type, Rows | type(PUBLIC)):
         return no_rule(node.op)
     indices = indices_from_subtensor(inputs, node.op.idx_list)
-    places = _places(x, list(indices))
-    ndim = sum(isinstance(i, slice) for i in indices) + places.ndim + x.type.ndim - _axes_used(indices)
+    places, (_, ndim) = _places(x, list(indices)), places_of(node)
     after = place.axis if isinstance(place, Rows) else None
     if isinstance(y_type, Rows):
         aligned = y_type.axis + ndim - y.type.ndim

@@ -27,6 +27,7 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
+from pymc_dp.records.row_types.admitted import admits, never_ends
 from pymc_dp.records.row_types.ops import inner_graphs, name_of
 from pymc_dp.records.row_types.types import (
     LENGTH,
@@ -62,6 +63,9 @@ def no_rule(op: Any) -> Mixed:
 
 @rule(Elemwise)
 def _elemwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    private = [isinstance(t, Rows) for t in types]
+    if any(private) and (never_ends(node.op, private) or not admits(node.op, typing.trusted)):
+        return Mixed(f"`{name_of(node.op)}` of the records, which may stop with an error", "unknown")
     return aligned(types, node, [])
 
 
@@ -199,7 +203,7 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
         return no_rule(op) if any(t is not PUBLIC for t in types) else PUBLIC
     batch = op.batch_ndim(node)
     matrices = types[:1] if isinstance(op.core_op, SolveBase) else types
-    if _may_raise(op.core_op) and any(isinstance(t, Rows) for t in matrices):
+    if not admits(op, typing.trusted) and any(isinstance(t, Rows) for t in matrices):
         return Mixed(f"`{name_of(op)}`, which stops for all records if it cannot be computed for one")
     core = [isinstance(t, Rows) and t.axis >= batch for t in types]
     if not any(core):
@@ -208,14 +212,6 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
     if isinstance(op.core_op, Dot) or columns:
         return _contract(node, types, op.inputs_sig, batch, op.outputs_sig[0])
     return over_records(op)
-
-
-# Linear algebra that gives NaN where it cannot be computed, and nothing else.
-_QUIET = ("Cholesky", "Det", "SLogDet", "QR", "SolveTriangular", "CholeskySolve", "Expm")
-
-
-def _may_raise(op: Any) -> bool:
-    return ".linalg" in type(op).__module__ and type(op).__name__ not in _QUIET
 
 
 @rule(SolveBase)

@@ -1,0 +1,130 @@
+"""The gate: the one place where PyTensor's compiler is called.
+
+What passes reads and writes no memory but its own, whatever numbers it is given (`safe_rewriter`), and where
+it reads records it is made of Ops that are known not to raise (`admitted`): an error would be about one
+record, and would be shown. Both look at the graph as it is compiled, with derivatives in it and graphs inside
+of Ops.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.initial_point import make_initial_point_expression
+from pymc.pytensorf import replace_rng_nodes
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.basic import Variable
+
+from pymc_dp.records.fast_forms import vectorised
+from pymc_dp.records.row_types.admitted import admit
+from pymc_dp.records.safe_rewriter import Safe
+
+# Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
+CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
+# For graphs that are simple already, or run once or twice: rewriting them takes longer than they run.
+PLAIN_MODE = Mode(linker="py", optimizer="merge")
+# After PyTensor has put a graph into its final form, and before it makes one loop of many Ops (49).
+_LAST = 48.95
+
+
+def compile_graph(
+    inputs: Sequence[Variable],
+    outputs: Any,
+    *,
+    private: Collection[Variable],
+    mode: Any = None,
+    as_pymc: bool = False,
+    random: bool = False,
+    raising: bool = False,
+    trusted: Collection[Any] = (),
+    **options: Any,
+) -> Callable[..., Any]:
+    """Compile a graph.
+
+    Parameters
+    ----------
+    inputs : sequence of Variable
+        Not all need be used.
+    outputs : Variable or sequence of Variable
+    private : collection of Variable
+        What of `inputs`, shared variables and constants has records.
+    mode : Mode, str or None
+        As in `pytensor.function`.
+    as_pymc : bool
+        As PyMC compiles what users wrote: a check of a parameter that fails gives minus infinity, and random
+        streams go on from call to call.
+    random : bool
+        Whether random draws that depend on records are admitted: they are private.
+    raising : bool
+        Whether public data with a position that their table does not have raise `IndexError`.
+    trusted : collection of str or type
+        Ops that the user vouches for.
+    **options
+        Of `pytensor.function`.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    ModelRefusedError
+        An Op that reads records may raise.
+
+    Notes
+    -----
+    **Privacy.** Of a record with a position that its table does not have, what is read there counts as not a
+    number; what other records have, and whether there is a result, does not depend on it.
+    """
+    many = outputs if isinstance(outputs, list | tuple) else [outputs]
+    admit(many, private, random, trusted)
+    settings = {"mode": _safe(vectorised(mode), raising), "on_unused_input": "ignore", **options}
+    compiler: Any = pm.compile if as_pymc or random else pytensor.function
+    return cast(Callable[..., Any], compiler(list(inputs), outputs, **settings))
+
+
+def _safe(mode: Any, raising: bool = False) -> Any:
+    return get_mode(mode).register((Safe(raising), _LAST))
+
+
+def evaluate(variable: Any) -> np.ndarray:
+    """Value of a graph without inputs."""
+    return np.asarray(compile_graph([], variable, private=(), mode=CHECK_MODE)())
+
+
+def draw(variable: Variable, seed: int) -> np.ndarray:
+    """A random variable of a model that reads no record, as `pymc.draw` has it."""
+    return np.asarray(compile_graph([], variable, private=(), random=True, random_seed=seed)())
+
+
+def compile_density(model: pm.Model, start: Mapping[str, np.ndarray], **settings: Any) -> Any:
+    """Density and gradient of a model without records, as PyMC's samplers want them."""
+    options = {name: value for name, value in settings.items() if name != "trusted"}
+    options["mode"] = _safe(options.get("mode"))
+    return model.logp_dlogp_function(ravel_inputs=True, initial_point=dict(start), **options)
+
+
+def initial_point(model: pm.Model) -> dict[str, np.ndarray]:
+    """Where chains of a model start, as `pymc.Model.initial_point` has it."""
+    values = make_initial_point_expression(
+        free_rvs=model.free_RVs,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies=model.rvs_to_initial_values,
+        return_transformed=True,
+    )
+    function = compile_graph(
+        [], replace_rng_nodes(values), private=(), mode="FAST_COMPILE", random=True, random_seed=0
+    )
+    return dict(zip([v.name for v in model.value_vars], function(), strict=True))
+
+
+def predictive_mode() -> Any:
+    """A mode for what PyMC compiles itself at public inputs, of which none may be beyond its table."""
+    return _safe(None, raising=True)
+
+
+def holders_mode() -> Any:
+    """A mode for what PyMC compiles itself, for the data holder alone."""
+    return _safe(None)

@@ -1,0 +1,49 @@
+"""How many records a model has, and in how many tables: the lengths of its observed variables."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pymc as pm
+
+from pymc_dp.records import checks, graph
+
+
+def number_of_rows(model: pm.Model, observed: Collection[str] | None = None) -> int:
+    """Length of the first axis of the observed variables, or of some of them.
+
+    Raises
+    ------
+    ModelRefusedError
+        They do not share it, or the model has no observed or no free variables that can be read.
+    """
+    checks.supported(model)
+    names = [rv.name for rv in model.observed_RVs] if observed is None else list(observed)
+    n_rows = checks.same_records({name: _records_of(model, model[name]) for name in names})
+    checks.observed_term(names[0], 1, n_rows)
+    return n_rows
+
+
+def tables_of(model: pm.Model) -> dict[int, list[str]]:
+    """Observed variables by the length of their first axis: one table of records each.
+
+    Raises
+    ------
+    ModelRefusedError
+        One has no records, or the model has no observed or no free variables that can be read.
+    """
+    checks.supported(model)
+    found: dict[int, list[str]] = {}
+    for rv in model.observed_RVs:
+        found.setdefault(number_of_rows(model, [rv.name]), []).append(rv.name)
+    return found
+
+
+def _records_of(model: pm.Model, rv: Any) -> int | None:
+    """Length of the first axis of an observed variable, from shapes alone; None if it is a single number."""
+    value = model.rvs_to_values[rv]
+    if value.type.ndim == 0:
+        return None
+    if value.owner is None:
+        return int(np.shape(graph.leaf_value(value))[0])
+    return checks.length_from_shapes(rv.name, value)

@@ -1,0 +1,253 @@
+"""Positions at which compiled code reads and writes: which are proved to be in range, and all others limited.
+
+Compiled code does not look where it reads: a position that a table does not have would give what lies there
+in memory, another record perhaps, or end the process. A position counts from the end where it is negative, as
+in NumPy: those of a table of length K are -K, ..., K - 1.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.scalar as ps
+import pytensor.tensor as pt
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import ScalarType
+from pytensor.tensor.basic import Alloc, ARange, Join, MakeVector, Nonzero, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.reshape import JoinDims, SplitDims
+from pytensor.tensor.shape import Reshape, Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+    indices_from_subtensor,
+)
+
+READS = (Subtensor, AdvancedSubtensor)
+WRITES = (IncSubtensor, AdvancedIncSubtensor)
+# What takes numbers of its first input and changes none.
+_SELECTS = (
+    DimShuffle,
+    Reshape,
+    SpecifyShape,
+    JoinDims,
+    SplitDims,
+    Alloc,
+    Subtensor,
+    AdvancedSubtensor,
+    ScalarFromTensor,
+    TensorFromScalar,
+)
+Bounds = tuple[float, float]
+
+
+class Position(NamedTuple):
+    """An index of a look-up or of a write.
+
+    Attributes
+    ----------
+    place : int
+        Which input of the node it is.
+    axis : int
+        Along which axis of the table.
+    batch : int
+        How many axes in front the index has only because a function of one entry is applied to many.
+    """
+
+    place: int
+    axis: int
+    batch: int
+
+
+def core(node: Any) -> Any:
+    """The Op of a node, or what it applies to many."""
+    return node.op.core_op if isinstance(node.op, Blockwise) else node.op
+
+
+def indexes(node: Any) -> bool:
+    """Whether a node reads or writes at positions."""
+    return isinstance(core(node), READS + WRITES)
+
+
+def positions(node: Any) -> list[Position]:
+    """The positions of a node that `indexes`, but for the ends of slices, which are cut to what there is."""
+    op = core(node)
+    batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
+    first = 2 if isinstance(op, WRITES) else 1
+    found, axis = [], batch
+    for index in _inputs_of_indices(op, first, node):
+        if isinstance(index, slice):
+            axis += 1
+            continue
+        variable: Any = node.inputs[index]
+        if variable.type.dtype == "bool":  # a mask, see `masks`
+            axis += variable.type.ndim - batch
+            continue
+        found.append(Position(index, axis, batch))
+        axis += 1
+    return found
+
+
+def _inputs_of_indices(op: Any, first: int, node: Any) -> list[Any]:
+    """For each index which input of the node it is, or a slice."""
+    numbers: list[Any] = list(range(first, len(node.inputs)))
+    return list(indices_from_subtensor(numbers, op.idx_list))
+
+
+def masks(node: Any) -> list[tuple[int, int]]:
+    """Inputs of a node that are masks, and the first axis of the table that each is about."""
+    first, axis, found = (2 if isinstance(node.op, WRITES) else 1), 0, []
+    for index in _inputs_of_indices(node.op, first, node):
+        mask: Any = None if isinstance(index, slice) else node.inputs[index]
+        if mask is None or mask.type.dtype != "bool":
+            axis += 1
+            continue
+        found.append((index, axis))
+        axis += mask.type.ndim
+    return found
+
+
+def bounds(variable: Any) -> Bounds:
+    """Numbers between which all entries are, whatever the data are."""
+    node = variable.owner
+    lowest, highest = _bounds_of_type(variable.type.dtype)
+    if isinstance(variable, Constant):
+        data = np.asarray(variable.data)
+        return (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)
+    if node is None:
+        return lowest, highest
+    low, high = _bounds_of_result(node)
+    # Numbers that a type does not hold come out anywhere in it.
+    return (low, high) if lowest <= low and high <= highest else (lowest, highest)
+
+
+def _bounds_of_type(dtype: str) -> Bounds:
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return 0.0, 1.0
+    if kind in "iu":
+        return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    return -np.inf, np.inf
+
+
+def _bounds_of_result(node: Any) -> Bounds:
+    op = node.op
+    if isinstance(op, Elemwise):
+        return _bounds_of_number(op.scalar_op, node)
+    if isinstance(op, _SELECTS):
+        return bounds(node.inputs[0])
+    if isinstance(op, Join | MakeVector):
+        return _either([bounds(v) for v in node.inputs[isinstance(op, Join) :]])
+    if isinstance(op, ARange):
+        (start, _), (_, stop), (step, _) = (bounds(v) for v in node.inputs)
+        return (start, stop - 1) if step > 0 else (-np.inf, np.inf)
+    return (0.0, np.inf) if isinstance(op, Nonzero) else (-np.inf, np.inf)
+
+
+def _bounds_of_number(op: Any, node: Any) -> Bounds:
+    """Of functions entry by entry; everywhere that of whole numbers, since NaN is in no bounds."""
+    if any(np.dtype(v.type.dtype).kind == "f" for v in node.inputs[isinstance(op, ps.Switch) :]):
+        return -np.inf, np.inf
+    given = [bounds(v) for v in node.inputs]
+    if isinstance(op, ps.Clip):
+        (low, high), least, most = given
+        return max(least[0], min(low, most[0])), min(most[1], max(high, least[1]))
+    if isinstance(op, ps.Mod):
+        return (0.0, given[1][1] - 1) if given[1][0] > 0 else (-np.inf, np.inf)
+    if isinstance(op, ps.Minimum):
+        return min(low for low, _ in given), min(high for _, high in given)
+    if isinstance(op, ps.Maximum):
+        return max(low for low, _ in given), max(high for _, high in given)
+    if isinstance(op, ps.Add):
+        return sum(low for low, _ in given), sum(high for _, high in given)
+    if isinstance(op, ps.Sub):
+        return given[0][0] - given[1][1], given[0][1] - given[1][0]
+    if isinstance(op, ps.Abs):
+        return 0.0, max(abs(given[0][0]), abs(given[0][1]))
+    if isinstance(op, ps.Switch):
+        return _either(given[1:])
+    return given[0] if isinstance(op, ps.Cast | ps.Identity) else (-np.inf, np.inf)
+
+
+def _either(given: Sequence[Bounds]) -> Bounds:
+    return min((low for low, _ in given), default=0.0), max((high for _, high in given), default=0.0)
+
+
+def length(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | None = None) -> Any:
+    """Of a table along an axis: a number where types tell it, or a graph of its shape.
+
+    Parameters
+    ----------
+    table : Variable
+    axis : int
+    shapes : mapping of Variable to tuple of int, optional
+        Of variables whose types may not say it.
+    """
+    known: Any = table
+    given = {v: shapes[v] for v in ancestors([table]) if v in shapes} if shapes else {}
+    if given:
+        stand_ins: dict[Variable, Variable] = {
+            v: pt.tensor(dtype=v.type.dtype, shape=shape) for v, shape in given.items()
+        }
+        (known,) = clone_replace([table], stand_ins, rebuild_strict=False)
+    size = known.type.shape[axis]
+    return Shape_i(axis)(table) if size is None else size
+
+
+def is_proved(index: Any, size: Any) -> bool:
+    """Whether an index is in range whatever the data are, for a table of that length."""
+    if getattr(index.type, "shape", None) is not None and 0 in index.type.shape:
+        return True  # it has no entry
+    if isinstance(size, Variable):
+        return _counts_to(index, size)
+    low, high = bounds(index)
+    return -size <= low and high <= size - 1
+
+
+def _counts_to(index: Any, size: Variable) -> bool:
+    """Whether an index is 0, 1, ..., size - 1 by construction."""
+    node = index.owner
+    while node is not None and isinstance(node.op, DimShuffle | Reshape):
+        node = node.inputs[0].owner
+    if node is None or not isinstance(node.op, ARange) or bounds(node.inputs[0])[0] < 0:
+        return False
+    stop, asked = node.inputs[1], size.owner
+    while stop.owner is not None and isinstance(stop.owner.op, ScalarFromTensor | TensorFromScalar):
+        stop = stop.owner.inputs[0]
+    own = stop.owner
+    return (
+        own is not None
+        and asked is not None
+        and isinstance(own.op, Shape_i)
+        and own.op == asked.op
+        and own.inputs[0] is asked.inputs[0]
+    )
+
+
+def in_range(index: Any, size: Any) -> Any:
+    """Entry by entry: whether a table of that length has the position."""
+    index = as_tensor(index)
+    return pt.and_(pt.ge(index, -size), pt.lt(index, size))
+
+
+def limited(index: Any, size: Any) -> Any:
+    """The same index where it is in range; elsewhere the first or the last position."""
+    if isinstance(size, Variable):
+        nothing = "a position in a table that has no entries"
+        some = pt.or_(pt.gt(size, 0), pt.eq(as_tensor(index).size, 0))
+        size = CheckAndRaise(IndexError, nothing)(size, some)
+    elif size == 0:
+        raise IndexError("a model reads a table that has no entries")
+    position = pt.clip(pt.cast(as_tensor(index), "int64"), -size, size - 1)
+    return pt.scalar_from_tensor(position) if isinstance(index.type, ScalarType) else position
+
+
+def as_tensor(index: Any) -> Any:
+    """An index of one position may be a number without a tensor."""
+    return pt.tensor_from_scalar(index) if isinstance(index.type, ScalarType) else index

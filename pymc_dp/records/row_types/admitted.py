@@ -1,0 +1,141 @@
+"""The Ops that are known not to raise, whatever numbers they are given, in all that is compiled.
+
+An error would be about one record, and would be for all to see. `tests/records/test_admitted.py` tries each
+with what is no number, infinite, zero, subnormal, singular and empty, differentiated as well.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import toposort
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.shape import Shape, Shape_i
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records.row_types.ops import name_of
+
+#: Functions of numbers, by the names of their classes.
+SCALARS = frozenset(
+    "Abs Add AND ArcCos ArcCosh ArcSin ArcSinh ArcTan ArcTan2 ArcTanh BetaInc BetaIncInv Cast Ceil Clip "
+    "Conj Cos Cosh Deg2Rad EQ Erf Erfc Erfcinv Erfcx Erfinv Exp Exp2 Expm1 Floor GE GT Gamma GammaInc "
+    "GammaIncC GammaIncCInv GammaIncInv GammaLn Hyp2F1 I0 I0e I1 I1e Identity IntDiv Invert IsInf IsNan "
+    "Ive J0 J1 Jv Kve LE LT Log Log10 Log1mexp Log1p Log2 Maximum Minimum Mod Mul NEQ NdtriExp Neg OR "
+    "Owens_t PolyGamma Pow Psi Rad2Deg Real Reciprocal RoundHalfAwayFromZero RoundHalfToEven Second "
+    "Sigmoid Sign Sin Sinh Softplus Sqr Sqrt Sub Switch Tan Tanh TriGamma TrueDiv Trunc XOR".split()
+)
+#: Graphs inside of functions of numbers, which are entered.
+_OF_SCALARS = frozenset({"Composite", "ScalarLoop", "Grad2F1Loop"})
+#: Linear algebra that gives NaN for a matrix with which it cannot be computed.
+LINEAR_ALGEBRA = frozenset({"Cholesky", "QR", "SolveTriangular", "CholeskySolve"})
+#: Of tensors: sums, shapes, positions, orders. They raise where shapes do not fit, which are public.
+TENSORS = frozenset(
+    "AdvancedIncSubtensor AdvancedSubtensor All Alloc AllocDiag AllocEmpty Any ARange ArgSortOp Argmax "
+    "BatchedDot BroadcastTo CAReduce CumOp DeepCopyOp DimShuffle Dot ExtractDiag Eye FixedOpCAReduce Gemm "
+    "Gemv Ger Dot22 Dot22Scalar IfElse IncSubtensor Join JoinDims MakeVector Max Min Mean MulWithoutZeros "
+    "Nonzero Prod ProdWithoutZeros Repeat Reshape ScalarFromTensor SearchsortedOp Shape Shape_i SortOp "
+    "SpecifyShape Split SplitDims Subtensor Sum TensorFromScalar Tri ViewOp Softmax SoftmaxGrad LogSoftmax "
+    "ConvolveNd Convolve1d".split()
+)
+ADMITTED = SCALARS | _OF_SCALARS | LINEAR_ALGEBRA | TENSORS
+
+
+def admits(op: Any, trusted: Collection[Any] = ()) -> bool:
+    """Whether an Op is known not to raise; graphs inside of it are for `admit` to enter."""
+    if isinstance(op, Elemwise):
+        return admits_number(op.scalar_op)
+    if isinstance(op, Blockwise):
+        return admits(op.core_op, trusted)
+    if isinstance(op, Scan | OpFromGraph | CheckAndRaise):
+        return True
+    names = {c.__name__ for c in type(op).__mro__}
+    own = {type(op).__name__, str(op), getattr(op, "__name__", None)}
+    return not ADMITTED.isdisjoint(names) or not own.isdisjoint(trusted) or type(op) in trusted
+
+
+def never_ends(op: Any, private: Sequence[bool]) -> bool:
+    """Whether an Op takes the longer the larger a number of records is: the order of a polygamma function."""
+    return isinstance(op, Elemwise) and type(op.scalar_op).__name__ == "PolyGamma" and private[0]
+
+
+def admits_number(op: Any) -> bool:
+    """Whether a function of numbers is; with those that it is made of."""
+    names = {c.__name__ for c in type(op).__mro__}
+    inner = getattr(op, "fgraph", None)
+    if inner is not None:
+        return not _OF_SCALARS.isdisjoint(names) and all(admits_number(n.op) for n in inner.apply_nodes)
+    return not SCALARS.isdisjoint(names)
+
+
+def admit(
+    outputs: Sequence[Variable],
+    private: Collection[Variable],
+    random: bool = False,
+    trusted: Collection[Any] = (),
+) -> None:
+    """Refuse a graph in which an Op that may raise reads records.
+
+    Parameters
+    ----------
+    outputs : sequence of Variable
+    private : collection of Variable
+        What has records.
+    random : bool
+        Whether random draws are admitted.
+    trusted : collection of str or type
+        Ops that the user vouches for.
+
+    Raises
+    ------
+    ModelRefusedError
+    """
+    _follow(list(outputs), set(private), random, trusted)
+
+
+def _follow(
+    outputs: list[Variable], reached: set[Variable], random: bool, trusted: Collection[Any]
+) -> set[Variable]:
+    """Everything that depends on what is `reached`."""
+    for node in toposort(outputs):
+        op: Any = node.op
+        private = [v in reached for v in node.inputs]
+        if not any(private) or isinstance(op, Shape | Shape_i):  # shapes are public
+            continue
+        conditional = isinstance(op, CheckAndRaise) and any(private[1:])
+        drawn = isinstance(op, RandomVariable) and random
+        if conditional or never_ends(op, private) or not (drawn or admits(op, trusted)):
+            raise _refusal(op)
+        inner = op.core_op if isinstance(op, Blockwise) else op
+        if isinstance(inner, Scan | OpFromGraph):
+            _follow(list(inner.fgraph.outputs), _inner(inner, node, private), random, trusted)
+        reached.update(node.outputs)
+    return reached
+
+
+def _inner(op: Any, node: Any, private: Sequence[bool]) -> set[Variable]:
+    """What depends on records at the beginning of the graph inside of an Op; all states of a scan."""
+    if not isinstance(op, Scan):
+        return {v for v, is_private in zip(op.fgraph.inputs, private, strict=True) if is_private}
+    own = dict(zip(node.inputs, private, strict=True))
+    by_outer = op.get_oinp_iinp_iout_oout_mappings()["inner_inp_from_outer_inp"]
+    fixed = {*op.outer_seqs(node.inputs), *op.outer_non_seqs(node.inputs)}
+    inputs = op.fgraph.inputs
+    return {
+        inputs[k]
+        for outer, inner in by_outer.items()
+        for k in inner
+        if node.inputs[outer] not in fixed or own[node.inputs[outer]]
+    }
+
+
+def _refusal(op: Any) -> ModelRefusedError:
+    return ModelRefusedError(
+        f"`{name_of(op)}` of the records may stop with an error.",
+        "what it stops at would be one record's numbers, and an error shows.",
+        "write the model without it (a product with a Cholesky factor for an inverse or a determinant).",
+    )

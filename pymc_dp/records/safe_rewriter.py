@@ -1,0 +1,227 @@
+"""The last rewrite of a graph before its loops are made: what could read elsewhere, or stop, does neither.
+
+It sees the graph as it will be compiled, derivatives included, and the graphs inside of its Ops.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytensor.scalar as ps
+import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.features import ReplaceValidate
+from pytensor.graph.rewriting.basic import GraphRewriter
+from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.math import TriGamma
+from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_dp.records.positions import (
+    WRITES,
+    Position,
+    as_tensor,
+    bounds,
+    core,
+    in_range,
+    indexes,
+    is_proved,
+    length,
+    limited,
+    masks,
+    positions,
+)
+from pymc_dp.records.row_types.index_rules import places_of
+
+# Below it the square of a number is subnormal or 0, and its inverse overflows.
+_POLE = 1e-154
+_LOWEST_EXPONENT = -(2**62)
+
+
+class Safe(GraphRewriter):
+    """Keep positions in range, and whole numbers from dividing by zero.
+
+    A position that is not proved to be in range is limited to it. Where it was not, what is read counts as
+    not a number (of whole numbers, as one that is no position either), nothing is added, and what is set
+    is set to that.
+
+    Parameters
+    ----------
+    raising : bool
+        Whether a position that reads data alone, and no input, raises `IndexError` with the names of these:
+        for graphs of public numbers.
+    """
+
+    def __init__(self, raising: bool = False):
+        super().__init__()
+        self.raising = raising
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.raising == other.raising
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.raising))
+
+    def add_requirements(self, fgraph: Any) -> None:
+        """Replacements are checked one by one."""
+        if not hasattr(fgraph, "replace_all_validate"):
+            fgraph.attach_feature(ReplaceValidate())
+
+    def apply(self, fgraph: Any) -> None:
+        """Rewrite a graph in place."""
+        for node in list(fgraph.toposort()):
+            new = self._rewritten(node)
+            if new is None:
+                continue
+            pairs = [
+                (old, old.type.filter_variable(out, allow_convert=True))
+                for old, out in zip(node.outputs, new, strict=True)
+            ]
+            fgraph.replace_all_validate(pairs, reason="pymc_dp_safe")
+
+    def _rewritten(self, node: Any) -> list[Variable] | None:
+        inner = _with_safe_inner_graph(node.op)
+        if inner is not None:
+            return list(inner.make_node(*node.inputs).outputs)
+        if indexes(node):
+            return self._indexed(node)
+        if isinstance(node.op, Elemwise) and type(node.op.scalar_op) is TriGamma:
+            return [_without_pole(node)]
+        if isinstance(node.op, Elemwise) and node.outputs[0].type.dtype.startswith(("int", "uint")):
+            result = _of_whole_numbers(node)
+            return None if result is None else [pt.cast(result, node.outputs[0].type.dtype)]
+        return None
+
+    def _indexed(self, node: Any) -> list[Variable] | None:
+        open_ones = [
+            (p, length(node.inputs[0], p.axis))
+            for p in positions(node)
+            if not is_proved(node.inputs[p.place], length(node.inputs[0], p.axis))
+        ]
+        inputs = _with_checked_masks(node)
+        if not open_ones:
+            return None if inputs == node.inputs else _again(node, inputs)
+        for position, size in open_ones:
+            inputs[position.place] = limited(self._checked(inputs[position.place], size), size)
+        valid = _valid(node, open_ones)
+        if not isinstance(core(node), WRITES):
+            (out,) = _again(node, inputs)
+            return [pt.switch(valid, out, _no_number(out.type.dtype))]
+        none = _no_number(node.inputs[0].type.dtype) if core(node).set_instead_of_inc else 0
+        none = np.asarray(none, dtype=node.inputs[1].type.dtype)
+        inputs[1] = pt.switch(valid, inputs[1], none)
+        return _again(node, inputs)
+
+    def _checked(self, index: Any, size: Any) -> Any:
+        """An index of public data alone, with a check."""
+        leaves = [v for v in ancestors([index]) if v.owner is None and not isinstance(v, Constant)]
+        if not self.raising or not all(isinstance(v, SharedVariable) for v in leaves):
+            return index
+        names = ", ".join(repr(v.name) for v in leaves if v.name) or "the model's constants"
+        check = CheckAndRaise(IndexError, f"a position in {names} is not in the table that it looks up")
+        checked = check(as_tensor(index), pt.all(in_range(index, size)))
+        return checked if index.type.ndim or hasattr(index.type, "shape") else pt.scalar_from_tensor(checked)
+
+
+def _with_safe_inner_graph(op: Any) -> Any:
+    """The same Op with such a graph inside of it; None where nothing changes."""
+    if isinstance(op, Blockwise):
+        new = _with_safe_inner_graph(op.core_op)
+        return None if new is None else Blockwise(new, signature=op.signature, name=op.name)
+    if not isinstance(op, Scan | OpFromGraph):
+        return None
+    inner = op.fgraph.unfreeze()
+    Safe().rewrite(inner)
+    new = op.clone_with_inner_graph(inner)
+    return None if new == op else new
+
+
+def _with_checked_masks(node: Any) -> list[Any]:
+    """Inputs of a node; a mask of another shape than its table, which is public, raises `IndexError`."""
+    inputs = list(node.inputs)
+    for place, axis in [] if isinstance(node.op, Blockwise) else masks(node):
+        mask, table = inputs[place], inputs[0]
+        axes = range(axis, axis + mask.type.ndim)
+        if all(
+            s is not None and s == table.type.shape[a] for s, a in zip(mask.type.shape, axes, strict=True)
+        ):
+            continue
+        same = pt.all([pt.eq(mask.shape[k], table.shape[a]) for k, a in enumerate(axes)])
+        inputs[place] = CheckAndRaise(IndexError, "a mask is not as long as what it selects from")(mask, same)
+    return inputs
+
+
+def _again(node: Any, inputs: list[Variable]) -> list[Any]:
+    return list(node.op.make_node(*inputs).outputs)
+
+
+def _valid(node: Any, given: list[tuple[Position, Any]]) -> Any:
+    """Whether positions are in range, in the shape of what is read or written there."""
+    result: Any = True
+    for position, size in given:
+        index: Any = node.inputs[position.place]
+        one = in_range(index, size)
+        if isinstance(node.op, Blockwise):  # all positions of an entry together
+            inner = tuple(range(position.batch, one.type.ndim))
+            one = one.all(axis=inner) if inner else one
+        result = one if result is True else pt.and_(result, one)
+    writes = isinstance(core(node), WRITES)
+    if isinstance(node.op, Blockwise):
+        read = node.inputs[1] if writes else node.outputs[0]
+        return pt.shape_padright(result, read.type.ndim - result.type.ndim)
+    first, ndim = places_of(node)
+    if not writes:
+        return pt.shape_padright(result, node.outputs[0].type.ndim - first - result.type.ndim)
+    # What is written may lack axes in front, and is broadcast.
+    return pt.shape_padright(result, ndim - first - result.type.ndim)
+
+
+def _no_number(dtype: str) -> Any:
+    """What stands for a number that was not read."""
+    kind = np.dtype(dtype).kind
+    if kind in "fc":
+        return np.asarray(np.nan, dtype=dtype)
+    if kind == "b":
+        return np.False_
+    return np.asarray(np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max, dtype=dtype)
+
+
+def _without_pole(node: Any) -> Any:
+    """The trigamma function, 1 / x^2 near 0, where compiled code would divide by what has become 0."""
+    x = pt.cast(node.inputs[0], "float64")
+    near = pt.lt(pt.abs(x), _POLE)
+    return pt.cast(pt.switch(near, np.inf, node.op(pt.switch(near, 1.0, x))), node.outputs[0].type.dtype)
+
+
+def _of_whole_numbers(node: Any) -> Any:
+    """Divisions and powers that compiled code would stop at: -1 divides the lowest number, 0 has no power -1.
+
+    Division by zero gives 0, as compiled code has it; so does a power that is no whole number.
+    """
+    op, (out,) = node.op.scalar_op, node.outputs
+
+    def number(value: int) -> Any:
+        return np.asarray(value, dtype=out.type.dtype)
+
+    if isinstance(op, ps.IntDiv | ps.Mod):
+        a, d = node.inputs
+        low, high = bounds(d)
+        if low > 0 or high < -1:
+            return None
+        safe = pt.switch(pt.or_(pt.eq(d, 0), pt.eq(d, -1)), np.asarray(1, dtype=d.type.dtype), d)
+        divided = node.op(a, safe)
+        if isinstance(op, ps.Mod):
+            return pt.switch(pt.eq(d, 0), number(0), divided)
+        return pt.switch(pt.eq(d, 0), number(0), pt.switch(pt.eq(d, -1), -divided, divided))
+    if isinstance(op, ps.Pow):
+        a, power = node.inputs
+        if bounds(power)[0] >= 0:
+            return None
+        size = pt.abs(pt.maximum(pt.cast(power, "int64"), np.int64(_LOWEST_EXPONENT)))
+        broken = pt.and_(pt.lt(power, 0), pt.neq(pt.abs(a), 1))
+        whole = pt.cast(pt.cast(a, out.type.dtype) ** size, out.type.dtype)
+        return pt.switch(broken, number(0), whole)
+    return None

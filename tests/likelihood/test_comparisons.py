@@ -1,0 +1,454 @@
+"""What a record adds: its bounds, in integers; that it is zero on average at the truth; and its slope."""
+
+import inspect
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+from pymc_dp.likelihood import comparisons
+from pymc_dp.likelihood.comparisons import (
+    SCORE_GRID,
+    SLOPE_GRID,
+    Bounds,
+    Totals,
+    compare,
+    trace_weight,
+)
+from tests.likelihood.records import alone, hostile
+
+P, BOUNDS = 4, Bounds(1.5, 0.7)
+KINDS = [
+    (k, number, weighted)
+    for k, number, weighted in product((1, 2, P), (0, 1, 2, 17), (False, True))
+    if number or not weighted
+]
+
+
+def planted(*faults):
+    """`compare` of a copy of the file, not compiled, in which these strings are replaced."""
+    source = inspect.getsource(comparisons).replace("@numba.njit(cache=True)\n", "")
+    for old, new in faults:
+        assert source.count(old) >= 1, old
+        source = source.replace(old, new)
+    names = {"__name__": "planted"}
+    exec(compile(source, "planted", "exec"), names)
+    return np.errstate(all="ignore")(names["compare"])
+
+
+def largest(vectors, bound):
+    """Largest norm, and largest distance of two of them, in units of a bound; of integers, so exact."""
+    assert np.array_equal(vectors, np.rint(vectors))
+    assert np.abs(vectors).max() <= bound  # so that sums of products are exact
+    products = vectors @ vectors.T
+    squares = np.diag(products)
+    apart = squares[:, None] + squares - 2 * products
+    return np.sqrt(squares.max()) / bound, np.sqrt(apart.max()) / bound
+
+
+# bounds
+
+
+@pytest.fixture(scope="module")
+def added():
+    """Of 450 records of each kind: a hundred thousand pairs."""
+    random, found = np.random.default_rng(1), {}
+    for kind in KINDS:
+        k, number, weighted = kind
+        found[kind] = alone(*hostile(random, 450, k, P, number, weighted), BOUNDS)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_what_a_record_adds_is_bounded_in_integers(kind, added):
+    scores, slopes = added[kind]
+    norm, apart = largest(scores, SCORE_GRID)
+    assert norm <= 1 and apart <= 2
+    norm, apart = largest(slopes, SLOPE_GRID)
+    assert norm <= 1 and apart**2 <= 2
+    matrices = slopes[:, :-1].reshape(-1, P, P)
+    assert np.array_equal(matrices, matrices.transpose(0, 2, 1))
+    assert np.linalg.eigvalsh(matrices).min() >= -1e-6 * SLOPE_GRID
+    assert slopes[:, -1].min() >= 0
+
+
+def test_any_two_records_of_any_kinds_and_bounds_are_reached(added):
+    scores = np.concatenate([scores[::4] for scores, _ in added.values()])
+    slopes = np.concatenate([slopes[::4] for _, slopes in added.values()])
+    norm, apart = largest(scores, SCORE_GRID)
+    assert 0.999 < norm <= 1 and 1.98 < apart <= 2
+    norm, apart = largest(slopes, SLOPE_GRID)
+    assert 0.98 < norm <= 1 and 1.36 < apart and apart**2 <= 2
+
+
+@pytest.mark.parametrize(
+    "what, faults",
+    [
+        ("score", [("if squared <= float(SCORE_GRID) * float(SCORE_GRID):", "if squared <= np.inf:")]),
+        ("slope", [("if squared <= float(SLOPE_GRID) * float(SLOPE_GRID):", "if squared <= np.inf:")]),
+        ("slope", [("total = extra * extra", "total = 0.0")]),
+    ],
+    ids=["score", "slope", "trace"],
+)
+def test_faults_are_noticed(what, faults):
+    """Controls: integers that are not checked, a trace that is not counted."""
+    random = np.random.default_rng(2)
+    bounds = BOUNDS if what == "slope" else Bounds(1.5, 1e9)
+    weights = ("weight *= _ROOM", "weight *= 1.05")
+    scores, slopes = alone(*hostile(random, 300, 2, P, 3, False), bounds, planted(weights, *faults))
+    if what == "score":
+        assert np.linalg.norm(scores, axis=1).max() > 1.01 * SCORE_GRID
+    else:
+        assert np.linalg.norm(slopes, axis=1).max() > 1.01 * SLOPE_GRID
+
+
+def test_the_distance_of_two_needs_traces_of_one_sign():
+    """Of two records along two axes, whose slopes are as long as they may be."""
+    size = np.sqrt(0.699 / np.hypot(1, trace_weight(2)))
+    own = np.array([[size], [-size]])
+    records = own, np.stack([own, -own]), None, np.eye(2)[None]
+    norm, apart = largest(alone(*records, Bounds(9.0, 0.7))[1], SLOPE_GRID)
+    assert 0.99 < norm <= 1 and 1.3 < apart and apart**2 <= 2
+    fault = ("trace[0] += extra", "trace[0] += extra * np.sign(own[i, 0])")
+    norm, apart = largest(alone(*records, Bounds(9.0, 0.7), planted(fault))[1], SLOPE_GRID)
+    assert norm <= 1 and apart**2 > 2.1
+
+
+def test_a_copy_without_faults_is_the_same():
+    """Control of the controls."""
+    records = hostile(np.random.default_rng(3), 60, 2, P, 3, False)
+    for one, other in zip(alone(*records, BOUNDS), alone(*records, BOUNDS, planted()), strict=True):
+        np.testing.assert_allclose(one, other, atol=2**-18 * SLOPE_GRID)
+
+
+def test_what_is_not_finite_adds_nothing():
+    random = np.random.default_rng(4)
+    own, group, _, rows = (
+        random.normal(size=(8, 2)),
+        random.normal(size=(3, 8, 2)),
+        None,
+        random.normal(size=(2, 8, P)),
+    )
+    weights = np.full((3, 8), 1 / 3)
+    own[0, 1], group[2, 1, 0], rows[1, 2, 3], weights[1, 3], weights[2, 4] = (
+        np.nan,
+        np.inf,
+        -np.inf,
+        np.nan,
+        -1e-9,
+    )
+    scores, slopes = alone(own, group, weights, rows, BOUNDS)
+    assert not scores[:5].any() and not slopes[:5].any()
+    assert scores[5:].any(1).all() and slopes[5:].any(1).all()
+
+
+# sums
+
+
+def test_sums_are_exact_in_any_order_and_chunks():
+    random = np.random.default_rng(5)
+    own, group, weights, rows = hostile(random, 3000, 2, P, 5, False)
+    whole, parts = Totals(P), Totals(P)
+    compare(own, group, weights, rows, BOUNDS, whole)
+    for chunk in np.array_split(random.permutation(len(own)), 7):
+        some = Totals(P)
+        compare(own[chunk], group[:, chunk], weights, rows[:, chunk], BOUNDS, some)
+        parts.add(some)
+    for name in ("score", "slope", "trace"):
+        assert np.array_equal(getattr(whole, name), getattr(parts, name))
+    # Control: some records less.
+    compare(own[:-99], group[:, :-99], weights, rows[:, :-99], BOUNDS, some := Totals(P))
+    assert not np.array_equal(whole.score, some.score)
+
+
+# by hand
+
+
+def by_hand(own, group, weights, rows, bounds):
+    """One record's score, slope and variance, the centre by an optimizer instead of passes."""
+    weights = np.full(len(group), 1 / len(group)) if weights is None else weights
+    u, mine = group @ rows, own @ rows
+
+    def clipped(v):
+        return v * np.minimum(1, bounds.score / np.maximum(np.linalg.norm(v, axis=-1), 1e-300))[..., None]
+
+    def huber(a):
+        length = np.linalg.norm((group - a) @ rows, axis=1)
+        outer = bounds.score * (length - bounds.score / 2)
+        return weights @ np.where(length <= bounds.score, length**2 / 2, outer)
+
+    def slope_of(a):
+        return -(weights @ clipped((group - a) @ rows)) @ rows.T
+
+    found = optimize.minimize(
+        huber, np.median(group, 0), jac=slope_of, method="BFGS", options={"gtol": 1e-12}
+    )
+    c = found.x @ rows
+    kappa = np.linalg.norm(clipped(u - c), axis=1) / np.linalg.norm(u - c, axis=1)
+    slope = np.einsum("j,ja,jb->ab", weights * kappa, u - c, u - c)
+    variance = np.einsum("j,ja,jb->ab", weights * kappa**2, u - c, u - c)
+    norm = np.hypot(np.linalg.norm(slope), trace_weight(rows.shape[1]) * np.trace(variance))
+    w = min(1, bounds.slope / norm)
+    return w * clipped(mine - c), w * slope, w**2 * variance
+
+
+@pytest.mark.parametrize(
+    "bounds, near",
+    [(Bounds(4.0, 100.0), 0.002), (Bounds(1.0, 100.0), 0.1), (Bounds(2.0, 0.5), 0.02)],
+    ids=str,
+)
+@pytest.mark.parametrize("weighted", [False, True], ids=["twins", "outcomes"])
+def test_against_an_optimizer(bounds, near, weighted):
+    random = np.random.default_rng(6)
+    m, k, number = 60, 2, 9
+    group, rows = random.standard_t(5, size=(number, m, k)), random.normal(size=(k, m, P))
+    weights = random.dirichlet(np.ones(number), m).T if weighted else None
+    scores, slopes = alone(group[0], group, weights, rows, bounds)
+    for i in range(m):
+        given = None if weights is None else weights[:, i]
+        score, slope, variance = by_hand(group[0, i], group[:, i], given, rows[:, i], bounds)
+        assert np.linalg.eigvalsh(slope - variance).min() >= -1e-9
+        np.testing.assert_allclose(scores[i] * bounds.score / SCORE_GRID, score, atol=near * bounds.score)
+        unit = bounds.slope / SLOPE_GRID
+        found, trace = slopes[i, :-1].reshape(P, P) * unit, slopes[i, -1] * unit / trace_weight(P)
+        rounding = 2e-3 * bounds.slope
+        np.testing.assert_allclose(found, slope, atol=near * np.linalg.norm(slope) + rounding)
+        assert trace == pytest.approx(np.trace(variance), rel=near, abs=rounding)
+        # The variance is at most the slope, whatever the passes left.
+        assert trace <= np.trace(found) + 2 * rounding
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["twins", "outcomes"])
+@pytest.mark.parametrize(
+    "bounds", [*(Bounds(10.0**e, 1.0) for e in (-3, -1, 0, 1)), Bounds(0.5, 0.01)], ids=str
+)
+def test_scores_of_a_group_add_up_to_zero(bounds, weighted):
+    """Exactly, up to rounding, whatever the passes left: here far from converged."""
+    random = np.random.default_rng(11)
+    m, k, number = 40, 2, 7
+    group, rows = np.exp(2 * random.normal(size=(number, m, k))), random.normal(size=(k, m, P))
+    weights = random.dirichlet(np.ones(number), m).T if weighted else None
+    found = [alone(own, group, weights, rows, bounds) for own in group]
+    mean = np.einsum(
+        "jm,jmp->mp",
+        np.full((number, m), 1 / number) if weights is None else weights,
+        [one[0] for one in found],
+    )
+    assert np.abs(mean).max() < 1
+    assert all(np.array_equal(found[0][1], one[1]) for one in found)
+    # Control: one of them is not in the group.
+    other = alone(-group[0], group, weights, rows, bounds)[0]
+    assert np.abs(other - found[0][0]).max() > 100
+
+
+# zero on average at the truth: z of means of batches
+
+
+M, BATCHES, TWINS = 60_000, 200, 6
+# Some eighty coordinates of means and slopes: false alarms below 1e-6 together.
+ALARM = stats.t.isf(1e-9, BATCHES - 1)
+
+
+# Families: outcomes for parameters moved by a shift, and derivatives at shift 0 by location, scale or shape.
+
+
+def student(random, shape, shift):
+    nu = 4 * np.exp(shift[2])
+    return shift[0] + np.exp(shift[1]) * random.normal(size=shape) / np.sqrt(random.chisquare(nu, shape) / nu)
+
+
+def of_student(y):
+    nu, r = 4.0, y**2 / 4
+    last = 0.5 * (
+        special.digamma((nu + 1) / 2)
+        - special.digamma(nu / 2)
+        - 1 / nu
+        - np.log1p(r)
+        + (nu + 1) / nu * r / (1 + r)
+    )
+    return np.stack([(nu + 1) * y / nu / (1 + r), (nu + 1) * r / (1 + r) - 1, nu * last], -1)
+
+
+def gamma(random, shape, shift):
+    return random.gamma(1.5 * np.exp(shift[0]), 2.0 * np.exp(shift[1]), shape)
+
+
+def of_gamma(y):
+    return np.stack([1.5 * (np.log(y / 2) - special.digamma(1.5)), y / 2 - 1.5], -1)
+
+
+def poisson(random, shape, shift):
+    return random.poisson(1.7 * np.exp(shift[0]), shape).astype(float)
+
+
+def of_poisson(y):
+    return (y - 1.7)[..., None]
+
+
+def mixture(random, shape, shift):
+    first = random.random(shape) < special.expit(shift[2])
+    y = random.normal(size=shape)
+    return y + np.where(first, shift[0] - 1, shift[1] + 1.5)
+
+
+def of_mixture(y):
+    first, second = stats.norm.pdf(y, -1), stats.norm.pdf(y, 1.5)
+    q = first / (first + second)
+    return np.stack([q * (y + 1), (1 - q) * (y - 1.5), q - 0.5], -1)
+
+
+def censored(random, shape, shift):
+    return np.minimum(shift[0] + np.exp(shift[1]) * random.normal(size=shape), 0.5)
+
+
+def of_censored(y):
+    hazard = stats.norm.pdf(0.5) / stats.norm.sf(0.5)
+    out = y >= 0.5
+    return np.stack([np.where(out, hazard, y), np.where(out, 0.5 * hazard, y**2 - 1)], -1)
+
+
+def gaussian(random, shape, shift):
+    return shift[0] + np.exp(shift[1]) * random.normal(size=shape)
+
+
+def of_gaussian(y):
+    return np.stack([y, y**2 - 1], -1)
+
+
+FAMILIES = {
+    "normal": (gaussian, of_gaussian, 2),
+    "student": (student, of_student, 3),
+    "gamma": (gamma, of_gamma, 2),
+    "poisson": (poisson, of_poisson, 1),
+    "mixture": (mixture, of_mixture, 3),
+    "censored": (censored, of_censored, 2),
+}
+CLIPS = {"wide": Bounds(3.0, 20.0), "narrow": Bounds(0.6, 0.3)}
+SKEW = np.array([[1.0, 0, 0], [0.6, 1.3, 0], [0.2, -0.7, 0.8]])
+
+
+def batches(own, group, weights, rows, bounds):
+    """Scores, shape (BATCHES, p), and slopes, (BATCHES, p, p), means over the records of each batch."""
+    m, scores, slopes = len(own) // BATCHES, [], []
+    for i in range(BATCHES):
+        some, totals = slice(i * m, (i + 1) * m), Totals(rows.shape[2])
+        row = rows[:, some] if rows.shape[1] > 1 else rows
+        given = None if weights is None else weights[:, some]
+        compare(own[some], group[:, some], given, row, bounds, totals)
+        scores.append(totals.score * bounds.score / SCORE_GRID / m)
+        slopes.append(totals.slope * bounds.slope / SLOPE_GRID / m)
+    return np.array(scores), np.array(slopes)
+
+
+def z(values):
+    """Largest |t| of the coordinates' means."""
+    return float(np.abs(values.mean(0) / (values.std(0, ddof=1) / np.sqrt(len(values)))).max())
+
+
+@cache
+def drawn(family, seed, shape, shift=(0.0, 0.0, 0.0)):
+    """Derivatives of outcomes at a shift."""
+    draw, score, _ = FAMILIES[family]
+    return score(draw(np.random.default_rng(seed), shape, shift))
+
+
+def simulated(family, shift=(0.0, 0.0, 0.0)):
+    """Derivatives of outcomes at a shift, with those of twins at none, and rows."""
+    own, size = drawn(family, 1, (M,), shift), FAMILIES[family][2]
+    return own, np.concatenate([own[None], drawn(family, 2, (TWINS, M))]), None, SKEW[:size, None, :size]
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_are_zero_on_average_at_the_truth(family, clip):
+    own, group, _, rows = simulated(family)
+    scores, _ = batches(own, group, None, rows, CLIPS[clip])
+    assert z(scores) < ALARM
+
+
+@pytest.mark.parametrize("family", ["normal", "student", "gamma", "poisson", "censored"])
+def test_scores_without_a_centre_are_not(family):
+    """Control: the clip alone."""
+    own, group, _, rows = simulated(family)
+    scores, _ = batches(own, group[:0], None, rows, CLIPS["narrow"])
+    assert z(scores) > 3 * ALARM
+
+
+@pytest.mark.parametrize("family", ["normal", "censored"])
+def test_scores_that_look_at_the_twins_alone_are_not(family):
+    """Control: centre and weight of the twins, without the record."""
+    own, group, _, rows = simulated(family)
+    scores, _ = batches(own, group[1:], None, rows, CLIPS["narrow"])
+    assert z(scores) > ALARM
+
+
+def logistic(m, seed):
+    """Rows of a logistic regression with an intercept, and log-odds at the truth."""
+    x = np.concatenate([np.ones((m, 1)), np.random.default_rng(seed).standard_t(3, size=(m, 2))], axis=1)
+    return x[None], x @ np.array([-1.5, 1.0, 0.5])
+
+
+def of_logistic(y, odds):
+    return (y - special.expit(odds))[..., None]
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_all_outcomes_are_zero_on_average_whatever_they_are(clip):
+    """Exactly, for each record, up to rounding towards zero: no simulation is needed."""
+    rows, odds = logistic(400, 8)
+    group = np.stack([of_logistic(y, odds) for y in (0.0, 1.0)])
+    weights = np.stack([1 - special.expit(odds), special.expit(odds)])
+    found = [alone(own, group, weights, rows, CLIPS[clip]) for own in group]
+    mean = weights[0, :, None] * found[0][0] + weights[1, :, None] * found[1][0]
+    assert np.abs(mean).max() < 1
+    # The slope does not ask the outcome.
+    assert np.array_equal(found[0][1], found[1][1])
+    # Control: compared with nothing, or with outcomes that are as probable as each other.
+    for faulty in (group[:0], group):
+        found = [alone(own, faulty, None, rows, CLIPS["narrow"])[0] for own in group]
+        mean = weights[0, :, None] * found[0] + weights[1, :, None] * found[1]
+        assert np.abs(mean).max() > 0.01 * SCORE_GRID
+
+
+def test_terms_are_centred_one_by_one():
+    """With an outcome that is the other's covariate, scores are zero term by term, and not jointly."""
+    random = np.random.default_rng(9)
+    y = random.normal(size=(TWINS + 1, M))
+    chance = special.expit(0.8 * y[0])
+    w = random.random((TWINS + 1, M)) < chance
+    of_y, of_w = y[..., None], ((w - chance) * y[0])[..., None]
+    rows = np.eye(2)[:, None]
+    for term, place in ((of_y, 0), (of_w, 1)):
+        scores, _ = batches(term[0], term, None, rows[place : place + 1], CLIPS["narrow"])
+        assert z(scores[:, [place]]) < ALARM
+    # Control: twins of both, drawn at the recorded y.
+    both = np.concatenate([of_y**2 - 1, ((w - special.expit(0.8 * y)) * y)[..., None]], -1)
+    scores, _ = batches(both[0], both, None, rows, CLIPS["narrow"])
+    assert z(scores) > ALARM
+
+
+# the slope
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+@pytest.mark.parametrize("family", ["normal", "student", "gamma", "mixture"])
+def test_the_slope_is_the_derivative_of_the_mean_score(family, clip):
+    """By finite differences: outcomes move, what they are compared with stays."""
+    size, step = FAMILIES[family][2], 0.05
+    metric = SKEW[:size, :size]
+    _, slopes = batches(*simulated(family), CLIPS[clip])
+    for j in range(size):
+        ends = []
+        for sign in (1, -1):
+            shift = np.zeros(3)
+            shift[j] = sign * step
+            ends.append(batches(*simulated(family, tuple(shift)), CLIPS[clip])[0])
+        # In the metric: E M = dE(psi)/dphi A'.
+        moved = (ends[0] - ends[1]) / (2 * step) - (slopes @ np.linalg.inv(metric))[:, :, j]
+        error = moved.std(0, ddof=1) / np.sqrt(BATCHES)
+        whole = slopes.mean(0) @ np.linalg.inv(metric)
+        assert np.all(np.abs(moved.mean(0)) < ALARM * error + 0.01 * np.linalg.norm(whole[:, j]))
+        # Control: half of it would be noticed.
+        assert np.all(ALARM * error < 0.4 * np.linalg.norm(whole))

@@ -1,0 +1,241 @@
+"""Every graph that is compiled passes the gate, and what passes is in range and does not raise."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.rewriting.basic import GraphRewriter
+from pytensor.scan.basic import scan
+
+import pymc_dp
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import gate, positions
+from pymc_dp.records.model import RecordModel
+from pymc_dp.steps.chain import Released
+
+PACKAGE = Path(pymc_dp.__file__).parent
+# What calls PyTensor's compiler, or has PyMC call it.
+COMPILERS = re.compile(
+    r"pytensor\.function\(|\bpm\.compile\(|\.eval\(|\.compile_fn\(|compile_pymc|compile_d?2?d?logp\("
+    r"|logp_dlogp_function\(|(?<!gate)\.initial_point\(|make_initial_point_fn|\bpm\.draw\(|sample_prior_predictive\("
+    r"|\.compile\(|import function\b"
+)
+# PyMC's own, which are given a mode of the gate.
+GIVEN_A_MODE = re.compile(r"sample_posterior_predictive\(|compute_log_likelihood\(|compute_log_prior\(")
+
+
+def code_of(path):
+    """Without docstrings and comments."""
+    text = re.sub(r'"""(?:.|\n)*?"""', "", path.read_text())
+    return re.sub(r"#.*", "", text).replace("re.compile(", "")
+
+
+def test_no_other_file_calls_the_compiler():
+    for path in PACKAGE.rglob("*.py"):
+        if path.name != "gate.py":
+            assert not COMPILERS.findall(code_of(path)), path
+
+
+def test_what_pymc_compiles_is_given_a_mode_of_the_gate():
+    found = 0
+    for path in PACKAGE.rglob("*.py"):
+        for call in GIVEN_A_MODE.finditer(code_of(path)):
+            found += 1
+            rest = code_of(path)[call.start() : call.start() + 500]
+            assert re.search(r'compile_kwargs"?[=:] *\{"mode": gate\.', rest), path
+    assert found == 2
+
+
+class Recorder(GraphRewriter):
+    """Says, after the last rewrite before loops are made, which positions are not proved to be in range."""
+
+    def __init__(self, seen, found):
+        super().__init__()
+        self.seen, self.found = seen, found
+
+    def apply(self, fgraph):
+        for node in fgraph.toposort():
+            if not positions.indexes(node):
+                continue
+            self.seen.append(node)
+            for place, axis, _ in positions.positions(node):
+                index, size = node.inputs[place], positions.length(node.inputs[0], axis)
+                limits = [v for v in parents_of(index) if is_limited_by(v, size)]
+                if not positions.is_proved(index, size) and not limits:
+                    self.found.append(f"{node} at {index}")
+
+
+def parents_of(index):
+    """The index, and what it is a view of."""
+    yield index
+    while index.owner is not None and type(index.owner.op).__name__ in ("ScalarFromTensor", "DimShuffle"):
+        index = index.owner.inputs[0]
+        yield index
+
+
+def is_limited_by(variable, size):
+    """Whether this is a position that was limited to a length that only the data say."""
+    node = variable.owner
+    clipped = node is not None and type(getattr(node.op, "scalar_op", None)).__name__ == "Clip"
+    return clipped and not isinstance(size, int)
+
+
+def walk(monkeypatch, use):
+    seen, found = [], []
+    plain = gate._safe
+
+    def recorded(mode, raising=False):
+        return plain(mode, raising).register((Recorder(seen, found), gate._LAST + 0.01))
+
+    monkeypatch.setattr(gate, "_safe", recorded)
+    use()
+    return seen, found
+
+
+N, K = 30, 3
+G = np.random.default_rng(0).integers(0, K, N)
+
+
+def model_of(kind):
+    with pm.Model() as model:
+        g = pytensor.shared(G, name="g")
+        z = pm.Normal("mean") + pm.HalfNormal("tau") * pm.Normal("z", shape=K)
+        mu = {
+            "look-up": lambda: z[g],
+            "scatter": lambda: pt.extra_ops.to_one_hot(g, K) @ z,
+            "vectorize": lambda: pt.vectorize(lambda i, t: t[i], "(),(k)->()")(g, z),
+            "scan": lambda: scan(
+                lambda _t, s, c, t: s + t[c],
+                [pt.arange(2)],
+                outputs_info=[pt.zeros(N)],
+                non_sequences=[g, z],
+                return_updates=False,
+            )[-1],
+        }[kind]()
+        pm.Normal("y", mu, 1, observed=np.linspace(-1, 1, N))
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["look-up", "scatter", "vectorize", "scan"])
+def test_all_positions_in_compiled_graphs_are_in_range(kind, monkeypatch):
+    """In likelihoods, ratios, coordinates and first derivatives, and in the graphs inside of Ops."""
+
+    def use():
+        records = RecordModel(model_of(kind))
+        theta = np.zeros(records.d)
+        records.full_batch.rows(theta)
+        records.ratios(theta, theta, np.arange(3))
+        next(iter(records.derivatives(records.coordinates(theta))))
+
+    seen, found = walk(monkeypatch, use)
+    assert len(seen) > 3
+    assert found == []
+
+
+def test_the_walk_sees_what_is_not_limited(monkeypatch):
+    """Without the last rewrite, the same walk finds positions."""
+    monkeypatch.setattr(gate.Safe, "apply", lambda self, fgraph: None)
+    x, i = pt.vector("x"), pt.lvector("i")
+    _, found = walk(monkeypatch, lambda: gate.compile_graph([x, i], x[i], private=[i], mode=gate.CHECK_MODE))
+    assert found
+
+
+@pytest.mark.parametrize("mode", [None, gate.CHECK_MODE, gate.PLAIN_MODE])
+def test_what_is_out_of_range_is_not_read_nor_written(mode):
+    x, i = pt.vector("x", dtype="float64"), pt.lvector("i")
+    outputs = [x[i], pt.zeros(3)[i].inc(1.0), pt.constant([5, 6, 7])[i]]
+    found = gate.compile_graph([x, i], outputs, private=[i], mode=mode)
+    read, written, whole = found(np.array([1.0, 2.0, 3.0]), np.array([0, -1, 3, 10**9, -(2**63)]))
+    np.testing.assert_array_equal(read, [1, 3, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(written, [1, 0, 1])
+    np.testing.assert_array_equal(whole, [5, 7, *[np.iinfo(whole.dtype).min] * 3])
+
+
+@pytest.mark.parametrize("mode", [None, gate.PLAIN_MODE])
+def test_whole_numbers_divide_by_all(mode):
+    """The lowest number modulo -1 ended the process; a negative power of 0 raised."""
+    a, b = pt.lvector("a"), pt.lvector("b")
+    compiled = gate.compile_graph([a, b], [a // b, a % b, a**b], private=[a, b], mode=mode)
+    lowest = -(2**63)
+    given = np.array([lowest, 7, 7, 0, -1, 2]), np.array([-1, 0, -2, -1, -3, 5])
+    divided, rest, power = compiled(*given)
+    np.testing.assert_array_equal(divided[1:], [0, -4, 0, 0, 0])
+    np.testing.assert_array_equal(rest, [0, 0, -1, 0, -1, 2])
+    np.testing.assert_array_equal(power[1:], [1, 0, 0, -1, 32])
+
+
+@pytest.mark.parametrize("op", [pt.linalg.det, pt.linalg.inv, pt.linalg.expm, pt.linalg.slogdet])
+def test_an_op_that_may_raise_is_refused_for_records_and_taken_for_public_numbers(op):
+    a, b = pt.tensor3("a", dtype="float64"), pt.tensor3("b", dtype="float64")
+    out = op(a)
+    out = out[-1] if isinstance(out, list | tuple) else out
+    with pytest.raises(ModelRefusedError, match="may stop with an error"):
+        gate.compile_graph([a], out, private=[a], mode=gate.PLAIN_MODE)
+    assert callable(gate.compile_graph([a, b], out.sum() * b, private=[b], mode=gate.PLAIN_MODE))
+
+
+def test_an_order_that_a_record_has_is_refused():
+    """The time that a polygamma function takes grows with its order: one record would stop all."""
+    order, x = pt.lvector("order"), pt.vector("x", dtype="float64")
+    out = pt.polygamma(order, x)
+    with pytest.raises(ModelRefusedError):
+        gate.compile_graph([order, x], out, private=[order, x], mode=gate.PLAIN_MODE)
+    assert callable(gate.compile_graph([order, x], out, private=[x], mode=gate.PLAIN_MODE))
+
+
+def test_a_check_that_reads_records_is_refused():
+    a = pt.vector("a", dtype="float64")
+    checked = pytensor.raise_op.Assert("a number of a record")(a, pt.all(a > 0))
+    with pytest.raises(ModelRefusedError):
+        gate.compile_graph([a], checked, private=[a], mode=gate.PLAIN_MODE)
+    assert callable(gate.compile_graph([a], checked, private=(), mode=gate.PLAIN_MODE))
+
+
+def test_public_data_raise_with_their_name_where_it_is_asked():
+    codes = pytensor.shared(np.array([0, 5]), name="codes")
+    table = pt.vector("table", dtype="float64")
+    found = gate.compile_graph([table], table[codes], private=(), raising=True)
+    with pytest.raises(IndexError, match="'codes'"):
+        found(np.zeros(3))
+    np.testing.assert_array_equal(found(np.arange(6.0)), [0, 5])
+
+
+def test_a_deterministic_at_a_computed_position_releases_no_memory():
+    """Compiled, it released words of the heap."""
+    with pm.Model() as model:
+        t = pm.Normal("t")
+        table = pytensor.shared(np.arange(3.0), name="table")
+        pm.Deterministic("rate", table[pt.cast(pt.floor(t), "int64")])
+        pm.Normal("y", t, 1, observed=np.linspace(-1, 1, N))
+    released = Released(model, RecordModel(model, verify=False), None)
+    for value, rate in [(1.5, 1.0), (3.0, np.nan), (1e6, np.nan), (-4.0, np.nan), (1e300, np.nan)]:
+        found = np.frombuffer(released({"t": np.array(value)}))
+        np.testing.assert_array_equal(found, [value, rate])
+
+
+def test_random_draws_are_admitted_where_they_are_asked_for():
+    a = pt.vector("a", dtype="float64")
+    draws = pm.Normal.dist(a, 1.0)
+    with pytest.raises(ModelRefusedError):
+        gate.compile_graph([a], draws, private=[a], mode=gate.CHECK_MODE)
+    made = gate.compile_graph([a], draws, private=[a], mode=gate.CHECK_MODE, random=True)
+    first, second = made(np.zeros(3)), made(np.zeros(3))
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["0", "1", "matrices", "tensors"])
+def test_no_admitted_op_raises(part):
+    """On what is no number, infinite, zero, subnormal, singular, empty; differentiated too."""
+    command = [sys.executable, "-m", "tests.records.admitted_ops", part]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert lines == ["to the end"]
