@@ -9,7 +9,7 @@ import numpy as np
 
 # A prior standard deviation, as a distance: scales and shapes bend over about that.
 _PRIOR = 0.6
-# Part of a misfit's size that goes in all directions.
+# Part of a misfit's size that goes in all directions; and at most of what all records can add.
 _SIDEWAYS = 0.3
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
@@ -61,7 +61,7 @@ class Care(NamedTuple):
 
 
 #: On the way, where standing still is worse than going too far; and for the result.
-WALK, RESULT = Care(0.4, 1.0, math.inf), Care(1.6, 0.0, 0.35)
+WALK, RESULT = Care(0.4, 1.0, math.inf), Care(0.8, 0.0, 0.35)
 
 
 @dataclass
@@ -78,6 +78,8 @@ class Round:
         Noisy ``A s(t)``.
     noise : float
         Standard deviation of each of its coordinates.
+    bound : float
+        Of what one record adds to it.
     slopes : ndarray, shape (m, p, p)
         Draws of ``A J A'``, for minus the slope J of the score.
     touched : ndarray, shape (p,)
@@ -95,6 +97,7 @@ class Round:
     metric: np.ndarray
     score: np.ndarray
     noise: float
+    bound: float
     slopes: np.ndarray
     touched: np.ndarray
     prior: np.ndarray
@@ -136,7 +139,10 @@ class Round:
         moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]
         total = np.einsum("k,kij->ij", self.weights, moved)
         part = self.touched / self.touched.max()
-        return total + _SIDEWAYS * np.trace(total) / part.sum() * np.diag(part)
+        sideways = min(
+            _SIDEWAYS * np.trace(total) / part.sum(), (_SIDEWAYS * self.bound * self.touched.max()) ** 2
+        )
+        return total + sideways * np.diag(part)
 
 
 class Mixture(NamedTuple):

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Records, and scores of each, that are simulated for it.
+_PLAIN = (400, 64)
 # Draws of a small matrix, and of a large one, whose entries matter less each.
 _DRAWS, _ENTRIES, _LEAST_DRAWS = 96, 960, 24
 # Iterations and leapfrog steps of a chain; the acceptance that its steps are tuned for.
@@ -22,19 +24,37 @@ _SOFT = 0.02
 
 
 class Efficiency(NamedTuple):
-    """What a clip leaves of the slope, and of the variance, of normal scores."""
+    """What bounds leave of the slope, and of the variance, of plain scores; and the bound of slopes."""
 
     slope: float
     variance: float
+    bound: float
 
 
 @cache
-def efficiency(clip: float, size: int) -> Efficiency:
-    """Of a clip bound of so many times sqrt(size)."""
-    scores = np.random.default_rng(0).normal(size=(4000, size))
-    length = np.linalg.norm(scores, axis=1)
-    factor = np.minimum(1.0, clip * math.sqrt(size) / length)
-    return Efficiency(float((factor * length**2).mean() / size), float((factor**2 * length**2).mean() / size))
+def efficiency(clip: float, size: int, rank: int, most: float) -> Efficiency:
+    """What bounds leave of a linear predictor's normal scores, with as many predictors more as there are.
+
+    Parameters
+    ----------
+    clip : float
+        Bound of scores, over the root of `size`.
+    size, rank : int
+        Coordinates and predictors of a record.
+    most : float
+        Bound of slopes over their average norm.
+    """
+    rng, more = np.random.default_rng(0), max(size - rank, 0)
+    squares = rng.normal(size=(*_PLAIN, min(rank, size))) ** 2
+    squares[..., 0] *= 1 + (rng.chisquare(more, _PLAIN[0])[:, None] if more else 0.0)
+    length = squares.sum(2)
+    factor = np.minimum(1.0, clip * math.sqrt(size) / np.sqrt(length))
+    norm = np.linalg.norm((factor[..., None] * squares).mean(1), axis=1)
+    bound = most * float(norm.mean())
+    weight = np.minimum(1.0, bound / norm)
+    slope = (weight * (factor * length).mean(1)).mean() / size
+    variance = (weight**2 * (factor**2 * length).mean(1)).mean() / size
+    return Efficiency(float(slope), float(variance), bound)
 
 
 class Slope(NamedTuple):

@@ -238,7 +238,9 @@ class Likelihood:
         # Copies: compiled code of some backends does not take arrays that cannot be written to.
         point, gradient, information = map(np.array, (self.point, self.gradient, self.information))
         delta = phi - point
-        return pt.dot(gradient, delta) - 0.5 * pt.dot(delta, pt.dot(information, delta))
+        # Sums of products: they compile in a third of the time of matrix products.
+        square = (information * delta[:, None] * delta[None, :]).sum()
+        return (gradient * delta).sum() - 0.5 * square
 
     def _arguments(self) -> str:
         return ", ".join(part.name for part in self.coordinates)

@@ -16,9 +16,9 @@ from pymc_dp.likelihood.measurements import Comparison, Measurements
 _COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.07, 0.002, 0.06
 # An early round has so much that its step is known to this distance, in units of what one record tells.
 _STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.3, 0.004, 0.06
-# After a step that was shorter, the next round has so much more; the last round is that which would have more
-# than this part of what is left.
-_SHORT, _GROWTH, _MOST_OF_REST, _NEAR = 0.5, 3.0, 0.5, 0.05
+# After a step that was shorter, the next round has so much more, else so much; the last round is that which
+# would have more than this part of what is left.
+_SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 3.0, 1.15, 0.5, 0.05
 # A step is no longer; after one that is longer than the second, scales are counted again.
 _FURTHEST, _FAR = 2.5, 1.2
 _FAR_CLIP = 1.0
@@ -39,6 +39,8 @@ _TWINS_ON_THE_WAY, _TWINS, _COMPARISONS = 6, (16, 128), 2_000_000
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, and what it changes by
 # over a distance of 1.
 _OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.5, 0.5, 0.1, 0.5
+# What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; at least.
+_NORMAL, _LEAST_REST = 0.15, 0.1
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # Spent of what there is: the rest is for rounding.
@@ -119,7 +121,7 @@ class Search:
             # Where the step led is known to the slope's change over it, and to the belief's spread.
             if RESULT.misfit * step**2 + self._spread < _NEAR:
                 break
-            share *= _GROWTH if step < _SHORT else 1
+            share *= _GROWTH if step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)
         return Found(
             self._point, self._result(), self.rounds, self.shares, self.rounds[-1].mean / self._share
@@ -212,12 +214,11 @@ class Search:
         parts = (share * (1 - self._slope_part), share * self._slope_part)
         metric, size = self._metric(), self._touches
         clip, left = self._clip(parts[0], size, _WALK_CLIP if self._step > _FAR_CLIP else 0.0)
-        average = left.slope * size / math.sqrt(min(self._rank, max(size, 1.0)))
-        level = self._n * self._mu / (_SLOPE_AT * size)
-        most = float(np.clip(_OF_SLOPES[0] * level ** _OF_SLOPES[2], _OF_SLOPES[0], _OF_SLOPES[1]))
-        bounds = Bounds(clip * math.sqrt(size), most * max(1.0, clip) * average)
+        bounds = Bounds(clip * math.sqrt(size), left.bound)
         self.bounds = bounds
         seen = self._measure.compare(self._point, metric, bounds, self._twins(last), parts)
+        rest = self._rest(seen, left)
+        left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         draws = self._slopes(seen, metric, bounds, left)
         weights = np.full(len(draws), 1 / len(draws))
         self.rounds.append(
@@ -226,8 +227,9 @@ class Search:
                 metric=metric,
                 score=seen.score,
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
+                bound=bounds.score,
                 slopes=draws,
-                touched=self._touched * left.slope,
+                touched=self._touched * left.slope * rest**2,
                 prior=self._prior_variances(metric),
                 weights=weights,
             )
@@ -240,11 +242,26 @@ class Search:
             self._mean, self._covariance = self._mixture.moments(self._prior)
         self._information = self.rounds[-1].mean / left.slope
 
+    @staticmethod
+    def _rest(seen: Comparison, left: Efficiency) -> float:
+        """What a clip leaves of these scores, over what it leaves of normal ones; at most 1.
+
+        Where few records tell nearly all, each of them much, a clip leaves a part of its own bound over their
+        size, of the slope and again of the variance; and the records that tell are so few, by the square.
+        """
+        slope = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300)
+        normal = left.slope / left.variance
+        ratio = seen.trace / slope * normal
+        error = math.hypot(normal * seen.trace_noise, seen.slope_noise * math.sqrt(len(seen.slope))) / slope
+        return float(np.clip(1 + (ratio - 1) / (1 + (error / _NORMAL) ** 2), _LEAST_REST, 1.0))
+
     def _clip(self, share: float, size: float, least: float) -> tuple[float, Efficiency]:
         """The clip bound, over the root of a record's coordinates, that makes the result sharpest."""
-        best = (math.inf, 1.0, Efficiency(1.0, 1.0))
+        level = self._n * self._mu / (_SLOPE_AT * size)
+        most = float(np.clip(_OF_SLOPES[0] * level ** _OF_SLOPES[2], *_OF_SLOPES[:2]))
+        best = (math.inf, 1.0, Efficiency(1.0, 1.0, 1.0))
         for clip in np.maximum(_CLIPS, least):
-            left = efficiency(float(clip), max(round(size), 1))
+            left = efficiency(float(clip), max(round(size), 1), self._rank, round(most, 2))
             noise = 2 * clip * math.sqrt(size) / (self._mu * math.sqrt(share))
             width = (noise**2 + self._n * left.variance) / left.slope**2
             best = min(best, (width, float(clip), left))
