@@ -82,7 +82,7 @@ class Family:
         return np.concatenate(parts, axis=-1)
 
     def laplace(self, theta):
-        """Standard deviations of the coordinates in the exact posterior, by its mode, from a point near it."""
+        """Standard deviations of the coordinates in the exact posterior, from a point near its mode."""
 
         def gradient(t):
             return self.slope(self.records.unravel(t))
