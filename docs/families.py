@@ -89,7 +89,7 @@ def filled(page: str) -> str:
     for name, names in {"families": FAMILIES, "other_families": OTHERS}.items():
         rows = table(RESULTS / f"{name}.csv", names)
         place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
-        page, found = place.subn(rows.replace("\\", "\\\\") + "\n", page)
+        page, found = place.subn(lambda _, text=rows: f"{text}\n", page)
         if found != 1:
             raise ValueError(f"the page has {found} places for {name}.")
     return page
