@@ -17,7 +17,8 @@ _COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.07, 0.002, 0.06
 # An early round has so much that its step is known to this distance, in units of what one record tells.
 _STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.3, 0.004, 0.06
 # After a step that was shorter, the next round has so much more, else so much; the last round is that which
-# would have more than this part of what is left.
+# would have more than this part of what is left, or that after a step, and with an uncertainty, which are
+# shorter than twice this, and this.
 _SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 3.0, 1.15, 0.5, 0.05
 # A step is no longer; after one that is longer than the second, scales are counted again.
 _FURTHEST, _FAR = 2.5, 1.2
@@ -115,7 +116,7 @@ class Search:
             self._step = step = self._move()
             if step > _FAR and self._left(self._scales_share):
                 self._scale()
-            if step < _SHORT and self._spread < _NEAR:
+            if max(step / 2, self._spread) < _NEAR:
                 break
             share *= _GROWTH if step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)
