@@ -39,7 +39,7 @@ _TWINS_ON_THE_WAY, _TWINS, _COMPARISONS = 6, (16, 128), 2_000_000
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, and what it changes by
 # over a distance of 1.
-_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.5, 0.5, 0.1, 0.5
+_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.07, 0.3
 # What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; at least.
 _NORMAL, _LEAST_REST = 0.15, 0.1
 # Least variance of a score over its slope.
