@@ -169,7 +169,7 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
     p = rows.shape[2]
     gram, slope, root = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
     centre, step, d, mean, mine = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
-    vector = np.zeros(p)
+    vector, group, given = np.zeros(p), np.zeros((number, k)), np.zeros(number)
     for i in range(m):
         row = i if rows.shape[1] == m else 0
         finite = True
@@ -182,9 +182,11 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
                 finite &= math.isfinite(product)
             finite &= math.isfinite(own[i, a])
             for j in range(number):
-                finite &= math.isfinite(points[j, i, a])
+                group[j, a] = points[j, i, a]
+                finite &= math.isfinite(group[j, a])
         for j in range(number):
-            finite &= math.isfinite(weights[j % weights.shape[0], i % weights.shape[1]])
+            given[j] = weights[j % weights.shape[0], i % weights.shape[1]]
+            finite &= math.isfinite(given[j])
         if not finite:
             continue
         centre[:] = 0.0
@@ -193,9 +195,9 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
             total = 0.0
             for j in range(number):
                 for a in range(k):
-                    d[a] = points[j, i, a] - centre[a]
+                    d[a] = group[j, a] - centre[a]
                 length = _length(d, gram)
-                factor = weights[j % weights.shape[0], i % weights.shape[1]]
+                factor = given[j]
                 factor *= 1.0 if length <= clip else clip / length
                 total += factor
                 for a in range(k):
@@ -209,9 +211,9 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
         slope[:] = 0.0
         for j in range(number):
             for a in range(k):
-                d[a] = points[j, i, a] - centre[a]
+                d[a] = group[j, a] - centre[a]
             length = _length(d, gram)
-            factor = weights[j % weights.shape[0], i % weights.shape[1]]
+            factor = given[j]
             factor *= 1.0 if length <= clip else clip / length
             for a in range(k):
                 mean[a] += factor * d[a]
@@ -222,14 +224,14 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
         longest, variance = 0.0, 0.0
         for j in range(number):
             for a in range(k):
-                d[a] = points[j, i, a] - centre[a]
+                d[a] = group[j, a] - centre[a]
             length = _length(d, gram)
             factor = 1.0 if length <= clip else clip / length
             for a in range(k):
                 d[a] = factor * d[a] - mean[a]
             length = _length(d, gram)
             longest = max(longest, length)
-            variance += weights[j % weights.shape[0], i % weights.shape[1]] * length * length
+            variance += given[j] * length * length
         for a in range(k):
             d[a] = own[i, a] - centre[a]
         length = _length(d, gram)
