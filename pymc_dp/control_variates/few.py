@@ -137,7 +137,11 @@ class FewFinder:
     def _round(self, at: Point) -> Round:
         """Release a score and what goes with it, at a point and in its metric."""
         sums = self.releases.weighted(at.phi, at.metric, *self._bounds)
-        draws = information.draws(sums.information, sums.information_noise, self._n * self._bounds[1])
+        draws = information.draws(
+            sums.information,
+            np.full_like(sums.information, sums.information_noise),
+            self._n * self._bounds[1],
+        )
         self._variance = sums.variance
         least = max(sums.weight_noise, _LEAST_WEIGHT * self._n)
         return Round(

@@ -15,6 +15,8 @@ SLOPE_GRID = ROOT_GRID**2
 _PASSES = 8
 # Weight of the variance's trace in the vector that holds the slope: this over sqrt(p).
 _OF_TRACE = 0.5
+# Of the slope's bound, for all points but the farthest: the rest is for that.
+_TYPICAL = 0.8
 # Room for rounding errors before integers are made; the integers themselves are checked exactly.
 _ROOM = 1 - 2.0**-20
 
@@ -96,7 +98,8 @@ def compare(
     -----
     With ``u_j = sum_a group[j, a] rows[a]``, c is Huber's centre: ``sum_j w_j clip(u_j - c) = 0``. A record
     adds ``w clip(u - c)`` and ``w sum_j w_j kappa_j (u_j - c)(u_j - c)'``, kappa the factors of the clip
-    and w at most 1 the same for all points of the group (docs/proofs/twins).
+    and w at most 1 the same for all points of the group: it goes by the slope of all but the farthest point
+    (docs/proofs/twins). A slope that is still beyond its bound is cut off.
 
     **Privacy.** A record adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
     matrix that, with the trace, has a norm of at most `SLOPE_GRID`. Both norms are computed of the integers,
@@ -113,6 +116,7 @@ def compare(
         given,
         np.ascontiguousarray(rows, dtype=np.float64),
         0 if empty else _PASSES,
+        weights is None and len(points) > 2,
         (bounds.score, bounds.slope, trace_weight(p)),
         totals.score,
         vectors,
@@ -127,6 +131,20 @@ def _length(d, gram):
     for a in range(len(d)):
         for b in range(len(d)):
             total += d[a] * gram[a, b] * d[b]
+    return math.sqrt(max(total, 0.0))
+
+
+@numba.njit(cache=True)
+def _frobenius(matrix, gram):
+    """Norm of ``sum_ab matrix[a, b] r_a r_b'`` of rows r with these inner products."""
+    total = 0.0
+    for a in range(len(gram)):
+        for b in range(len(gram)):
+            one, two = 0.0, 0.0
+            for c in range(len(gram)):
+                one += matrix[a, c] * gram[c, b]
+                two += matrix[b, c] * gram[c, a]
+            total += one * two
     return math.sqrt(max(total, 0.0))
 
 
@@ -163,13 +181,13 @@ def _norm_of_outer(vectors, first, k, extra):
 
 
 @numba.njit(cache=True)
-def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
+def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors, trace):
     clip, most, of_trace = bounds
     number, m, k = points.shape
     p = rows.shape[2]
-    gram, slope, root = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
+    gram, slope, root, others = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
     centre, step, d, mean, mine = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
-    vector = np.zeros(p)
+    vector, group, given = np.zeros(p), np.zeros((number, k)), np.zeros(number)
     for i in range(m):
         row = i if rows.shape[1] == m else 0
         finite = True
@@ -182,10 +200,11 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
                 finite &= math.isfinite(product)
             finite &= math.isfinite(own[i, a])
             for j in range(number):
-                finite &= math.isfinite(points[j, i, a])
+                group[j, a] = points[j, i, a]
+                finite &= math.isfinite(group[j, a])
         for j in range(number):
-            weight = weights[j % weights.shape[0], i % weights.shape[1]]
-            finite &= math.isfinite(weight) and weight >= 0
+            given[j] = weights[j % weights.shape[0], i % weights.shape[1]]
+            finite &= math.isfinite(given[j]) and given[j] >= 0
         if not finite:
             continue
         centre[:] = 0.0
@@ -194,9 +213,9 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
             total = 0.0
             for j in range(number):
                 for a in range(k):
-                    d[a] = points[j, i, a] - centre[a]
+                    d[a] = group[j, a] - centre[a]
                 length = _length(d, gram)
-                factor = weights[j % weights.shape[0], i % weights.shape[1]]
+                factor = given[j]
                 factor *= 1.0 if length <= clip else clip / length
                 total += factor
                 for a in range(k):
@@ -208,12 +227,15 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
         # What the passes left is the mean of the clipped differences.
         mean[:] = 0.0
         slope[:] = 0.0
+        farthest, reach, part = 0, -1.0, 0.0
         for j in range(number):
             for a in range(k):
-                d[a] = points[j, i, a] - centre[a]
+                d[a] = group[j, a] - centre[a]
             length = _length(d, gram)
-            factor = weights[j % weights.shape[0], i % weights.shape[1]]
+            factor = given[j]
             factor *= 1.0 if length <= clip else clip / length
+            if length > reach:
+                farthest, reach, part = j, length, factor
             for a in range(k):
                 mean[a] += factor * d[a]
                 for b in range(a + 1):
@@ -223,14 +245,14 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
         longest, variance = 0.0, 0.0
         for j in range(number):
             for a in range(k):
-                d[a] = points[j, i, a] - centre[a]
+                d[a] = group[j, a] - centre[a]
             length = _length(d, gram)
             factor = 1.0 if length <= clip else clip / length
             for a in range(k):
                 d[a] = factor * d[a] - mean[a]
             length = _length(d, gram)
             longest = max(longest, length)
-            variance += weights[j % weights.shape[0], i % weights.shape[1]] * length * length
+            variance += given[j] * length * length
         for a in range(k):
             d[a] = own[i, a] - centre[a]
         length = _length(d, gram)
@@ -238,30 +260,36 @@ def _compare(own, points, weights, rows, passes, bounds, score, vectors, trace):
         for a in range(k):
             mine[a] = factor * d[a] - mean[a]
         longest = max(longest, _length(mine, gram))
-        norm = 0.0
         for a in range(k):
             for b in range(a):
                 slope[b, a] = slope[a, b]
-        for a in range(k):
-            for b in range(k):
-                one, two = 0.0, 0.0
-                for c in range(k):
-                    one += slope[a, c] * gram[c, b]
-                    two += slope[b, c] * gram[c, a]
-                norm += one * two
-        norm = math.sqrt(max(norm, 0.0) + (of_trace * variance) ** 2)
+        norm = math.hypot(_frobenius(slope, gram), of_trace * variance)
+        # The weight goes by the slope without the farthest point, which may be the record itself: else records
+        # that are far from their twins would weigh nothing, as if they had arrived.
+        typical = norm
+        if leaves:
+            for a in range(k):
+                for b in range(k):
+                    others[a, b] = slope[a, b] - part * (group[farthest, a] - centre[a]) * (
+                        group[farthest, b] - centre[b]
+                    )
+            typical = math.hypot(_frobenius(others, gram), of_trace * variance) / _TYPICAL
         weight = 1.0
         if longest > clip:
             weight = clip / longest
-        if weight * norm > most:
-            weight = most / norm
+        if weight * typical > most:
+            weight = most / typical
         weight *= _ROOM
         if not math.isfinite(weight * norm) or not math.isfinite(longest):
             continue
+        # What is beyond the bound then is cut off from the slope alone.
+        cut = 1.0
+        if weight * norm > most * _ROOM:
+            cut = most * _ROOM / (weight * norm)
         # The slope: k vectors of integers, whose outer products add up to it.
         _factor(slope, root)
-        scale = math.sqrt(weight / most) * ROOT_GRID
-        extra = np.floor(of_trace * variance * weight * weight / most * SLOPE_GRID)
+        scale = math.sqrt(cut * weight / most) * ROOT_GRID
+        extra = np.floor(of_trace * variance * cut * weight * weight / most * SLOPE_GRID)
         fits = False
         for _ in range(64):
             for b in range(k):

@@ -106,7 +106,8 @@ def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
     """
     squares: Any = 0.0
     for term in chunk.terms:
-        group = np.asarray(term.group)
+        # Of twins alone: a record that is far from them says nothing of their scale.
+        group = np.asarray(term.group)[1:] if term.weights is None else np.asarray(term.group)
         if len(group) == 0:
             varied = np.einsum("ma,mb->mab", term.own, term.own)
         else:

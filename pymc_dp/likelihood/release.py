@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
@@ -105,6 +106,7 @@ def release_likelihood(
     spending = Spending(epsilon, delta, [1.0], neighboring_relation, ledger, label, debug_seed)
     mu = float(gaussian.mu(spending.epsilon, spending.delta)) if math.isfinite(epsilon) else math.inf
     twins, part = Twins(records), PublicModel(records)
+    _check_generative(twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
     entry = spending.pay()
@@ -112,6 +114,19 @@ def release_likelihood(
         found = Search(Measurements(twins, spending), n, mu, prior, twins.rank)(start)
     spending.confirm(entry)
     return _likelihood(found, part, records, twins, spending, prior, debug_seed)
+
+
+def _check_generative(twins: Twins) -> None:
+    """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
+    for name, why in sorted(twins.unlike.items()):
+        raise ModelRefusedError(
+            f"No outcomes can be drawn for observed variable {name!r}: {why}.",
+            "its records are compared with outcomes that the model itself draws; without these, clipping would "
+            "bias the result by more than it says.",
+            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a function "
+            'random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by itself. Or run a '
+            "step, as dp.sample(step=dp.DPPenaltyMH(...)).",
+        )
 
 
 def _number(records: RecordModel, public_n: float | None) -> float:
@@ -159,7 +174,6 @@ def _likelihood(
         "unit": "row" if records.unit_of_row is None else "person",
         "n": records.n if records.neighboring_relation == "substitute" else None,
         "rounds": found.shares,
-        "without_twins": twins.unlike,
         "left_out": sorted(records.reading.left_out),
         "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
         "trusted_ops": records.reading.trusted,

@@ -44,6 +44,8 @@ _OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.07, 0.3
 _NORMAL, _LEAST_REST = 0.15, 0.1
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
+# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
+_ARRIVED = 1.0
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -296,7 +298,9 @@ class Search:
         return float(np.clip(self._seen.trace / slope, _LEAST_SHARE, 1.0))
 
     def _result(self) -> Message:
-        """With the records' own variance."""
+        """With the records' own variance; nothing where the search did not arrive."""
         last = self.rounds[-1]
+        if not last.distance < _ARRIVED:
+            return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         return self._mixture.widened(variances).matched(self._prior)

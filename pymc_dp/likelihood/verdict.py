@@ -44,7 +44,7 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
         elif wider <= _AS_GOOD:
             said = "usable"
         else:
-            said = "usable, wider than without privacy"
+            said = "usable, wider than without noise"
         verdicts[label] = {"verdict": said, "wider": wider, "of_prior": of_prior}
     return verdicts
 
