@@ -58,7 +58,8 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     chains = kwargs.pop("chains", None) or _CHAINS
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
-    idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
+    with np.errstate(all="ignore"):  # first steps may be far out
+        idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
     _check(idata, likelihood)
     groups = {}
     for group, stats in GROUPS.items():

@@ -123,7 +123,9 @@ class Search:
                 break
             share *= _GROWTH if step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)
-        return Found(self._point, self._result(), self.rounds, self.shares, self.rounds[-1].mean / self._share)
+        return Found(
+            self._point, self._result(), self.rounds, self.shares, self.rounds[-1].mean / self._share
+        )
 
     # shares of the budget
 
