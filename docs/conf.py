@@ -24,7 +24,6 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "mathml",
-    "families",
     "gallery",
 ]
 exclude_patterns = ["_build", "_ext", "jupyter_execute", "**/.ipynb_checkpoints"]

@@ -117,23 +117,20 @@ class ContradictionError(PrivacyError):
 
 
 class NotSampledError(PrivacyError):
-    """The sampler did not find the posterior of a released likelihood: sample it again, at no cost.
+    """A released likelihood was not sampled: sample it again, at no cost.
 
     Parameters
     ----------
-    r_hat : float
-        Largest of all parameters.
-    effective : float
-        Least effective number of draws.
+    why : str
+        What happened: of released numbers alone.
     likelihood : Likelihood
         What was released and paid for.
     """
 
-    def __init__(self, r_hat: float, effective: float, likelihood: Any):
+    def __init__(self, why: str, likelihood: Any):
         self.likelihood = likelihood
         super().__init__(
-            f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective "
-            f"number of draws {effective:.0f}.\n"
+            f"{why}\n"
             "  Nothing is lost: the likelihood was released, and this error has it as its attribute "
             "`likelihood`. Sample it again, at no cost, with more tuning or another sampler: "
             "pm.sample(tune=5000, target_accept=0.95, model=error.likelihood.model())."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.step_methods.hmc.base_hmc import BaseHMC
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
@@ -40,6 +41,12 @@ from pymc_dp.steps.on_residuals import CUT
 RELEASED_STATS = frozenset(DPStep.stats_dtypes_shapes) - {facts.STAT, facts.DRAW}
 
 
+# What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
+_OF_SAMPLERS = {
+    name
+    for function in (pm.sample, pm.NUTS.__init__, BaseHMC.__init__)
+    for name in signature(function).parameters
+} | {"nuts"}
 # Arguments of `dp.sample` that are those of `release_likelihood`.
 _OF_RELEASE = frozenset(signature(release_likelihood).parameters) - {"model", "epsilon", "delta"}
 
@@ -90,7 +97,8 @@ def sample(
     PrivacyError
         The step refuses.
     NotSampledError
-        Without a step: chains that do not agree. It carries the likelihood, which was paid for.
+        Without a step: the sampler failed, or chains do not agree. It carries the likelihood, which was paid
+        for.
 
     Notes
     -----
@@ -139,7 +147,7 @@ def _sample_likelihood(
     check_counts(draws, tune or 0, kwargs.get("chains") or 1)
     model = kwargs.pop("model", None)
     given = {name: kwargs.pop(name) for name in sorted(_OF_RELEASE & kwargs.keys())}
-    unknown = set(kwargs) - set(signature(pm.sample).parameters)
+    unknown = set(kwargs) - _OF_SAMPLERS
     if unknown:
         raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, **given)

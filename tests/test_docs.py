@@ -525,6 +525,18 @@ def test_power_of_a_test_of_one_record():
     assert stats.norm.cdf(stats.norm.ppf(0.05) + mu) == pytest.approx(0.139, abs=5e-4)
 
 
+# docs/which_models.md
+
+
+def test_tables_of_families_are_those_of_the_benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    families = pytest.importorskip("families")
+    page = families.PAGE.read_text()
+    assert families.filled(page) == page, "python docs/families.py"
+    assert families.filled(page.replace("| Poisson | 40 of 40", "| Poisson | 39 of 40")) == page  # control
+    assert "| Poisson | 40 of 40" in page
+
+
 # docs/architecture.md
 
 

@@ -4,9 +4,9 @@
     python -m benchmarks.families --families linear student_t --n 5000 --epsilon 1 --datasets 10
     python -m benchmarks.families --others --n 5000 50000 --epsilon 1 --datasets 20 --out others.csv
 
-Each data set: parameters from the prior, fresh records, fresh noise. For each parameter, in unconstrained
-space (log of what is positive): z = (posterior mode - truth) / posterior sd, how often intervals cover the
-truth, and the posterior sd over that of the non-private posterior (both by Laplace at the mode).
+Each data set: parameters from the prior, fresh records, fresh noise. For each likelihood coordinate (log of
+what is positive; levels of groups): z = (posterior mean - truth) / posterior sd, how often intervals cover
+the truth, and the posterior sd over that of the non-private posterior (Laplace's approximation).
 The table goes to benchmarks/results/families.csv.
 """
 
@@ -31,8 +31,8 @@ def cell(family, epsilon, args):
     """Scores z and ratios of every data set, and how many were refused after they were paid."""
     z, ratios, seconds, refused = [], [], [], 0
     for seed in range(args.first, args.first + args.datasets):
-        truth = family.data(seed)
-        _, sd = family.laplace(truth)
+        theta = family.data(seed)
+        truth, sd = family.records.coordinates(theta), family.laplace(theta)
         started = time.perf_counter()
         try:
             mean, own = family.of_likelihood(epsilon, seed)

@@ -11,7 +11,6 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 import pymc_dp as dp
 from benchmarks.families.models import FAMILIES
 from benchmarks.families.others import OTHERS
-from pymc_dp.control_variates.curvature import prior_curvature
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
@@ -42,10 +41,11 @@ class Family:
         # A step refuses data that were changed; here they are, on purpose, and functions read them anew.
         self.records.check_data = lambda: None
         self.slope = self.model.compile_dlogp()
+        parts = PublicModel(self.records).parts
         self.names = [
-            f"{rv.name}[{k}]" if np.size(self.start[v.name]) > 1 else rv.name
-            for rv, v in zip(self.model.free_RVs, self.model.value_vars, strict=True)
-            for k in range(np.size(self.start[v.name]))
+            f"{part.name}[{k}]" if part.shape else part.name
+            for part in parts
+            for k in range(int(np.prod(part.shape)))
         ]
 
     @property
@@ -62,7 +62,7 @@ class Family:
         return y, dict(zip([rv.name for rv in self.simulator.free_RVs], values, strict=True))
 
     def data(self, seed):
-        """Take a data set; its true parameters in unconstrained space."""
+        """Take a data set; its true parameters in unconstrained space, where the mode is looked for."""
         y, values = self.simulated(seed)
         with self.model:
             x = self.covariates(np.random.default_rng(seed), self.n)
@@ -82,7 +82,7 @@ class Family:
         return np.concatenate(parts, axis=-1)
 
     def laplace(self, theta):
-        """Mode and standard deviations of the exact posterior, from a point near it."""
+        """Standard deviations of the coordinates in the exact posterior, from a point near its mode."""
 
         def gradient(t):
             return self.slope(self.records.unravel(t))
@@ -99,7 +99,8 @@ class Family:
             theta = theta + step
             if np.abs(step * np.sqrt(np.diag(precision).clip(1e-9))).max() < 1e-3:
                 break
-        return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
+        jacobian = self.records.coordinates.jacobian(theta)
+        return np.sqrt(np.diag(jacobian @ np.linalg.inv(precision) @ jacobian.T))
 
     @cached_property
     def public(self):
@@ -108,7 +109,7 @@ class Family:
         return Twins(self.records), start, approximate_prior(PublicModel(self.records), start)
 
     def of_likelihood(self, epsilon, seed):
-        """Mode and standard deviations of prior times a released likelihood, by Laplace; no chain."""
+        """Mean and standard deviations of a released likelihood times a normal one like the prior."""
         twins, start, prior = self.public
         spending = Spending(epsilon, DELTA, [1.0], "substitute", debug_seed=seed)
         with warnings.catch_warnings():
@@ -117,21 +118,6 @@ class Family:
         level = float(mu(epsilon, DELTA)) if np.isfinite(epsilon) else np.inf
         with np.errstate(all="ignore"):
             found = Search(Measurements(twins, spending), self.n, level, prior, twins.rank)(start)
-        return self.combined(found.message, found.point)
-
-    def combined(self, message, point):
-        """Mode and standard deviations of the prior times a normal likelihood of the coordinates."""
-        records = self.records
-        theta, seen = records._start.copy(), records.coordinates
-        information = 0.5 * (message.information + message.information.T)
-        for _ in range(200):
-            jacobian, phi = seen.jacobian(theta), seen(theta)
-            slope = records.log_prior_gradient(theta) + jacobian.T @ (message.vector - information @ phi)
-            own = 0.5 * (prior_curvature(records, theta) + prior_curvature(records, theta).T)
-            values, vectors = np.linalg.eigh(own)
-            precision = (vectors * np.maximum(values, 1e-3)) @ vectors.T + jacobian.T @ information @ jacobian
-            step = np.linalg.solve(precision, slope)
-            theta = theta + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-300))
-            if np.abs(step).max() < 1e-6:
-                break
-        return theta, np.sqrt(np.diag(np.linalg.inv(precision)))
+        covariance = np.linalg.inv(found.message.information + prior.precision)
+        mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
+        return mean, np.sqrt(np.diag(covariance))

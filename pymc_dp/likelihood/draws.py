@@ -48,7 +48,8 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     Raises
     ------
     NotSampledError
-        Chains that do not agree, or too few effective draws; it carries the likelihood, which is paid for.
+        The sampler failed, chains do not agree, or there are too few effective draws; it carries the
+        likelihood, which is paid for.
 
     Notes
     -----
@@ -58,8 +59,11 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     chains = kwargs.pop("chains", None) or _CHAINS
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
-    with np.errstate(all="ignore"):  # first steps may be far out
-        idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
+    try:
+        with np.errstate(all="ignore"):  # first steps may be far out
+            idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
+    except Exception as error:
+        raise NotSampledError(f"pymc.sample failed ({type(error).__name__}: {error}).", likelihood) from error
     _check(idata, likelihood)
     groups = {}
     for group, stats in GROUPS.items():
@@ -67,8 +71,16 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
             groups[group] = plain(idata[group].to_dataset())
         if stats in idata.children:
             groups[stats] = _numbers(idata[stats].to_dataset())
+    plan = _plan(likelihood, chains, groups["posterior"].sizes["draw"])
+    for stats in {"sample_stats", *groups} & set(GROUPS.values()):
+        spent = plan.epsilon_at(plan.delta) if plan.is_private else math.inf  # before the first draw
+        own = groups.get(stats, groups["posterior"][[]])
+        sizes = own.sizes["chain"], own.sizes["draw"]
+        groups[stats] = own.assign(epsilon_spent=(["chain", "draw"], np.full(sizes, spent)))
     made = DataTree.from_dict(groups)
-    made.attrs[facts.STAT] = json.dumps(_facts(likelihood, idata, model, chains))
+    known = _facts(likelihood, groups["posterior"], model, plan)
+    known["stats"] = dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8")
+    made.attrs[facts.STAT] = json.dumps(known)
     return made
 
 
@@ -82,7 +94,11 @@ def _check(idata: DataTree, likelihood: Likelihood) -> None:
     found = az.ess(posterior.dataset).data_vars.values()
     effective = min(float(np.nanmin(v.values, initial=math.inf)) for v in found)
     if r_hat > _R_HAT or effective < _EFFECTIVE:
-        raise NotSampledError(r_hat, effective, likelihood)
+        raise NotSampledError(
+            f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective "
+            f"number of draws {effective:.0f}.",
+            likelihood,
+        )
 
 
 def _numbers(dataset: Dataset) -> Dataset:
@@ -95,25 +111,27 @@ def _numbers(dataset: Dataset) -> Dataset:
     return plain(dataset[kept])
 
 
-def _facts(likelihood: Likelihood, idata: DataTree, model: pm.Model, chains: int) -> dict[str, Any]:
-    """Of the run, as a report reads them."""
-    known, posterior = likelihood.facts, idata["posterior"]
-    is_priced = known["epsilon"] is not None
+def _plan(likelihood: Likelihood, chains: int, draws: int) -> PrivacyPlan:
+    """What was released once, and that draws are free."""
+    known = likelihood.facts
+    relation, is_priced = known["neighboring_relation"], known["epsilon"] is not None
     events = EventSet.from_json(json.dumps(known["events"]))
-    relation = known["neighboring_relation"]
-    plan = PrivacyPlan(
-        epsilon=known["epsilon"] if is_priced else float("inf"),
+    return PrivacyPlan(
+        epsilon=known["epsilon"] if is_priced else math.inf,
         delta=known["delta"],
         neighboring_relation=relation,
         chains=chains,
         tune=0,
-        draws=int(posterior.sizes["draw"]),
+        draws=draws,
         mechanism=NoDecision(),
         clip_fraction=None,
         once=events if is_priced else EventSet([dp_event.NonPrivateDpEvent()], relation),
     )
-    stats = [str(name) for name in _numbers(idata["sample_stats"].to_dataset()).data_vars]
-    dims = model.named_vars_to_dims
+
+
+def _facts(likelihood: Likelihood, posterior: Dataset, model: pm.Model, plan: PrivacyPlan) -> dict[str, Any]:
+    """Of the run, as a report reads them."""
+    known, dims = likelihood.facts, model.named_vars_to_dims
     return {
         "format": facts.FORMAT,
         "plan": plan.to_dict(),
@@ -135,7 +153,6 @@ def _facts(likelihood: Likelihood, idata: DataTree, model: pm.Model, chains: int
         "public_arrays": known.get("public_arrays", []),
         "trusted_ops": known.get("trusted_ops", []),
         "call": uuid.uuid4().hex,
-        "stats": dict.fromkeys(stats, "<f8"),
         "variables": [
             {
                 "name": str(name),

@@ -1,11 +1,16 @@
-"""The tables of families, from what the benchmark wrote: benchmarks/results."""
+"""The tables of docs/which_models.md, from what the benchmark wrote: benchmarks/results.
+
+``python docs/families.py`` writes them into the page; a test recomputes them.
+"""
 
 import csv
+import re
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+PAGE = Path(__file__).parent / "which_models.md"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 FAMILIES = {
     "logistic": "logistic",
     "ordered": "ordered logistic",
@@ -79,14 +84,16 @@ def table(file: Path, names: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def fill_in(app, docname: str, source: list[str]) -> None:
-    if docname == "which_models":
-        for name, names in {"families": FAMILIES, "other_families": OTHERS}.items():
-            file = RESULTS / f"{name}.csv"
-            app.env.note_dependency(str(file))
-            source[0] = source[0].replace(f"<!-- {name} -->", table(file, names))
+def filled(page: str) -> str:
+    """The page with its tables as they are now: what stands between a comment and the next."""
+    for name, names in {"families": FAMILIES, "other_families": OTHERS}.items():
+        rows = table(RESULTS / f"{name}.csv", names)
+        place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
+        page, found = place.subn(lambda _, text=rows: f"{text}\n", page)
+        if found != 1:
+            raise ValueError(f"the page has {found} places for {name}.")
+    return page
 
 
-def setup(app) -> dict:
-    app.connect("source-read", fill_in)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))

@@ -1,0 +1,79 @@
+"""dp.sample with epsilon=: a released likelihood, sampled with its prior."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_dp as dp
+
+N = 1000
+QUIET = {"progressbar": False, "cores": 1}
+
+
+def model():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(N, 2))
+    with pm.Model(coords={"feature": ["a", "b"]}) as made:
+        beta = pm.Normal("beta", 0, 1, dims="feature")
+        logit = pm.Deterministic("logit", pm.Data("x", x) @ beta)
+        pm.Deterministic("total", beta.sum())
+        pm.Bernoulli("y", logit_p=logit, observed=rng.random(N) < 1 / (1 + np.exp(-x @ [0.5, -0.5])))
+    return made
+
+
+@pytest.fixture(scope="module")
+def made():
+    return model()
+
+
+@pytest.fixture(scope="module")
+def idata(made):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return dp.sample(200, epsilon=1, model=made, chains=2, random_seed=1, target_accept=0.9, **QUIET)
+
+
+@pytest.mark.slow
+def test_what_is_released(idata, tmp_path):
+    assert set(idata.posterior.data_vars) == {"beta", "total"}
+    assert idata.posterior["beta"].shape == (2, 200, 2)
+    assert list(idata.posterior["feature"].values) == ["a", "b"]
+    assert set(idata.children) == {"posterior", "sample_stats"}
+    assert not [name for name in idata.sample_stats.data_vars if "counter" in str(name)]
+    report = dp.privacy_report(idata)
+    text = str(report)
+    assert "at no cost" in text and "logit (reads rows)" in text and "Verdict" in text
+    assert report.plan.delta == 1e-5  # the largest power of ten below 1 / (10 n)
+    assert report.plan.epsilon_at(1e-5) == pytest.approx(1, rel=1e-6)
+    assert not report.changed and not report.not_released
+    again = dp.release(idata)
+    np.testing.assert_array_equal(again.posterior["beta"], idata.posterior["beta"])
+    idata.to_netcdf(tmp_path / "a.nc")
+    assert not dp.privacy_report(xr.open_datatree(tmp_path / "a.nc")).changed
+
+
+@pytest.mark.slow
+def test_an_error_after_payment_carries_the_likelihood(made, tmp_path):
+    ledger = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6)
+    with pytest.raises(dp.NotSampledError, match="Nothing is lost") as caught:
+        dp.sample(20, epsilon=1, model=made, ledger=ledger, init="nonsense", **QUIET)
+    assert isinstance(caught.value.likelihood, dp.Likelihood)
+    assert [entry.status for entry in ledger.entries()] == ["confirmed"]
+
+
+def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
+    ledger = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6)
+    with pytest.raises(TypeError, match="neither it nor"):
+        dp.sample(20, epsilon=1, model=made, ledger=ledger, nonsense=1)
+    with pytest.raises(ValueError, match="epsilon"):
+        dp.sample(20, epsilon=-1, delta=1e-6, model=made)
+    with pytest.raises(TypeError, match="public_n"):
+        dp.sample(20, epsilon=1, model=made, neighboring_relation="add_remove")
+    with pytest.raises(TypeError, match="delta is missing"):
+        dp.release_likelihood(made, epsilon=1, neighboring_relation="add_remove", public_n=1000)
+    with pytest.raises(ValueError, match="privacy unit"):
+        dp.release_likelihood(made, epsilon=1, ledger=ledger, privacy_unit=np.arange(N) // 2)
+    assert not ledger.entries()
