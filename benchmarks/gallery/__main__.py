@@ -3,8 +3,8 @@
     python -m benchmarks.gallery                                  # n = 2,000, epsilon = 1
     python -m benchmarks.gallery --n 20000 --only radon_with_lkj spline --out radon.csv
 
-Each model is made with fresh data, its likelihood is released, and the public model is sampled by NUTS. A line
-a model: how it ended (ok; refused, before a row was read; crashed or not sampled, after payment), warnings,
+Each model is made with fresh data, its likelihood is released, and NUTS samples the public model. A line a
+model: how it ended (ok; refused, before a row was read; crashed or not sampled, after payment), warnings,
 seconds of the release and of the whole call (in one process, one model after the other; processor seconds in
 brackets), the largest |z| = |posterior mean - truth| / posterior sd of all numbers whose truth is known, the
 largest R-hat, the largest posterior sd over the prior's.

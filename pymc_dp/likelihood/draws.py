@@ -60,10 +60,12 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
     try:
-        idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
+        with np.errstate(all="ignore"):  # first steps may be far out
+            idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
     except Exception as error:
         raise NotSampledError(f"pymc.sample failed ({type(error).__name__}: {error}).", likelihood) from error
-    _check(idata, likelihood)
+    with np.errstate(all="ignore"):  # what is constant has no R-hat
+        _check(idata, likelihood)
     groups = {}
     for group, stats in GROUPS.items():
         if group in idata.children:

@@ -9,7 +9,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.likelihood.beliefs import Normal
 from pymc_dp.likelihood.public_model import PublicModel
-from pymc_dp.records.gate import compile_graph
+from pymc_dp.records.gate import CHECK_MODE, compile_graph
 
 # Draws of the prior; normal standard deviations of a median absolute deviation; beyond so many a draw counts
 # as so many, since priors of scales have draws that are further than all others together.
@@ -69,7 +69,7 @@ def _draws(public: PublicModel) -> np.ndarray | None:
     whole = pt.concatenate([pt.as_tensor(part).ravel() for part in parts])
     try:
         with np.errstate(all="ignore"):
-            drawn = compile_graph([], whole, private=(), random=True, mode="FAST_COMPILE", random_seed=0)
+            drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
             return np.stack([drawn() for _ in range(_DRAWS)])
     except NotImplementedError:  # a flat prior
         return None

@@ -7,6 +7,7 @@ of Ops.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -14,8 +15,10 @@ import pymc as pm
 import pytensor
 from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import replace_rng_nodes
+from pytensor import config
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
+from pytensor.link.basic import PerformLinker
 
 from pymc_dp.records.fast_forms import vectorised
 from pymc_dp.records.row_types.admitted import admit
@@ -82,7 +85,10 @@ def compile_graph(
     admit(many, private, random, trusted)
     settings = {"mode": _safe(vectorised(mode), raising), "on_unused_input": "ignore", **options}
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
-    return cast(Callable[..., Any], compiler(list(inputs), outputs, **settings))
+    # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
+    runs_python = isinstance(cast(Any, settings["mode"]).linker, PerformLinker)
+    with config.change_flags(cxx="") if runs_python else nullcontext():
+        return cast(Callable[..., Any], compiler(list(inputs), outputs, **settings))
 
 
 def _safe(mode: Any, raising: bool = False) -> Any:
@@ -115,7 +121,7 @@ def initial_point(model: pm.Model) -> dict[str, np.ndarray]:
         return_transformed=True,
     )
     function = compile_graph(
-        [], replace_rng_nodes(values), private=(), mode="FAST_COMPILE", random=True, random_seed=0
+        [], replace_rng_nodes(values), private=(), mode=CHECK_MODE, random=True, random_seed=0
     )
     return dict(zip([v.name for v in model.value_vars], function(), strict=True))
 

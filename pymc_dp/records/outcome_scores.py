@@ -183,8 +183,8 @@ class OutcomeScores:
             self._compile()
         used = [values for values, read in zip(data, self._data, strict=True) if read]
         if self._rows is None:
-            pieces = None if self.predictors is None else [(piece, None) for piece in self.pieces]
-            return ScoresAt(partial(self._function, phi), used, [], pieces)
+            alone: Any = None if self.predictors is None else [(piece, None) for piece in self.pieces]
+            return ScoresAt(partial(self._function, phi), used, [], alone)
         found = guarded(self._rows, phi, *used)
         values = [np.ascontiguousarray(v) for v in found[: len(self._table)]]
         computed, pieces = iter(found[len(self._table) :]), []

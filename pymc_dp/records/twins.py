@@ -143,7 +143,7 @@ class Twins:
         self._chunk = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
 
     def _most_touched(self) -> int:
-        """Coordinates of phi that one unit can have a score in, at most: of a look-up those of one position."""
+        """Coordinates of phi in which a unit can have a score, at most: of a look-up one a number."""
         whole, one = np.zeros(self.size, dtype=bool), 0
         for scores in self._scores:
             whole |= not scores.pieces

@@ -42,6 +42,13 @@ def models(n=N, seed=0):
         return {"b": b, "nu": 4.0}
 
     @add
+    def shape_before_place():
+        """Parameters in another order than that in which the density reads them."""
+        nu, mean = pm.Gamma("nu", 2, 0.5), pm.Normal("m")
+        pm.StudentT("y", nu=nu, mu=mean, sigma=pm.HalfNormal("s"), observed=zeros)
+        return {"nu": 4.0, "m": 0.4, "s": 0.7}
+
+    @add
     def bernoulli():
         pm.Bernoulli("y", logit_p=X @ line(), observed=counts % 2)
         return {"b": b}
