@@ -13,6 +13,8 @@ _PRIOR = 0.6
 _SIDEWAYS = 0.3
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
+# Least variance, and what is added to correlation matrices before they are inverted.
+_TINY, _RIDGE = 1e-200, 1e-11
 # Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
 _SECANT = 0.5
 
@@ -163,7 +165,7 @@ class Mixture(NamedTuple):
 
     def moments(self, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of the posterior."""
-        covariances = np.linalg.inv(self.informations + prior.precision)
+        covariances = inverse(self.informations + prior.precision)
         means = np.einsum("kij,kj->ki", covariances, self.vectors + prior.precision @ prior.mean)
         mean = self.weights @ means
         apart = means - mean
@@ -173,14 +175,14 @@ class Mixture(NamedTuple):
     def matched(self, prior: Normal) -> Message:
         """The normal likelihood whose posterior has these moments; nothing where they say less than that."""
         mean, covariance = self.moments(prior)
-        values, vectors = np.linalg.eigh(symmetric(np.linalg.inv(covariance) - prior.precision))
+        values, vectors = np.linalg.eigh(symmetric(inverse(covariance) - prior.precision))
         information = (vectors * np.maximum(values, 0.0)) @ vectors.T
         return Message(information, information @ mean + prior.precision @ (mean - prior.mean))
 
     def widened(self, variances: np.ndarray) -> "Mixture":
         """With noise of these covariances, shape (m, p, p), added to what the likelihood is one of."""
-        added = np.linalg.inv(variances)
-        gain = self.informations @ np.linalg.inv(self.informations + added)
+        added = inverse(variances)
+        gain = self.informations @ inverse(self.informations + added)
         informations = self.informations - gain @ self.informations
         vectors = self.vectors - np.einsum("kij,kj->ki", gain, self.vectors)
         return Mixture(symmetric(informations), vectors, self.weights)
@@ -189,6 +191,13 @@ class Mixture(NamedTuple):
 def symmetric(matrices: np.ndarray) -> np.ndarray:
     """Symmetric parts."""
     return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+
+
+def inverse(matrices: np.ndarray) -> np.ndarray:
+    """Inverses of positive semi-definite matrices, of which those that are nearly singular are bounded."""
+    root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
+    scale = root[..., :, None] * root[..., None, :]
+    return symmetric(np.linalg.inv(matrices / scale + _RIDGE * np.eye(matrices.shape[-1])) / scale)
 
 
 def believed(
@@ -225,14 +234,14 @@ def believed(
 def _learnt(one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message, prior: Normal) -> Mixture:
     """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p)."""
     slopes = slopes @ np.linalg.inv(one.metric).T
-    weighted = slopes.transpose(0, 2, 1) @ np.linalg.inv(noise)
+    weighted = slopes.transpose(0, 2, 1) @ inverse(noise)
     found = weighted @ slopes
     vectors = weighted @ one.score + found @ one.point
-    before = np.linalg.inv(prior.precision + earlier.information)
+    before = inverse(prior.precision + earlier.information)
     mean = before @ (prior.precision @ prior.mean + earlier.vector)
     total = noise + slopes @ before @ slopes.transpose(0, 2, 1)
     apart = one.score - slopes @ (mean - one.point)
-    density = -0.5 * np.einsum("ki,ki->k", apart, np.linalg.solve(total, apart[..., None])[..., 0])
+    density = -0.5 * np.einsum("ki,kij,kj->k", apart, inverse(total), apart)
     density = density - 0.5 * np.linalg.slogdet(total)[1]
     weights = np.exp(density - density.max())
     return Mixture(symmetric(found) + earlier.information, vectors + earlier.vector, weights / weights.sum())

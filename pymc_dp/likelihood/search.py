@@ -17,7 +17,8 @@ _COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.07, 0.002, 0.06
 # An early round has so much that its step is known to this distance, in units of what one record tells.
 _STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.3, 0.004, 0.06
 # After a step that was shorter, the next round has so much more, else so much; the last round is that which
-# would have more than this part of what is left.
+# would have more than this part of what is left, or that after a step, and with an uncertainty, which are
+# shorter than twice this, and this.
 _SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 3.0, 1.15, 0.5, 0.05
 # A step is no longer; after one that is longer than the second, scales are counted again.
 _FURTHEST, _FAR = 2.5, 1.2
@@ -38,7 +39,7 @@ _TWINS_ON_THE_WAY, _TWINS, _COMPARISONS = 6, (16, 128), 2_000_000
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, and what it changes by
 # over a distance of 1.
-_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.5, 0.5, 0.1, 0.5
+_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.07, 0.3
 # What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; at least.
 _NORMAL, _LEAST_REST = 0.15, 0.1
 # Least variance of a score over its slope.
@@ -118,8 +119,7 @@ class Search:
             self._step = step = self._move()
             if step > _FAR and self._left(self._scales_share):
                 self._scale()
-            # Where the step led is known to the slope's change over it, and to the belief's spread.
-            if RESULT.misfit * step**2 + self._spread < _NEAR:
+            if max(step / 2, self._spread) < _NEAR:
                 break
             share *= _GROWTH if step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)

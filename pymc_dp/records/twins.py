@@ -138,9 +138,21 @@ class Twins:
                 self._find_draws(names)
         self.lookups = [place for scores in self._scores for place in scores.lookups]
         self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
-        self.touched = self.size - sum(len(place) - 1 for place in self.lookups)
+        self.touched = self._most_touched()
         width = self.rank
         self._chunk = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
+
+    def _most_touched(self) -> int:
+        """Coordinates of phi that one unit can have a score in, at most: of a look-up those of one position."""
+        whole, one = np.zeros(self.size, dtype=bool), 0
+        for scores in self._scores:
+            whole |= not scores.pieces
+            for piece in scores.pieces:
+                if piece.kind == "lookup":
+                    one += piece.numbers
+                else:
+                    whole[np.ravel(piece.columns)] = True
+        return min(int(whole.sum()) + one, self.size)
 
     def _together(self, terms: Mapping[str, Variable]) -> list[list[str]]:
         """Names, all in one list if no density reads more of the records than outcomes."""
