@@ -264,8 +264,8 @@ def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors,
             for b in range(a):
                 slope[b, a] = slope[a, b]
         norm = math.hypot(_frobenius(slope, gram), of_trace * variance)
-        # The weight goes by the slope without the farthest point, which may be the record itself: else records
-        # that are far from their twins would weigh nothing, as if they had arrived.
+        # The weight goes by the slope without the farthest point, which may be the record itself: else
+        # records that are far from their twins would weigh nothing, as if they had arrived.
         typical = norm
         if leaves:
             for a in range(k):

@@ -121,11 +121,11 @@ def _check_generative(twins: Twins) -> None:
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(
             f"No outcomes can be drawn for observed variable {name!r}: {why}.",
-            "its records are compared with outcomes that the model itself draws; without these, clipping would "
-            "bias the result by more than it says.",
-            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a function "
-            'random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by itself. Or run a '
-            "step, as dp.sample(step=dp.DPPenaltyMH(...)).",
+            "its records are compared with outcomes that the model itself draws; without these, clipping "
+            "would bias the result by more than it says.",
+            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
+            'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
+            "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
         )
 
 
