@@ -122,6 +122,7 @@ def _facts(likelihood: Likelihood, idata: DataTree, model: pm.Model, chains: int
         "is_private": known["is_private"],
         "debug_seed_used": known["debug_seed_used"],
         "n": known["n"],
+        "tables": known.get("tables", []),
         "unit": "row" if known["unit"] == "row" else "id",
         "clip": "a bound of each round, from what was released before",
         "clipped": "score, compared with those of its twins",
