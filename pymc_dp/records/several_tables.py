@@ -197,7 +197,9 @@ def _coordinates_read(records: RecordModel) -> set[int]:
     return {k for v, columns in seen.columns.items() if v in read for k in range(columns.start, columns.stop)}
 
 
-def check_tables(groups: Mapping[int, list[str]], privacy_unit: Any, neighboring_relation: str) -> None:
+def check_tables(
+    groups: Mapping[int, list[str]], privacy_unit: Any, neighboring_relation: str = "substitute"
+) -> None:
     """Refuse several tables where there are ids of persons, or where numbers of records are private."""
     if len(groups) > 1 and neighboring_relation != "substitute":
         raise ModelRefusedError(

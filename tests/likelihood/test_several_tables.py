@@ -179,3 +179,21 @@ def test_what_is_refused_is_refused_before_it_is_paid(tmp_path):
         with pytest.raises(ModelRefusedError, match=match):
             dp.release_likelihood(model, epsilon=1, delta=1e-6, ledger=ledger, **given)
     assert not ledger.entries()
+
+
+def test_draws_are_reported_and_checked_table_by_table(tmp_path):
+    """A check is of one variable: of its table. What needs all records of one table is refused, unpaid."""
+    model, _, _ = a_b_test(3000, 2000, seed=5)
+    quiet = {"progressbar": False, "quiet": True, "cores": 1, "chains": 1}
+    idata = dp.sample(50, tune=100, model=model, epsilon=1, delta=1e-6, random_seed=1, **quiet)
+    said = " ".join(str(dp.privacy_report(idata)).split())
+    assert "n = 5000 (public), in 2 tables of 3000, 2000: each length is taken as public" in said
+    ledger = dp.Ledger(tmp_path / "ledger.json", epsilon=5, delta=1e-5)
+    with pytest.raises(ModelRefusedError, match="different lengths"):
+        dp.compare({"one": (idata, model), "same": (idata, model)}, epsilon=1, delta=1e-6, ledger=ledger)
+    with pytest.raises(ModelRefusedError, match="different lengths"):
+        dp.predict(idata, model)
+    assert not ledger.entries()
+    found = dp.check(idata, model, epsilon=1, delta=1e-6, var_name="b", cells=2, ledger=ledger)
+    assert (found.n, found.variable, len(ledger.entries())) == (2000, "b", 1)
+    assert abs(found.counts.sum() - 2000) < 8 * found.noise
