@@ -4,8 +4,9 @@ Observed variables of one length are one table: a record is a row of all arrays 
 data differ in one record of one of the tables; how many records each has is public where that is so of one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,8 @@ class TablesTwins:
     touched, parts, rank : int
         The most of any table: a record is in one.
     lookups : list of ndarray of int
-        Coordinates of which a record touches one or none, whichever table it is in.
+        Coordinates of which a record touches one or none, whichever table it is in: also one of each table that
+        no other reads.
 
     Raises
     ------
@@ -171,23 +173,36 @@ class TablesTwins:
         self._twins = [Twins(table) for table in records.tables]
         self.size: int = records.coordinates.size
         self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}
-        self.touched = max(twins.touched for twins in self._twins)
         self.parts = max(twins.parts for twins in self._twins)
         self.rank = max(twins.rank for twins in self._twins)
-        known = [{frozenset(place.tolist()) for place in twins.lookups} for twins in self._twins]
         reads = [_coordinates_read(table) for table in records.tables]
-        self.lookups = [
-            np.array(sorted(place))
-            for place in dict.fromkeys(place for places in known for place in places)
-            if all(
-                place in places or place.isdisjoint(read) for places, read in zip(known, reads, strict=True)
-            )
-        ]
+        self.touched = max(
+            twins.touched - self.size + len(read) for twins, read in zip(self._twins, reads, strict=True)
+        )
+        self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
     def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all records in chunks: see `Twins`. Units are numbered within their table."""
         for table in self._twins:
             yield from table(phi, twins, random)
+
+
+def _touched_once(lookups: Sequence[Sequence[np.ndarray]], reads: Sequence[set[int]]) -> list[np.ndarray]:
+    """Sets of coordinates of which no record touches two.
+
+    Look-ups of one table of which the others read nothing, or that are their look-ups as well; and one
+    coordinate of each table that no other table reads.
+    """
+    known = [{frozenset(place.tolist()) for place in places} for places in lookups]
+    found = [
+        place
+        for place in dict.fromkeys(place for places in known for place in places)
+        if all(place in places or place.isdisjoint(read) for places, read in zip(known, reads, strict=True))
+    ]
+    taken: set[int] = set().union(*found, *(place for places in known for place in places))
+    own = [sorted(read - taken - set().union(*reads[:k], *reads[k + 1 :])) for k, read in enumerate(reads)]
+    beside = (frozenset(one for one in of_all if one is not None) for of_all in zip_longest(*own))
+    return [np.array(sorted(place)) for place in [*found, *(place for place in beside if len(place) > 1)]]
 
 
 def _coordinates_read(records: RecordModel) -> set[int]:
