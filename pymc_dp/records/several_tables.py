@@ -156,8 +156,8 @@ class TablesTwins:
     touched, parts, rank : int
         The most of any table: a record is in one.
     lookups : list of ndarray of int
-        Coordinates of which a record touches one or none, whichever table it is in: also one of each table that
-        no other reads.
+        Coordinates of which a record touches one or none, whichever table it is in: also one of each table
+        that no other reads.
 
     Raises
     ------
