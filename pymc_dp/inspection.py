@@ -11,7 +11,7 @@ from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.reading import VariableReading
-from pymc_dp.records.several_tables import check_units, read_records
+from pymc_dp.records.several_tables import check_tables, read_records
 from pymc_dp.records.units import units
 
 
@@ -55,8 +55,8 @@ class Inspection:
         lines = [f"{'accepted' if self.accepted else 'REFUSED'}; {self.n} records"]
         if len(self.tables) > 1:
             lines.append(
-                f"{len(self.tables)} tables ({', '.join(map(str, self.tables))} rows): a record is a row of "
-                "one of them; steps on the exact likelihood take one table"
+                f"{len(self.tables)} tables ({', '.join(map(str, self.tables))} rows, each number taken as "
+                "public): a record is a row of one of them; steps on the exact likelihood take one table"
             )
         lines += _table(
             "Arrays",
@@ -145,7 +145,7 @@ def inspect(
     found = []
     try:
         tables = tables_of(model)
-        check_units(privacy_unit, tables)
+        check_tables(tables, privacy_unit, neighboring_relation)
         n = sum(tables) if len(tables) > 1 else units(privacy_unit, next(iter(tables)))[1]
         for rows, names in tables.items():
             size = rows if len(tables) > 1 else n

@@ -11,6 +11,7 @@ from xarray import Dataset, DataTree
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import round_up, weaknesses
+from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
@@ -94,7 +95,7 @@ class PrivacyReport:
             ("Budget", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"),
             *(("Weak", said) for said in weaknesses(plan.epsilon, plan.delta, facts["n"])),
             *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
-            ("Protected unit", unit + (f"; n = {facts['n']} (public)" if facts["n"] else "")),
+            ("Protected unit", unit + words.count_in_words(facts["n"], facts.get("tables", ()))),
             ("Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])),
             ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
             ("Target", facts["approximation"] or "exact, where nothing is clipped"),

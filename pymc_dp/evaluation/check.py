@@ -19,6 +19,8 @@ from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
+from pymc_dp.records.lengths import tables_of
+from pymc_dp.records.several_tables import check_tables
 from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import unit_of
 
@@ -36,7 +38,7 @@ class Check:
     noise : float
         Standard deviation of the noise of each.
     n : int or None
-        Number of records (persons); None where it is private.
+        Number of records (persons), of the variable's table; None where it is private.
     whole : bool
         Whether values are whole numbers, each spread over the probability of its own.
     facts : dict
@@ -204,7 +206,12 @@ def check(
     if name is None or name not in names:
         raise ValueError(f"var_name must be one of the observed variables {names}, got {var_name!r}.")
     free = math.isinf(epsilon) or debug_seed is not None
-    records, points, _ = fitted(idata, model, draws, privacy_unit=privacy_unit, may_be_public=free)
+    groups = tables_of(model)
+    check_tables(groups, privacy_unit)
+    (table,) = [of_one for of_one in groups.values() if name in of_one]
+    records, points, _ = fitted(
+        idata, model, draws, privacy_unit=privacy_unit, may_be_public=free, observed=table
+    )
     if records.n > LARGEST_N:
         raise ValueError("more than 2**33 records: their sum would not be exact.")
     relation = records.neighboring_relation

@@ -1,5 +1,6 @@
 """A released posterior with its model: records, and draws as points at which they can be evaluated."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ def fitted(
     *,
     privacy_unit: Any = None,
     may_be_public: bool = False,
+    observed: Collection[str] | None = None,
 ) -> Fitted:
     """Read a result and its model as the step read them.
 
@@ -53,6 +55,8 @@ def fitted(
         As the step's.
     may_be_public : bool
         Whether a run that is not private is taken.
+    observed : collection of str, optional
+        Observed variables whose rows are the records, of one table. Default: all.
 
     Raises
     ------
@@ -84,11 +88,16 @@ def fitted(
         )
     posterior = release(idata)["posterior"]
     check_same(known, posterior, model)
-    records = records_of(model, known, privacy_unit)
+    records = records_of(model, known, privacy_unit, observed)
     return Fitted(records, _points(records, posterior, model, draws), known)
 
 
-def records_of(model: pm.Model, known: dict[str, Any], privacy_unit: Any = None) -> RecordModel:
+def records_of(
+    model: pm.Model,
+    known: dict[str, Any],
+    privacy_unit: Any = None,
+    observed: Collection[str] | None = None,
+) -> RecordModel:
     """The model as the step of a result read it.
 
     Raises
@@ -105,6 +114,7 @@ def records_of(model: pm.Model, known: dict[str, Any], privacy_unit: Any = None)
         public=[*declared, *(rv.name for rv in model.free_RVs)],
         trusted_ops=known["trusted_ops"],
         neighboring_relation=known["plan"]["neighboring_relation"],
+        observed=observed,
     )
 
 

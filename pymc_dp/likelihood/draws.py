@@ -142,6 +142,7 @@ def _facts(likelihood: Likelihood, posterior: Dataset, model: pm.Model, plan: Pr
         "is_private": known["is_private"],
         "debug_seed_used": known["debug_seed_used"],
         "n": known["n"],
+        "tables": known.get("tables", []),
         "unit": "row" if known["unit"] == "row" else "id",
         "clip": "a bound of each round, from what was released before",
         "clipped": "score, compared with those of its twins",

@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph
 from pymc_dp.records.arrays import FEW
-from pymc_dp.records.model import RecordModel
+from pymc_dp.records.several_tables import Records
 
 # Length of an axis of records where their number is private: nothing public depends on it.
 _ANY_LENGTH = 2
@@ -26,36 +26,51 @@ _KEPT_NOTES = ("lower_triangular", "upper_triangular")
 _NUMBERS = (bool, int, float, np.number)
 
 
-def stand_ins(records: RecordModel) -> dict[Variable, Variable]:
+def stand_ins(records: Records) -> dict[Variable, Variable]:
     """Zeros of the shape of each array of records, without the number of records where that is private."""
     known = records.neighboring_relation == "substitute" and records.unit_of_row is None
-    length = records.n_rows if known else _ANY_LENGTH
+    hidden = set() if known else _numbers_of_rows(records)
     found: dict[Variable, Variable] = {}
-    for leaf, original in records.reading.opaque.original.items():
+    for leaf, original in arrays_of_records(records).items():
         shape = [
-            length if size == records.n_rows else int(size) for size in np.shape(graph.leaf_value(original))
+            _ANY_LENGTH if size in hidden else int(size) for size in np.shape(graph.leaf_value(original))
         ]
         if isinstance(leaf.type, SparseTensorType):
             found[leaf] = sparse.as_sparse_variable(csr_matrix(tuple(shape), dtype=leaf.type.dtype))
         elif isinstance(original.type, SparseTensorType):
             # Entries of each row of a sparse matrix, as many as the fullest row has.
-            found[leaf] = pt.zeros((length, 1), dtype=leaf.type.dtype)
+            found[leaf] = pt.zeros((shape[0], 1), dtype=leaf.type.dtype)
         else:
             found[leaf] = pt.zeros(tuple(shape), dtype=leaf.type.dtype)
     return found
 
 
-def check_public(records: RecordModel, graphs: Sequence[Variable]) -> None:
+def check_public(records: Records, graphs: Sequence[Variable]) -> None:
     """Refuse an array that may hold records and is not one of those that zeros stand in for."""
-    reading = records.reading
+    arrays, declared, lengths = arrays_of_records(records), _declared(records), _numbers_of_rows(records)
     for leaf in [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]:
-        known = leaf in reading.opaque.original or leaf in reading.declared
+        known = leaf in arrays or leaf in declared
         shape = np.shape(graph.leaf_value(leaf)) if hasattr(leaf.type, "ndim") else ()
-        if not known and records.n_rows in shape:
+        if not known and not lengths.isdisjoint(shape):
             raise PrivacyError(
                 "The public part of the model reads an array as long as there are records that is not "
                 "declared as public: it cannot be published."
             )
+
+
+def arrays_of_records(records: Records) -> dict[Variable, Variable]:
+    """Arrays of the records of all tables, from what is read to the model's own."""
+    return {
+        leaf: original for table in records.tables for leaf, original in table.reading.opaque.original.items()
+    }
+
+
+def _declared(records: Records) -> set[Variable]:
+    return set().union(*(table.reading.declared for table in records.tables))
+
+
+def _numbers_of_rows(records: Records) -> set[int]:
+    return {table.n_rows for table in records.tables}
 
 
 class Inspector(cloudpickle.Pickler):
@@ -67,11 +82,12 @@ class Inspector(cloudpickle.Pickler):
     which are of use in messages only.
     """
 
-    def __init__(self, records: RecordModel):
+    def __init__(self, records: Records):
         super().__init__(io.BytesIO())
-        self._sizes = {size for size in (records.n_rows, records.n) if size > FEW}
+        units = {records.n, *(table.n for table in records.tables)}
+        self._sizes = {size for size in _numbers_of_rows(records) | units if size > FEW}
         # Arrays that are declared as public, and initial values of variables that are.
-        known = [graph.leaf_value(leaf) for leaf in records.reading.declared]
+        known = [graph.leaf_value(leaf) for leaf in _declared(records)]
         self._known = {np.shape(value) for value in (*known, *records.reading.start.values())}
 
     def inspect(self, value: Any) -> None:

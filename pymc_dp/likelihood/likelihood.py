@@ -40,8 +40,9 @@ class Likelihood:
     facts : dict
         What is known of the release, as JSON has it: `epsilon` and `delta` of the budget (`epsilon` is None
         where there is no privacy), `events` (as `EventSet.to_json` writes them), `neighboring_relation`,
-        `unit` ("row" or "person"), `n` (None where it is private), `is_private`, `debug_seed_used`,
-        `versions`, and `verdict`: for each parameter, numbers by what they say.
+        `unit` ("row" or "person"), `n` (None where it is private), `tables` (numbers of records, where there
+        are several), `is_private`, `debug_seed_used`, `versions`, and `verdict`: for each parameter, numbers
+        by what they say.
     public : PublicModel, optional
         What `model` is made of.
 

@@ -12,7 +12,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.public_graphs import FreeVariable, PublicGraphs
 from pymc_dp.likelihood.words import in_words, make_unique
-from pymc_dp.records.model import RecordModel
+from pymc_dp.records.several_tables import Records
 
 
 class Part(NamedTuple):
@@ -37,7 +37,7 @@ class PublicModel:
 
     Parameters
     ----------
-    records : RecordModel
+    records : RecordModel or Tables
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class PublicModel:
     value even where typing is wrong. No row is read.
     """
 
-    def __init__(self, records: RecordModel):
+    def __init__(self, records: Records):
         reading, model = records.reading, records._model
         opaque, hidden = reading.opaque, set(records.withheld_dims)
         released = [name for name in opaque.deterministics if name in records.released_variables]
@@ -145,11 +145,11 @@ def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable
     return pm.Potential(name or next(free), log_likelihood)
 
 
-def _public_data(records: RecordModel, graphs: Sequence[Variable]) -> dict[str, Variable]:
+def _public_data(records: Records, graphs: Sequence[Variable]) -> dict[str, Variable]:
     """`pymc.Data` that is public and is read by what is public, or was read and taken as public."""
-    opaque, read = records.reading.opaque, set(ancestors(list(graphs)))
-    known = {array.label for array in records.reading.public_arrays}
-    private = set(opaque.original) | set(opaque.original.values())
+    arrays, read = left_out.arrays_of_records(records), set(ancestors(list(graphs)))
+    known = {array.label for table in records.tables for array in table.reading.public_arrays}
+    private = set(arrays) | set(arrays.values())
     return {
         data.name: data
         for data in records._model.data_vars
@@ -158,7 +158,7 @@ def _public_data(records: RecordModel, graphs: Sequence[Variable]) -> dict[str, 
 
 
 def _parts(
-    records: RecordModel, free: Mapping[str, FreeVariable], deterministics: Mapping[str, Variable]
+    records: Records, free: Mapping[str, FreeVariable], deterministics: Mapping[str, Variable]
 ) -> list[Part]:
     """Names of the likelihood coordinates, their shapes and what they are in words."""
     seen = records.coordinates

@@ -19,8 +19,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
-from pymc_dp.records.model import RecordModel
-from pymc_dp.records.twins import Twins
+from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.units import unit_of
 from pymc_dp.versions import versions
 
@@ -87,11 +86,12 @@ def release_likelihood(
     -----
     **Privacy.** Everything that can be refused is refused before anything is paid, and that before a row is
     used. Events: Gaussian releases that are chosen one after the other, at most one of ``mu`` together, which
-    is what is charged. One record (privacy unit) is replaced, or added or removed.
+    is what is charged. One record (privacy unit) is replaced, or added or removed. With observed variables of
+    different lengths a record is in one of several tables, of which each length is taken as public.
     """
     model = pm.modelcontext(model)
     unit, ids = unit_of(privacy_unit)
-    records = RecordModel(
+    records = read_records(
         model,
         privacy_unit=ids,
         exclude_deterministics=exclude_deterministics,
@@ -105,7 +105,7 @@ def release_likelihood(
     delta = _delta(delta, records, ledger)
     spending = Spending(epsilon, delta, [1.0], neighboring_relation, ledger, label, debug_seed)
     mu = float(gaussian.mu(spending.epsilon, spending.delta)) if math.isfinite(epsilon) else math.inf
-    twins, part = Twins(records), PublicModel(records)
+    twins, part = TablesTwins(records), PublicModel(records)
     _check_generative(twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
@@ -116,7 +116,7 @@ def release_likelihood(
     return _likelihood(found, part, records, twins, spending, prior, debug_seed)
 
 
-def _check_generative(twins: Twins) -> None:
+def _check_generative(twins: TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(
@@ -129,7 +129,7 @@ def _check_generative(twins: Twins) -> None:
         )
 
 
-def _number(records: RecordModel, public_n: float | None) -> float:
+def _number(records: Records, public_n: float | None) -> float:
     if records.neighboring_relation == "substitute":
         return float(records.n)
     if public_n is None:
@@ -140,7 +140,7 @@ def _number(records: RecordModel, public_n: float | None) -> float:
     return float(public_n)
 
 
-def _delta(delta: float | None, records: RecordModel, ledger: Ledger | None) -> float | None:
+def _delta(delta: float | None, records: Records, ledger: Ledger | None) -> float | None:
     """The largest power of ten below 1 / (10 n), where none is given."""
     if delta is not None or ledger is not None:
         return delta
@@ -152,8 +152,8 @@ def _delta(delta: float | None, records: RecordModel, ledger: Ledger | None) -> 
 def _likelihood(
     found: Found,
     part: PublicModel,
-    records: RecordModel,
-    twins: Twins,
+    records: Records,
+    twins: TablesTwins,
     spending: Spending,
     prior: Any,
     debug_seed: int | None,
@@ -166,6 +166,11 @@ def _likelihood(
         for index in np.ndindex(*part_.shape)
     ]
     known = spending.facts()
+    arrays = {
+        array.label: [array.label, list(array.shape), array.kind]
+        for table in records.tables
+        for array in table.reading.public_arrays
+    }
     facts = {
         **{key: known[key] for key in ("delta", "neighboring_relation", "is_private")},
         "epsilon": spending.epsilon if math.isfinite(spending.epsilon) else None,
@@ -173,10 +178,11 @@ def _likelihood(
         "debug_seed_used": debug_seed is not None,
         "unit": "row" if records.unit_of_row is None else "person",
         "n": records.n if records.neighboring_relation == "substitute" else None,
+        "tables": [table.n for table in records.tables] if len(records.tables) > 1 else [],
         "rounds": found.shares,
-        "left_out": sorted(records.reading.left_out),
-        "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
-        "trusted_ops": records.reading.trusted,
+        "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
+        "public_arrays": list(arrays.values()),
+        "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
         "verdict": judge(found, prior, labels),
         "versions": versions(),
     }

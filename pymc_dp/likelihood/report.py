@@ -6,7 +6,15 @@ from typing import Any
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_up, weaknesses
-from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
+from pymc_dp.privacy.budget.words import (
+    DELTAS,
+    FLOATING_POINT,
+    ONE_CALL,
+    PUBLIC_ARRAYS,
+    count_in_words,
+    name_relation,
+    wrap,
+)
 
 # What facts cannot do without.
 REQUIRED = {
@@ -54,7 +62,7 @@ def write_report(facts: dict[str, Any], released: str) -> str:
     """
     unit = "row" if facts["unit"] == "row" else "person"
     whole = unit if unit == "row" else "person (all rows with one id)"
-    known = f"; n = {facts['n']} (public)" if facts["n"] else ""
+    known = count_in_words(facts["n"], facts.get("tables", ()))
     rows = [
         *_of_guarantee(facts),
         ("Protected unit", whole + known),

@@ -133,8 +133,8 @@ def same_records(lengths: Mapping[str, int | None]) -> int:
         names, sizes = list(lengths), list(lengths.values())
         raise ModelRefusedError(
             f"Observed variables have different lengths on their first axis ({listed}).",
-            "these are several tables of records, and this step takes one; which rows of two belong to one "
-            "record is not known.",
+            "these are several tables of records, and here one is taken (dp.release_likelihood and "
+            "dp.sample(epsilon=...) take several); which rows of two belong to one record is not known.",
             "if these are groups of persons (A and B), use the long format, one row a person: "
             f"value = np.concatenate([{', '.join(names)}]); "
             f"group = np.repeat({list(range(len(names)))}, {sizes}); then one observed variable of all, as "

@@ -60,6 +60,8 @@ class RecordModel(Points):
         What was decided from the graph.
     threads : int
         Among which chunks of records are divided where a surrogate is made: 1, unless it is set.
+    tables : list of RecordModel
+        This one: see `records.several_tables`.
     withheld_dims : list of str
         Dimensions of records or units: their coordinates may identify persons.
     released_variables : list of str
@@ -121,6 +123,11 @@ class RecordModel(Points):
         self.released_variables, self.withheld_dims = reading.released, reading.withheld_dims
         if verify:
             verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
+
+    @property
+    def tables(self) -> list["RecordModel"]:
+        """Tables of records: this one."""
+        return [self]
 
     # parameters as one flat vector
 

@@ -182,10 +182,9 @@ class OutcomeScores:
         if self._function is None:
             self._compile()
         used = [values for values, read in zip(data, self._data, strict=True) if read]
-        if self._rows is None:
-            alone: Any = None if self.predictors is None else [(piece, None) for piece in self.pieces]
-            return ScoresAt(partial(self._function, phi), used, [], alone)
-        found = guarded(self._rows, phi, *used)
+        if self.predictors is None:
+            return ScoresAt(partial(self._function, phi), used, [], None)
+        found = [] if self._rows is None else guarded(self._rows, phi, *used)
         values = [np.ascontiguousarray(v) for v in found[: len(self._table)]]
         computed, pieces = iter(found[len(self._table) :]), []
         for k, piece in enumerate(self.pieces):

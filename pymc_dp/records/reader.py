@@ -104,7 +104,7 @@ class _Reader:
         """Dimensions as long as there are records, where that number is private; or as rows of persons."""
         private = set() if self.units == self.n_rows else {self.n_rows}
         if relation == "add_remove":
-            private |= {self.n_rows, self.units, *self.other_tables}
+            private |= {self.n_rows, self.units}
         lengths = self.opaque.lengths.values()
         return [length for length in lengths if checks.constant_length(length) in private]
 

@@ -4,19 +4,22 @@ Observed variables of one length are one table: a record is a row of all arrays 
 data differ in one record of one of the tables; how many records each has is public where that is so of one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable, equal_computations
+from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import verification
 from pymc_dp.records.coordinates import Coordinates, parameters
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.twins import Chunk, Twins
 
 
 class Tables:
@@ -35,27 +38,34 @@ class Tables:
     n : int
         Number of records of all tables together.
     d, value_vars, shapes, reading, withheld_dims, neighboring_relation, compile_kwargs
-        As of a `RecordModel`; the prior and what is released are the same in all tables. `reading` is the
-        first table's.
+        As of a `RecordModel`; the prior is the same in all tables. `reading` is the first table's. What one
+        table reads as rows is not released.
 
     Raises
     ------
     ModelRefusedError
         A table cannot be read as records; a term of one reads an array of another, which couples their
-        records; arrays of two tables share memory; or there are ids.
+        records; arrays of two tables share memory; there are ids; or the number of records is private.
 
     Notes
     -----
     **Privacy.** A record is in one table only, so that it moves a sum over tables by no more than a sum over
-    its own. What belongs to which table is decided from lengths: to cut one table in two by a private column
-    (the censored and the others) makes these lengths, which are not protected, a function of the records.
+    its own. What belongs to which table is decided from lengths, which are taken as public: to cut one table
+    in two by a private column (the censored and the others) makes them a function of the records.
     """
 
     unit_of_row = None
 
-    def __init__(self, model: pm.Model, *, privacy_unit: Any = None, **settings: Any):
+    def __init__(
+        self,
+        model: pm.Model,
+        *,
+        privacy_unit: Any = None,
+        neighboring_relation: str = "substitute",
+        **settings: Any,
+    ):
         groups = tables_of(model)
-        check_units(privacy_unit, groups)
+        check_tables(groups, privacy_unit, neighboring_relation)
         verify = settings.pop("verify", True)
         # All are read before a value of one is looked at.
         self.tables = [
@@ -67,7 +77,12 @@ class Tables:
         self.n, self.d = sum(table.n for table in self.tables), first.d
         self.value_vars, self.shapes, self.reading = first.value_vars, first.shapes, first.reading
         self.neighboring_relation, self.compile_kwargs = first.neighboring_relation, first.compile_kwargs
-        self.released_variables = first.released_variables
+        self._model = model
+        self.released_variables = [
+            name
+            for name in first.released_variables
+            if all(name in table.released_variables for table in self.tables)
+        ]
         self.withheld_dims = sorted({dim for table in self.tables for dim in table.withheld_dims})
         if not _see_the_same(self.tables):
             for table in self.tables:
@@ -107,7 +122,10 @@ class Tables:
             table.check_data()
 
 
-def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
+Records = RecordModel | Tables
+
+
+def read_records(model: pm.Model, **settings: Any) -> Records:
     """Read a model: as one table of records where all observed variables have one length, else as several.
 
     Parameters
@@ -124,8 +142,89 @@ def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
     return RecordModel(model, **settings) if len(tables_of(model)) == 1 else Tables(model, **settings)
 
 
-def check_units(privacy_unit: Any, groups: Mapping[int, list[str]]) -> None:
-    """Refuse ids of persons where there are several tables."""
+class TablesTwins:
+    """Scores of the records of all tables, one table after the other, and of their twins.
+
+    Parameters
+    ----------
+    records : RecordModel or Tables
+
+    Attributes
+    ----------
+    size, unlike
+        As of `Twins`.
+    touched, parts, rank : int
+        The most of any table: a record is in one.
+    lookups : list of ndarray of int
+        Coordinates of which a record touches one or none, whichever table it is in: also one of each table
+        that no other reads.
+
+    Raises
+    ------
+    ModelRefusedError
+        See `Twins`.
+
+    Notes
+    -----
+    **Privacy.** As of `Twins`: what is said of a record is a function of this record.
+    """
+
+    def __init__(self, records: Records):
+        self._twins = [Twins(table) for table in records.tables]
+        self.size: int = records.coordinates.size
+        self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}
+        self.parts = max(twins.parts for twins in self._twins)
+        self.rank = max(twins.rank for twins in self._twins)
+        reads = [_coordinates_read(table) for table in records.tables]
+        self.touched = max(
+            twins.touched - self.size + len(read) for twins, read in zip(self._twins, reads, strict=True)
+        )
+        self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
+
+    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+        """Go through all records in chunks: see `Twins`. Units are numbered within their table."""
+        for table in self._twins:
+            yield from table(phi, twins, random)
+
+
+def _touched_once(lookups: Sequence[Sequence[np.ndarray]], reads: Sequence[set[int]]) -> list[np.ndarray]:
+    """Sets of coordinates of which no record touches two.
+
+    Look-ups of one table of which the others read nothing, or that are their look-ups as well; and one
+    coordinate of each table that no other table reads.
+    """
+    known = [{frozenset(place.tolist()) for place in places} for places in lookups]
+    found = [
+        place
+        for place in dict.fromkeys(place for places in known for place in places)
+        if all(place in places or place.isdisjoint(read) for places, read in zip(known, reads, strict=True))
+    ]
+    taken: set[int] = set().union(*found, *(place for places in known for place in places))
+    own = [sorted(read - taken - set().union(*reads[:k], *reads[k + 1 :])) for k, read in enumerate(reads)]
+    beside = (frozenset(one for one in of_all if one is not None) for of_all in zip_longest(*own))
+    return [np.array(sorted(place)) for place in [*found, *(place for place in beside if len(place) > 1)]]
+
+
+def _coordinates_read(records: RecordModel) -> set[int]:
+    """Likelihood coordinates that the density of a table has in it."""
+    seen = records.coordinates
+    read = set(ancestors(seen.open_terms))
+    return {k for v, columns in seen.columns.items() if v in read for k in range(columns.start, columns.stop)}
+
+
+def check_tables(
+    groups: Mapping[int, list[str]], privacy_unit: Any, neighboring_relation: str = "substitute"
+) -> None:
+    """Refuse several tables where there are ids of persons, or where numbers of records are private."""
+    if len(groups) > 1 and neighboring_relation != "substitute":
+        raise ModelRefusedError(
+            f'neighboring_relation="{neighboring_relation}" was given, and observed variables have different '
+            "lengths.",
+            "which arrays are one table is decided from their lengths, and with one record more or less two "
+            "tables would be read as one.",
+            "use the long format, one table with a column that says which; or protect the replacement of a "
+            'record, neighboring_relation="substitute", with the number of records of each table public.',
+        )
     if privacy_unit is not None and len(groups) > 1:
         raise ModelRefusedError(
             f"privacy_unit= was given, and observed variables are of {len(groups)} tables, with "

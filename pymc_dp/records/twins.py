@@ -61,7 +61,8 @@ class TermScores(NamedTuple):
         """
         if self.pieces is None:
             return np.ascontiguousarray(metric.T)[:, None, :]
-        return rows_in(metric, self.pieces, *self.own.shape)
+        apart = any(other is not None for _, other in self.pieces)
+        return rows_in(metric, self.pieces, len(self.own) if apart else 1, self.own.shape[1])
 
 
 class Chunk(NamedTuple):

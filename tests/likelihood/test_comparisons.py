@@ -172,7 +172,7 @@ def test_sums_are_exact_in_any_order_and_chunks():
 
 def by_hand(own, group, weights, rows, bounds):
     """One record's score, slope and variance, the centre by an optimizer instead of passes."""
-    weights = np.full(len(group), 1 / len(group)) if weights is None else weights
+    given, weights = weights, np.full(len(group), 1 / len(group)) if weights is None else weights
     u, mine = group @ rows, own @ rows
 
     def clipped(v):

@@ -10,8 +10,9 @@ from pytensor.printing import debugprint
 
 import pymc_dp as dp
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.several_tables import Tables, read_records
+from pymc_dp.records.several_tables import Tables, TablesTwins, read_records
 
 N, M = 60, 45
 RNG = np.random.default_rng(0)
@@ -84,6 +85,40 @@ def test_tables_have_the_same_coordinates(declare, size):
     np.testing.assert_allclose(slope, numerical, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("declare", "lookups"), [(best, [[0, 1], [2, 3]]), (a_b_test, []), (two_surveys, [[0, 1, 2, 3]])]
+)
+def test_scores_of_all_tables_are_derivatives_of_the_likelihood(declare, lookups):
+    """Also by parameters that a table does not read: zero."""
+    tables = read_records(model_of(declare), verify=False)
+    source = TablesTwins(tables)
+    phi = 0.3 + 0.1 * np.arange(source.size)
+    found = []
+    for chunk in source(phi, 2, PrivacyRandom(debug_seed=1)):
+        (term,) = chunk.terms
+        rows = np.broadcast_to(term.rows(np.eye(source.size)), (*term.own.T.shape, source.size))
+        found.append(np.einsum("mk,kmp->mp", term.own, rows))
+    assert [len(scores) for scores in found] == [N, M]
+    for table, scores in zip(tables.tables, found, strict=True):
+        wanted = np.concatenate([part.gradient for part in table.derivatives(phi)])
+        np.testing.assert_allclose(scores, wanted, rtol=1e-9, atol=1e-9)
+    assert [place.tolist() for place in source.lookups] == lookups and source.parts == 1
+    assert source.touched == (3 if declare is best else 2 if declare is a_b_test else 1)
+
+
+def test_a_lookup_of_one_table_alone_is_none_if_another_reads_all():
+    def declare(other):
+        level = pm.Normal("level", shape=4)
+        pm.Normal("a", level[GA], 1, observed=A)
+        pm.Normal("b", other(level), 1, observed=B)
+
+    found = []
+    for other in (lambda level: level.sum(), lambda level: pm.Normal("c")):
+        source = TablesTwins(read_records(model_of(declare, other), verify=False))
+        found.append(([place.tolist() for place in source.lookups], source.size))
+    assert found == [([], 4), ([[0, 1, 2, 3]], 5)]
+
+
 def test_what_is_released_left_out_and_withheld():
     coords = {"first": np.arange(N) + 1000, "second": np.arange(M) + 2000}
     tables = read_records(model_of(two_surveys, coords=coords))
@@ -100,7 +135,9 @@ def test_what_is_released_left_out_and_withheld():
         "b": "likelihood",
     }
     assert {a.kind for a in found.arrays} == {"private rows"} and {a.axis for a in found.arrays} == {0}
-    assert "2 tables (60, 45 rows): a record is a row of one of them" in str(found)
+    assert "2 tables (60, 45 rows, each number taken as public): a record is a row of one of them" in str(
+        found
+    )
 
 
 def arrays_of_another():
@@ -204,12 +241,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("declare", REFUSED, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("relation", ["substitute", "add_remove"])
-def test_what_one_table_reads_of_another_couples_records(declare, relation):
+def test_what_one_table_reads_of_another_couples_records(declare):
     model = model_of(declare)
     with pytest.raises(ModelRefusedError, match=f"(?s){REFUSED[declare]}"):
-        read_records(model, neighboring_relation=relation)
-    assert not dp.inspect(model, neighboring_relation=relation).accepted
+        read_records(model)
+    assert not dp.inspect(model).accepted
+
+
+def test_private_numbers_of_records_are_refused():
+    """With one record more or less, two tables would be read as one."""
+    model = model_of(a_b_test)
+    with pytest.raises(ModelRefusedError, match=r"add_remove.*different lengths"):
+        read_records(model, neighboring_relation="add_remove")
+    assert not dp.inspect(model, neighboring_relation="add_remove").accepted
 
 
 def test_a_deterministic_of_the_other_table_is_left_out_in_both():

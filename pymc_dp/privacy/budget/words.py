@@ -1,6 +1,7 @@
 """What every report says of a guarantee, in words."""
 
 import textwrap
+from collections.abc import Sequence
 
 RELATIONS = {
     "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
@@ -22,6 +23,15 @@ _WIDTH, _INDENT = 110, 20
 def wrap(key: str, value: str) -> list[str]:
     """Lines of one entry of a report."""
     return textwrap.wrap(f"{key + ': ':<{_INDENT}}{value}", width=_WIDTH, subsequent_indent=" " * _INDENT)
+
+
+def count_in_words(n: int | None, tables: Sequence[int]) -> str:
+    """How many units there are, to be put behind what they are; nothing where that is private."""
+    if not n:
+        return ""
+    listed = ", ".join(map(str, tables))
+    apart = f", in {len(tables)} tables of {listed}: each length is taken as public" if tables else ""
+    return f"; n = {n} (public){apart}"
 
 
 def name_relation(relation: str, unit: str) -> str:
