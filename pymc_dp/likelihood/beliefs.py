@@ -181,11 +181,15 @@ class Mixture(NamedTuple):
 
     def widened(self, variances: np.ndarray) -> "Mixture":
         """With noise of these covariances, shape (m, p, p), added to what the likelihood is one of."""
-        added = inverse(variances)
-        gain = self.informations @ inverse(self.informations + added)
-        informations = self.informations - gain @ self.informations
-        vectors = self.vectors - np.einsum("kij,kj->ki", gain, self.vectors)
-        return Mixture(symmetric(informations), vectors, self.weights)
+        root = np.linalg.cholesky(symmetric(variances))
+        whole = symmetric(root.swapaxes(1, 2) @ self.informations @ root)
+        values, vectors = np.linalg.eigh(whole)
+        values = np.maximum(values, 0.0)[:, :, None]
+        # ``L^-T Q``, with which ``(I + information V)^-1 = L^-T Q (1 + values)^-1 Q' L'``.
+        back = np.linalg.solve(root.swapaxes(1, 2), vectors)
+        informations = back @ (values / (1 + values) * back.swapaxes(1, 2))
+        turned = vectors.swapaxes(1, 2) @ root.swapaxes(1, 2) @ self.vectors[:, :, None]
+        return Mixture(symmetric(informations), (back @ (turned / (1 + values)))[:, :, 0], self.weights)
 
 
 def symmetric(matrices: np.ndarray) -> np.ndarray:
