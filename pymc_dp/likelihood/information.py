@@ -31,7 +31,8 @@ class Efficiency(NamedTuple):
 @cache
 def efficiency(clip: float, size: int) -> Efficiency:
     """Of a clip bound of so many times sqrt(size)."""
-    scores = np.random.default_rng(0).normal(size=(4000, size))
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4000, size))
     length = np.linalg.norm(scores, axis=1)
     factor = np.minimum(1.0, clip * math.sqrt(size) / length)
     return Efficiency(float((factor * length**2).mean() / size), float((factor**2 * length**2).mean() / size))
