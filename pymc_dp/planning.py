@@ -258,8 +258,6 @@ def of_records(
         The call would be refused.
     """
     records, on = step.records, step.residuals
-    if on.settings.few:
-        raise ValueError("What ControlVariates(few=True) does to a parameter is not predicted: simulate it.")
     step.epsilon = epsilon
     step.cost(draws=1, tune=0, chains=1)  # refuses what cannot succeed
     settings = on.budget.suited(epsilon, delta)

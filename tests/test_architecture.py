@@ -26,7 +26,7 @@ ALLOWED = {
     "proposals": {"clipping", "kernels", "records"},
     "clipping": set(),
     "ratios": {"clipping", "kernels", "records", "remote", *PRIVACY},
-    "control_variates": {"records", "proposals", "likelihood", *PRIVACY},
+    "control_variates": {"records", "proposals", *PRIVACY},
     "likelihood": {"records", "results", "versions", *PRIVACY},
     "versions": set(),
     "remote": {"records", "clipping", "control_variates", *PRIVACY},

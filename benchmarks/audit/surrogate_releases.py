@@ -21,7 +21,6 @@ from benchmarks.audit.attack import DELTA, EPSILON
 from benchmarks.audit.faults import Fault, HalfNoise, Patch
 from pymc_dp.control_variates import record_sums
 from pymc_dp.control_variates import releases as released
-from pymc_dp.control_variates.clipped_rows import ByPredictors
 from pymc_dp.control_variates.record_sums import GRID, RecordSums
 from pymc_dp.control_variates.releases import SCALES, Releases, surrogate_events
 from pymc_dp.privacy.accounting import gaussian
@@ -49,19 +48,15 @@ class Release:
     nowhere: tuple
     directions: Callable
     faults: list = field(default_factory=list)
-    outcomes: bool = False  # of a logistic regression
 
 
-def records(one: tuple, outcomes: bool) -> RecordModel:
-    """Cauchy regression, where gradients have any sign, and so have Hessians; or a logistic one."""
+def records(one: tuple) -> RecordModel:
+    """Cauchy regression, where gradients have any sign, and so have Hessians."""
     (x, y) = one
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 1, shape=2)
         rows = np.vstack([x, np.zeros((OTHERS, 2))])
-        if outcomes:
-            pm.Bernoulli("y", logit_p=rows @ beta, observed=np.r_[y, np.zeros(OTHERS)].astype(int))
-        else:
-            pm.Cauchy("y", rows @ beta, 1.0, observed=np.r_[y, np.zeros(OTHERS)])
+        pm.Cauchy("y", rows @ beta, 1.0, observed=np.r_[y, np.zeros(OTHERS)])
     return RecordModel(model, verify=False)
 
 
@@ -110,37 +105,6 @@ def halved(sensitivity: Callable) -> Callable:
     return lambda *arguments: 0.5 * sensitivity(*arguments)
 
 
-def unweighted(weighted: Callable) -> Callable:
-    """Scores without weights; what their squares are made of, a thousand times too long."""
-
-    def apply(self: Any, metric: Any, *bounds: float) -> Any:
-        found = weighted(self, metric, *bounds)
-        longer = {name: 1e3 * getattr(found, name) for name in ("roots", "variances")}
-        return found._replace(scores=self.whitened(metric, CENTRE), **longer)
-
-    return apply
-
-
-def whole_integers(vectors: np.ndarray, bound: float) -> np.ndarray:
-    """Sums whose summands are not clipped."""
-    return (vectors / bound * GRID).astype(np.int64).sum(axis=0)
-
-
-def whole_rows(vectors: np.ndarray, bound: float, grid: int) -> np.ndarray:
-    """Rows that are not clipped."""
-    return np.trunc(vectors / bound * grid)
-
-
-UNWEIGHTED = Fault(
-    "neither weighted nor clipped",
-    (
-        Patch(ByPredictors, "weighted", unweighted),
-        Patch(record_sums, "clipped_integers", new=whole_integers),
-        Patch(record_sums, "rounded", new=whole_rows),
-    ),
-)
-# Weights of scores and slopes that only one of the two bounds has a part in.
-OF_SCORES, OF_SLOPES = (1.0, 1e9), (1e9, 1.0)
 GRADIENT = ((100.0, 0.0), 1.0), ((100.0, 0.0), -1.0)
 TOO_WIDE = Fault("not clipped", (Patch(curvature_kernels, "to_grid", wide(1e3)),))
 RELEASES = [
@@ -193,43 +157,6 @@ RELEASES = [
         along((0, 1.0), (1, 1.0)),
         [Fault("not clipped", (Patch(curvature_kernels, "sum_of_ratios", new=unclipped_line),))],
     ),
-    # Of weighted scores. Moments have no row: no pair of records is as far apart as is paid for.
-    Release(
-        "scales",
-        (((100.0, 100.0), 1), ((1.0, 1.0), 1)),
-        (METRIC,),
-        (NOWHERE,),
-        along((46, 1.0), (40, -1.0), (127, 1.0), (121, -1.0)),
-        [Fault("counted three times", (Patch(record_sums, "counts_of", lambda of: lambda *a: 3 * of(*a)),))],
-        outcomes=True,
-    ),
-    Release(
-        "score",
-        (((100.0, 0.0), 1), ((100.0, 0.0), 0)),
-        (METRIC, *OF_SCORES),
-        (NOWHERE, *OF_SCORES),
-        along((0, 1.0)),
-        [UNWEIGHTED],
-        outcomes=True,
-    ),
-    Release(
-        "information",
-        (((100.0, 0.0), 1), ((0.0, 100.0), 1)),
-        (METRIC, *OF_SLOPES),
-        (NOWHERE, *OF_SLOPES),
-        along((0, 1.0), (2, -1.0)),
-        [UNWEIGHTED],
-        outcomes=True,
-    ),
-    Release(
-        "variance",
-        (((2.0, 0.0), 1), ((0.0, 2.0), 1)),
-        (METRIC, *OF_SLOPES),
-        (NOWHERE, *OF_SLOPES),
-        along((0, 1.0), (2, -1.0)),
-        [UNWEIGHTED],
-        outcomes=True,
-    ),
 ]
 COMMON = [
     Fault("noise halved"),
@@ -257,8 +184,7 @@ def apart(release: Release, models: list[RecordModel]) -> float:
             RecordSums(one, released.structure_of(settings_of(release).structure, one.coordinates))
             for one in models
         ]
-        unit = SCALES[release.kind] * (np.sqrt(len(PHI)) if release.kind == "scales" else 1.0)
-        a, b = (one(release.kind, PHI, *arguments) / unit for one in sums)
+        a, b = (one(release.kind, PHI, *arguments) / SCALES[release.kind] for one in sums)
         found.append(float(np.linalg.norm(a - b)))
     if found[1] != 0:
         raise RuntimeError("the second release is not the same of both data sets")
@@ -282,7 +208,7 @@ def audit_release(release: Release, fault: Fault) -> tuple[float, Any]:
     """Claimed epsilon, and what the tester finds."""
     events = surrogate_events(settings_of(release), EPSILON, DELTA)
     claim = dp.privacy.compose(events, "substitute", reference_delta=DELTA)
-    models = [records(one, release.outcomes) for one in release.data]
+    models = [records(one) for one in release.data]
     worst = released.sensitivity(release.kind, "substitute", 2 if release.kind == "line" else 1)
     if not 0.99 * worst <= apart(release, models) <= worst:
         raise RuntimeError(f"{release.kind}: not the worst pair of data sets")

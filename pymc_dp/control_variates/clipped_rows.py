@@ -1,7 +1,7 @@
 """What releases ask of a record: whitened gradients, and norms and sums of whitened Hessians, on the grid."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,38 +22,6 @@ _LARGEST = 1e100
 _ROOM, _MOST_ENTRIES = 1.0 - 2.0**-30, 2**20
 # Records whose integers are added in floating point, exactly: each is at most GRID.
 _MOST_RECORDS = 2**29
-
-
-# How far derivatives of a Bernoulli record may be from q - y and q (1 - q).
-_KNOWN = 1e-9
-
-
-class Weighted(NamedTuple):
-    """Scores of Bernoulli records with weights that do not depend on the outcome. All of it is private.
-
-    A record of probability q, outcome y and whitened row ``u = A x`` has the weight ``w = min(1, B / (max(q,
-    1 - q) |u|), C / (q (1 - q) |u|^2))``: 0 where that is not a number, and for an outcome that is
-    neither 0 nor 1.
-
-    Attributes
-    ----------
-    scores : ndarray, shape (m, p)
-        ``w (y - q) u``, of norm at most B.
-    roots : ndarray, shape (m, p)
-        ``(w q (1 - q))^(1/2) u``, of norm at most ``C^(1/2)``.
-    variances : ndarray, shape (m, p)
-        ``w (q (1 - q))^(1/2) u``, of norm at most ``C^(1/2)``: their products are the scores' covariances.
-    moments : ndarray, shape (m, 3)
-        ``w^2 q (1 - q) |u|^2 / C``, ``4 w q (1 - q)`` and w, all in [0, 1].
-    rows : ndarray, shape (m, p)
-        u.
-    """
-
-    scores: np.ndarray
-    roots: np.ndarray
-    variances: np.ndarray
-    moments: np.ndarray
-    rows: np.ndarray
 
 
 class RecordRows(Protocol):
@@ -92,9 +60,6 @@ class RecordRows(Protocol):
 
     def entries(self) -> np.ndarray:
         """Released entries of H_i, shape (m, entries)."""
-
-    def weighted(self, metric: np.ndarray, bound: float, hessian_bound: float) -> "Weighted":
-        """What a Bernoulli record with a logit link adds to sums that its outcome does not weight."""
 
 
 class ByDerivatives:
@@ -135,10 +100,6 @@ class ByDerivatives:
         if self._part.hessian is None:
             raise PrivacyError("Hessians were not computed.")
         return self._part.hessian
-
-    def weighted(self, metric: np.ndarray, bound: float, hessian_bound: float) -> Weighted:
-        """See `RecordRows`."""
-        raise PrivacyError("Weights need a linear predictor.")
 
 
 class ByPredictors:
@@ -209,29 +170,6 @@ class ByPredictors:
         columns, factors = self._wanted()
         rows = self._part.rows(np.eye(self._structure.p))
         return kernels.all_entries(rows, self._part.second, columns, np.ones_like(factors))
-
-    def weighted(self, metric: np.ndarray, bound: float, hessian_bound: float) -> Weighted:
-        """See `RecordRows`."""
-        rows = self._rows(metric)
-        if len(rows) != 1:
-            raise PrivacyError("Weights need a single linear predictor.")
-        u, first, second = rows[0], self._part.first[:, 0], -self._part.second[:, 0]
-        with np.errstate(all="ignore"):
-            # |y - q| is q or 1 - q: the larger of the two does not tell which.
-            slope, length = np.abs(first), norms_of(u)
-            # What is no outcome of a logistic regression has no weight.
-            known = np.abs(second - slope * (1 - slope)) <= _KNOWN
-            most = np.maximum(slope, 1 - slope)
-            weight = np.minimum(
-                1.0, np.minimum(bound / (most * length), hessian_bound / (second * length**2))
-            )
-            weight = np.where(known & (slope <= 1), weight, 0.0)
-            curved = weight * second
-            scores, roots = (weight * first)[:, None] * u, np.sqrt(curved)[:, None] * u
-            variances = np.sqrt(weight)[:, None] * roots
-            moments = np.stack([weight * curved * length**2 / hessian_bound, 4 * curved, weight], axis=1)
-        moments = np.clip(np.nan_to_num(moments, nan=0.0), 0.0, 1.0)
-        return Weighted(_finite(scores), _finite(roots), _finite(variances), moments, _finite(u))
 
     def _wanted(self) -> tuple[np.ndarray, np.ndarray]:
         structure = self._structure

@@ -14,7 +14,6 @@ from pymc_dp.control_variates.clipped_rows import (
     RecordRows,
     clipped_integers,
     norms_of,
-    rounded,
     rows_at,
 )
 from pymc_dp.control_variates.histograms import counts_of
@@ -29,14 +28,8 @@ _EXACT = 4096
 #: Bytes of derivatives that are kept between sums.
 KEPT = 2**28
 #: What is summed; and what of it can be at one point in one pass.
-KINDS = (
-    *("gradient", "hessian", "fisher", "histogram", "direction", "cut", "line"),
-    *("scales", "score", "information", "variance", "moments"),
-)
-TOGETHER = (
-    *("gradient", "hessian", "fisher", "direction", "cut"),
-    *("score", "information", "variance", "moments"),
-)
+KINDS = ("gradient", "hessian", "fisher", "histogram", "direction", "cut", "line")
+TOGETHER = ("gradient", "hessian", "fisher", "direction", "cut")
 
 #: ``total(kind, *arguments)``: a sum over all records, as integers of 64 bits. Private.
 Totals = Callable[..., np.ndarray]
@@ -155,12 +148,9 @@ class RecordSums:
         return self._sum("fisher", phi, metric, bound)
 
     def _fisher_of(self, metric: np.ndarray, bound: float, part: RecordRows) -> np.ndarray:
-        return self._products(part.integers(metric, np.zeros(self.p), bound, OUTER_GRID))
-
-    def _products(self, inside: np.ndarray) -> np.ndarray:
-        """Released entries of the sum of outer products of integers below 2^31."""
         total = np.zeros((self.p, self.p), dtype=np.int64)
-        # Sums of 4096 of them are exact in floating point.
+        inside = part.integers(metric, np.zeros(self.p), bound, OUTER_GRID)
+        # Products of integers below 2^31 and sums of 4096 of them are exact in floating point.
         for start in range(0, len(inside), _EXACT):
             some = inside[start : start + _EXACT]
             total += (some.T @ some).astype(np.int64)
@@ -214,57 +204,6 @@ class RecordSums:
         for k, candidate in enumerate(candidates):
             total[k] = kernels.sum_of_ratios(rows(candidate), base, tempering, float(GRID))
         return total
-
-    def scales(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
-        """Counts of the absolute values of each coordinate of ``A x_i`` that is not 0, one after another.
-
-        Cells are octaves, as of `counts_of`; shape (p * cells,).
-        """
-        return self._sum("scales", phi, metric)
-
-    def _scales_of(self, metric: np.ndarray, part: RecordRows) -> np.ndarray:
-        rows = np.abs(part.weighted(metric, 1.0, 1.0).rows)
-        return np.concatenate([counts_of(column[column > 0], 1) for column in rows.T]).astype(np.int64)
-
-    def score(self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float) -> np.ndarray:
-        """Weighted scores (`clipped_rows.Weighted`) in units of bound / GRID, shape (p,)."""
-        return self._sum("score", phi, metric, bound, hessian_bound)
-
-    def _score_of(
-        self, metric: np.ndarray, bound: float, hessian_bound: float, part: RecordRows
-    ) -> np.ndarray:
-        return clipped_integers(part.weighted(metric, bound, hessian_bound).scores, bound)
-
-    def information(
-        self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float
-    ) -> np.ndarray:
-        """Released entries of the weighted scores' slope, in units of hessian_bound / OUTER_GRID^2."""
-        return self._sum("information", phi, metric, bound, hessian_bound)
-
-    def _information_of(
-        self, metric: np.ndarray, bound: float, hessian_bound: float, part: RecordRows
-    ) -> np.ndarray:
-        roots = part.weighted(metric, bound, hessian_bound).roots
-        return self._products(rounded(roots, float(np.sqrt(hessian_bound)), OUTER_GRID))
-
-    def variance(self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float) -> np.ndarray:
-        """Released entries of the weighted scores' covariance, in units of hessian_bound / OUTER_GRID^2."""
-        return self._sum("variance", phi, metric, bound, hessian_bound)
-
-    def _variance_of(
-        self, metric: np.ndarray, bound: float, hessian_bound: float, part: RecordRows
-    ) -> np.ndarray:
-        roots = part.weighted(metric, bound, hessian_bound).variances
-        return self._products(rounded(roots, float(np.sqrt(hessian_bound)), OUTER_GRID))
-
-    def moments(self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float) -> np.ndarray:
-        """Moments of the weights, in units of sqrt(3) / GRID, shape (3,)."""
-        return self._sum("moments", phi, metric, bound, hessian_bound)
-
-    def _moments_of(
-        self, metric: np.ndarray, bound: float, hessian_bound: float, part: RecordRows
-    ) -> np.ndarray:
-        return clipped_integers(part.weighted(metric, bound, hessian_bound).moments, float(np.sqrt(3.0)))
 
 
 def _key(kind: str, arguments: Sequence[Any]) -> bytes:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
@@ -16,9 +16,9 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 
-# Values of what a record adds have no obtuse angle between them (unit vectors of cells, outer products,
-# numbers that are not negative): two of them are no further apart than sqrt(2).
-_AT_RIGHT_ANGLES = ("histogram", "fisher", "scales", "information", "variance", "moments")
+# Values of what a record adds have no obtuse angle between them (unit vectors of cells, outer products):
+# two of them are no further apart than sqrt(2).
+_AT_RIGHT_ANGLES = ("histogram", "fisher")
 
 
 def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates: int = 1) -> float:
@@ -44,10 +44,7 @@ def sensitivity(kind: str, neighboring_relation: str = "substitute", candidates:
 
 
 #: Units of a sum in those of its bound.
-SCALES = dict.fromkeys(KINDS, float(GRID)) | {
-    **{"histogram": 1.0, "scales": 1.0},
-    **dict.fromkeys(("fisher", "information", "variance"), float(OUTER_GRID**2)),
-}
+SCALES = dict.fromkeys(KINDS, float(GRID)) | {"histogram": 1.0, "fisher": float(OUTER_GRID**2)}
 
 
 def ends(cells: Sequence[int]) -> list[int]:
@@ -136,7 +133,7 @@ class Releases:
         noise = self._noise_of(kind, arguments)
         self._passed(1 + len(arguments[1]) if kind == "line" else 1)
         total = self._totals(kind, *arguments) / SCALES[kind]
-        if kind in ("fisher", "information", "variance"):
+        if kind == "fisher":
             total = self.structure.packed(total)
         parts = np.split(total, ends(arguments[-1])) if kind == "histogram" else [total]
         noisy = [
@@ -158,8 +155,6 @@ class Releases:
         """Standard deviations of the next release's noise."""
         if kind == "histogram":
             return [self._noise(kind) for _ in arguments[-1]]
-        if kind == "scales":  # counts stay integers: a record is in one cell of each of p coordinates
-            return [math.sqrt(self.p) * self._noise(kind)]
         return [self._noise(kind, len(arguments[1]) if kind == "line" else 1)]
 
     def _passed(self, number: int = 1) -> None:
@@ -226,77 +221,12 @@ class Releases:
         value, (std,) = self.release("cut", phi, metric, centre, bound, depth)
         return value, std
 
-    def scales(self, phi: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, float]:
-        """Histograms of the sizes of the coordinates of ``A x_i``, shape (p, cells), and their noise."""
-        value, (std,) = self.release("scales", phi, metric)
-        return value.reshape(self.p, -1), std
-
-    def weighted(
-        self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float
-    ) -> "WeightedSums":
-        """Three releases of scores that the outcomes do not weight (`clipped_rows.Weighted`), in one pass."""
-        where = phi, metric, bound, hessian_bound
-        self.ahead(("information", *where), ("moments", *where), ("score", *where))
-        information, (spread,) = self.release("information", *where)
-        moments, (noise,) = self.release("moments", *where)
-        score, (std,) = self.release("score", *where)
-        root = math.sqrt(3.0)  # the norm that moments are clipped to
-        return WeightedSums(
-            bound * score,
-            bound * std,
-            hessian_bound * self.structure.unpacked(information),
-            hessian_bound * spread,
-            hessian_bound * root * float(moments[0]),
-            root * float(moments[1]) / 4,
-            root * float(moments[2]),
-            root * noise,
-        )
-
-    def variance(
-        self, phi: np.ndarray, metric: np.ndarray, bound: float, hessian_bound: float
-    ) -> tuple[np.ndarray, float]:
-        """Covariance of those scores at the true parameters, and its noise's scale (see `hessian`)."""
-        value, (std,) = self.release("variance", phi, metric, bound, hessian_bound)
-        return hessian_bound * self.structure.unpacked(value), hessian_bound * std
-
     def line(
         self, theta: np.ndarray, candidates: Sequence[np.ndarray], tempering: float
     ) -> tuple[np.ndarray, float]:
         """Log-likelihood of each candidate against `theta`, clipped at 1 nat a record, and its noise."""
         value, (std,) = self.release("line", theta, list(candidates), tempering)
         return value, std
-
-
-class WeightedSums(NamedTuple):
-    """Released sums over records of weighted scores, in the metric.
-
-    Attributes
-    ----------
-    score : ndarray, shape (p,)
-    score_noise : float
-        Standard deviation of each coordinate.
-    information : ndarray, shape (p, p)
-        Minus the score's slope.
-    information_noise : float
-        Standard deviation on the diagonal; off it that over sqrt(2).
-    variance : float
-        Trace of the covariance that the score has at the true parameters.
-    curvature : float
-        Sum of ``w q (1 - q)``.
-    weight : float
-        Sum of the weights w.
-    weight_noise : float
-        Standard deviation of its noise; that of `curvature` is a quarter of it.
-    """
-
-    score: np.ndarray
-    score_noise: float
-    information: np.ndarray
-    information_noise: float
-    variance: float
-    curvature: float
-    weight: float
-    weight_noise: float
 
 
 def releases_of(records: Any, *arguments: Any) -> Releases:

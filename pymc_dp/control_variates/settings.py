@@ -22,18 +22,6 @@ _FOR_FEW: dict[str, Any] = {
 }
 
 
-# Of a search with weighted scores: the shares together, as calls with no decisions have them (the rest is for
-# rounding); parts of what is not for scores; growth of shares from round to round.
-_FEW = 1 - 1e-6
-_SCALES, _INFORMATION, _MOMENTS, _VARIANCE = 0.13, 0.71, 0.06, 0.1
-_GROWTH, _INFORMATION_GROWTH = 2.0, 1.5
-# What is not for scores, where records times mu are so many times the parameters; less with more, by this
-# power, as slopes are then known better than they need be; at least.
-_OTHERS, _OTHERS_AT, _OTHERS_POWER, _LEAST_OTHERS = 0.39, 60.0, 0.35, 0.08
-# Rounds there, one more for each doubling; at least, at most.
-_ROUNDS, _LEAST_ROUNDS, _MOST_ROUNDS = 6, 3, 10
-
-
 class LateShares(NamedTuple):
     """Shares of mu^2 of the releases of a late round: see `ControlVariates`."""
 
@@ -109,15 +97,6 @@ class ControlVariates:
         `DPPenaltyMH` and `DPHMC`: residual ratios are then clipped at ``M (|delta|^3 + |delta'|^3) / 6``,
         with the distances of the two points from the surrogate's, instead of at a constant. No ratio of a
         record is beyond it whose gradient and Hessian were not clipped. Privacy does not depend on it.
-    few : bool
-        Whether the result is made of weighted scores, with nothing left for decisions: for few records, of a
-        Bernoulli variable with a logit link (docs/control_variates, few records). All budget is spent on it,
-        and of the other settings only `few_rounds`, `few_scores` and `public_n` count.
-    few_rounds : int, optional
-        Scores that are released then. Default: by the number of records, the budget and the parameters.
-    few_scores : float, optional
-        Their share of the budget; the rest is for their slopes, histograms of scales, and moments of weights.
-        Default: as `few_rounds`.
     public_n : float, optional
         About the number of records (privacy units), from public knowledge: where n is private
         (``neighboring_relation="add_remove"``), in its place in `suited`, and the batches of `DPFastMH` go by
@@ -156,9 +135,6 @@ class ControlVariates:
     structure: str | tuple[tuple[str, ...], ...] = "full"
     third_derivative_bound: float | None = None
     public_n: float | None = None
-    few: bool = False
-    few_rounds: int | None = None
-    few_scores: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -173,10 +149,6 @@ class ControlVariates:
             )
         if self.structure != "full" and self.third_derivative_bound is not None:
             raise ValueError("third_derivative_bound needs whole Hessians: structure='full'.")
-        if self.few_scores is not None and not self.few_scores < 1:
-            raise ValueError(f"few_scores is a share, below 1, got {self.few_scores!r}.")
-        if self.few and (self.structure != "full" or self.third_derivative_bound is not None):
-            raise ValueError("few=True goes with structure='full', and with no third_derivative_bound.")
         if self.hessian_least > 0.5:
             raise ValueError(f"hessian_least must be at most 0.5, got {self.hessian_least!r}.")
         if self.least_shown > 1:
@@ -191,11 +163,6 @@ class ControlVariates:
         value = getattr(self, name)
         if name == "structure" or (value is None and default is None):
             return
-        if name == "few_rounds":
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"few_rounds must be an integer of at least 1, got {value!r}.")
-            object.__setattr__(self, name, int(value))
-            return
         if isinstance(default, bool) or isinstance(value, bool):
             if not (isinstance(default, bool) and isinstance(value, bool)):
                 kind = "True or False" if isinstance(default, bool) else "a number"
@@ -205,7 +172,7 @@ class ControlVariates:
         single = np.asarray(value, dtype=float).tolist()
         object.__setattr__(self, name, tuple(single) if isinstance(single, list) else single)
 
-    def suited(self, n: float, mu_squared: float, size: int) -> "ControlVariates":
+    def suited(self, n: float, mu_squared: float) -> "ControlVariates":
         """The same for many records; for few, with fewer rounds and more for each, where that was left open.
 
         Parameters
@@ -214,22 +181,11 @@ class ControlVariates:
             Records (privacy units).
         mu_squared : float
             Budget of the whole call.
-        size : int
-            Likelihood coordinates.
 
         Notes
         -----
         **Privacy.** A function of public numbers.
         """
-        if self.few:
-            level = n * math.sqrt(mu_squared) / (_OTHERS_AT * size)
-            rounds = _MOST_ROUNDS if math.isinf(level) else round(_ROUNDS + math.log2(level))
-            others = max(_OTHERS * min(level**-_OTHERS_POWER, 1.0), _LEAST_OTHERS)
-            return replace(
-                self,
-                few_rounds=self.few_rounds or int(np.clip(rounds, _LEAST_ROUNDS, _MOST_ROUNDS)),
-                few_scores=self.few_scores or 1 - others,
-            )
         defaults = {field.name: field.default for field in fields(self)}
         if n * math.sqrt(mu_squared) >= _MANY or any(getattr(self, k) != defaults[k] for k in _FOR_FEW):
             return self
@@ -237,8 +193,6 @@ class ControlVariates:
 
     def schedule(self) -> list[tuple[str, float]]:
         """Every release but the decisions, in order, with its share of mu^2; "pair": Hessian and gradient."""
-        if self.few:
-            return self._few()
         releases = self._early()
         for k in range(len(self.late)):
             if self.recentres(k):
@@ -250,23 +204,6 @@ class ControlVariates:
                 ("cut", shares.cut),
             ]
             releases += [("pair", shares.pair), ("fisher", shares.fisher)]
-        return releases
-
-    def _few(self) -> list[tuple[str, float]]:
-        """Of a search with weighted scores."""
-        if self.few_rounds is None or self.few_scores is None:
-            raise ValueError("few_rounds and few_scores are not known before `suited`.")
-        number, others = np.arange(self.few_rounds), _FEW * (1 - self.few_scores)
-        scores, informations = _GROWTH**number, _INFORMATION_GROWTH**number
-        scores, informations = scores / scores.sum(), informations / informations.sum()
-        releases: list[tuple[str, float]] = [("scales", others * _SCALES)]
-        for score, information in zip(scores.tolist(), informations.tolist(), strict=True):
-            releases += [
-                ("information", others * _INFORMATION * information),
-                ("moments", others * _MOMENTS * information),
-                ("score", _FEW * self.few_scores * score),
-            ]
-        releases.append(("variance", others * _VARIANCE))
         return releases
 
     def recentres(self, k: int) -> bool:

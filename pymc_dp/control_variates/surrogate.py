@@ -76,13 +76,6 @@ class Surrogate:
         Sum of squares of gradients that the curvature expects, and no histogram showed: see `Tail.expect`.
     hessian_left : float
         Frobenius norm in the metric of what clips may have cut from the sum of Hessians: see `Tail.excess`.
-    few : bool
-        Whether it is of weighted scores: what all releases of the search say of the parameters, as a normal
-        likelihood in which their noise is already (`pymc_dp.control_variates.few`).
-    weight : float
-        Of such: mean weight of the records, with noise; 0 where the result is the prior.
-    distance : float
-        Of such: root mean square change of the predictor from where the last score was to the parameters.
     """
 
     point: np.ndarray
@@ -104,9 +97,6 @@ class Surrogate:
     seen_noise: float = 0.0
     missing: float = 0.0
     hessian_left: float = 0.0
-    few: bool = False
-    weight: float = 0.0
-    distance: float = 0.0
 
     @property
     def structure(self) -> Structure:

@@ -35,8 +35,6 @@ _TOLD = 0.1
 _NEAR, _WITHIN = 1.0, 3.0
 # Warned of, in units of what is refused.
 _WARNED = 1.5
-# Of weighted scores: mean weight of records, and distance from the last, from which they are warned of.
-_MEAN_WEIGHT, _FAR_SCORE = 0.08, 0.6
 # Parameters that a message names.
 _NAMED = 5
 # Records of a histogram that is seen, in those of a cell that is: norms are spread over some octaves. Half of
@@ -230,35 +228,6 @@ def judge_place(surrogate: Surrogate, records: Any) -> None:
         )
 
 
-def judge_few(surrogate: Surrogate) -> None:
-    """Warn of weighted scores that may say more, or less, than is taken from them.
-
-    Warns
-    -----
-    SurrogateWarning
-    """
-    if surrogate.weight == 0:
-        why = "The result is the prior: the sizes of all predictors are hidden by noise"
-    elif surrogate.weight < _MEAN_WEIGHT:
-        why = (
-            f"Records have a mean weight of {surrogate.weight:.2g}: most are cut, as where outcomes are rare "
-            "or predictors nearly determine them, and intervals may be too short"
-        )
-    elif surrogate.distance > _FAR_SCORE:
-        why = (
-            f"The last score was released {surrogate.distance:.2g} units of the predictor (nats) from where "
-            "the parameters may be: it is little more than a guess that they are not further away"
-        )
-    else:
-        return
-    warnings.warn(
-        f"{why}. More records, a larger epsilon, fewer parameters or a prior of the size that you expect "
-        "help.",
-        SurrogateWarning,
-        stacklevel=2,
-    )
-
-
 def judge_prior(cut: Cut) -> None:
     """Warn where the widening moved a posterior towards its prior.
 
@@ -384,6 +353,6 @@ def judge_price(settings: ControlVariates, epsilon: float, delta: float, n: int)
     if n < least:
         raise TooFewRecordsError(
             f"Too few records for this budget: {n:,}, and no cell of a histogram with fewer than {least:,.0f}"
-            f" stands out of its noise. {would_do(settings, epsilon, delta, n)} For a logistic regression, "
-            "ControlVariates(few=True) needs no histogram of them."
+            f" stands out of its noise. {would_do(settings, epsilon, delta, n)} Where all records are in one "
+            "place, dp.release_likelihood needs no such histogram."
         )

@@ -8,7 +8,6 @@ from pymc_dp.kernels.metropolis import Accept, Ratio, accept_barker, accept_pena
 from pymc_dp.privacy.mechanisms import iterations
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.all_records import AllRecords
-from pymc_dp.ratios.on_surrogate import OnSurrogate
 from pymc_dp.ratios.subsets import BarkerBatch, CorrectedBatch
 from pymc_dp.ratios.tuna import TunaBatch
 
@@ -32,7 +31,6 @@ def _sum(m: Any, records: Any, tempering: float, sensitivity: float) -> AllRecor
 #: Mechanism -> its ratio on records, for a tempering and a sensitivity in units of the clip bound.
 RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Any, float, float], Ratio]] = {
     iterations.Unlimited: _sum,
-    iterations.NoDecision: lambda m, density, tempering, _: OnSurrogate(density),
     iterations.Barker: _sum,
     iterations.Penalty: _noisy_sum,
     iterations.NoisyRatio: _noisy_sum,

@@ -17,7 +17,6 @@ from pymc_dp.records.curvature_rows import CurvatureSource
 from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
-from pymc_dp.records.outcomes import logit_outcomes
 from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import read
 from pymc_dp.records.sums import FullBatch, Points
@@ -186,11 +185,6 @@ class RecordModel(Points):
         if any(hasattr(original.get(root, root).type, "format") for root in self._roots):
             return None  # as wide as the fullest row of a sparse matrix: not for all to see
         return find(seen.open_terms, seen, self._roots, self.n_rows, seen(self._start))
-
-    @cached_property
-    def logit_outcomes(self) -> bool:
-        """Whether records are outcomes of a logistic regression; see `records.outcomes`."""
-        return logit_outcomes(self._model, self.predictors, self._roots)
 
     @property
     def form(self) -> str:

@@ -66,11 +66,6 @@ class Template:
         """See `RecordModel.predictors`."""
         return self._records.predictors
 
-    @property
-    def logit_outcomes(self) -> bool:
-        """See `RecordModel.logit_outcomes`."""
-        return self._records.logit_outcomes
-
     def withheld_dims_of(self, sizes: Collection[int]) -> list[str]:
         """Dimensions as long as there are records in the template, or as one of `sizes`."""
         of_parts = {name for name, length in self._dims.items() if length in sizes}

@@ -27,7 +27,7 @@ class MetropolisStep(DPStep):
         # PyMC has put both on the instance.
         self.stats_dtypes_shapes = self.stats_dtypes_shapes | {CUT: (np.float64, [])}  # type: ignore[misc]
         self.stats_dtypes: Any = [stats | {CUT: np.float64} for stats in self.stats_dtypes]
-        self.clip_fraction = self.clip_fraction and residuals.on_all and not residuals.settings.few
+        self.clip_fraction = self.clip_fraction and residuals.on_all
         self.mechanism, self.approximation = residuals.mechanism, residuals.approximation
 
     @property

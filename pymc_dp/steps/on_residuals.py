@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.control_variates.curvature import prior_curvature
-from pymc_dp.control_variates.few import finder_of
+from pymc_dp.control_variates.finder import Finder
 from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.control_variates.structure import structure_of
 from pymc_dp.control_variates.surrogate import Surrogate
@@ -16,7 +16,6 @@ from pymc_dp.control_variates.verdict import (
     Cut,
     judge,
     judge_acceptance,
-    judge_few,
     what_was_cut,
 )
 from pymc_dp.kernels.metropolis import Move, State, largest_acceptance, nothing
@@ -24,7 +23,6 @@ from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.proposals.walk import Moves
-from pymc_dp.records.public_density import PublicDensity
 from pymc_dp.records.public_moves import PublicTransitions
 from pymc_dp.records.residuals import Residuals
 from pymc_dp.steps.base import DPStep
@@ -46,7 +44,7 @@ class Released(NamedTuple):
     surrogate: Surrogate
     transitions: PublicTransitions
     clip_bound: ClipBound
-    cut: Cut | None
+    cut: Cut
 
 
 # Clip bounds that go by distance stay in floating point's range.
@@ -125,15 +123,7 @@ class OnResiduals:
             self.approximation += ", widened for that of the gradient"
         structure = structure_of(settings.structure, records.coordinates)
         elsewhere = getattr(records, "residuals", None)
-        self.target: Any
-        if settings.few:
-            self.target = PublicDensity(records)
-            self.mechanism = (
-                "Gaussian noise on sums of weighted scores, of their slopes and on histograms, once"
-            )
-            self.approximation = "normal likelihood of what is released, with its noise in it"
-        else:
-            self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
+        self.target = Residuals(records, structure) if elsewhere is None else elsewhere()
         self._expanded = False
 
     def price(self, call: Call, clip_fraction: bool) -> PrivacyPlan:
@@ -150,8 +140,6 @@ class OnResiduals:
     @property
     def expected_acceptance(self) -> float:
         """Share of moves that are accepted where the surrogate is the likelihood."""
-        if self.settings.few:
-            return 1.0
         if self.test != "penalty" or self.settings.third_derivative_bound is not None:
             return 0.5  # noise that goes by distance is smaller near the mode
         return largest_acceptance(self.settings.noise_std)
@@ -175,30 +163,24 @@ class OnResiduals:
             # Of the call, not of the chain that happens to be first.
             random = PrivacyRandom(step.debug_seed, stream=step.chains)
             with SurrogateBar(step.shows_progress) as bar:
-                finder = finder_of(
+                finder = Finder(
                     self.records,
                     self.budget.suited(step.epsilon, step.delta),
                     self.budget.mu_squared(step.epsilon, step.delta),
                     random,
-                    tempering=step.tempering,
-                    epsilon=step.epsilon,
-                    lipschitz=self.lipschitz,
-                    n=self.budget.n,
-                    progress=bar.show,
-                    neighboring_relation=self.relation,
+                    step.tempering,
+                    step.epsilon,
+                    self.lipschitz,
+                    bar.show,
+                    self.relation,
                 )
                 return finder(theta).to_json()
 
         surrogate = Surrogate.from_json(step._call.slots.once(release))
-        cut = None
-        if surrogate.few:
-            judge_few(surrogate)
-        else:
-            cut = what_was_cut(surrogate, self.records, names_of(step))
-            judge(surrogate, self.records, cut, self.settings)
-        chain.stats[CUT] = math.nan if cut is None else cut.worst
-        density = self.target if self.settings.few else self.target.public
-        transitions = PublicTransitions(density, self._covariance(surrogate))
+        cut = what_was_cut(surrogate, self.records, names_of(step))
+        judge(surrogate, self.records, cut, self.settings)
+        chain.stats[CUT] = cut.worst
+        transitions = PublicTransitions(self.target.public, self._covariance(surrogate))
         chain.memory = Released(surrogate, transitions, self._clip_bound(chain.plan), cut)
         self.expand(chain)
         chain.facts = facts.parts(step.facts(), chain.plan.draws)
@@ -216,17 +198,13 @@ class OnResiduals:
         """Give the residuals the surrogate, unless they have it."""
         if not self._expanded and chain.memory is not None:
             surrogate = chain.memory.surrogate
-            if self.settings.few:
-                self.target.set(surrogate.phi, *surrogate.public())
-            else:
-                here = isinstance(self.target, Residuals)
-                self.target.expand(surrogate.expansion(self.records) if here else surrogate)
+            here = isinstance(self.target, Residuals)
+            self.target.expand(surrogate.expansion(self.records) if here else surrogate)
             self._expanded = True
 
     def forget(self) -> None:
         """Drop what was computed from records; a chain that goes on expands again."""
-        if not self.settings.few:
-            self.target.forget()
+        self.target.forget()
         self._expanded = False
 
     def propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
@@ -236,28 +214,18 @@ class OnResiduals:
 
     def decided(self, chain: Chain, accepted: bool) -> None:
         """At a chain's end, see whether it accepted about as often as its surrogate has it."""
-        if chain.budget.at_end and not self.settings.few:
+        if chain.budget.at_end:
             made = chain.accepted + accepted, chain.iteration + 1
             judge_acceptance(*made, self.expected_acceptance)
 
     def facts(self, released: "Released | None") -> dict[str, Any]:
         """The released surrogate, and what is known of what clips cut, for the report."""
         if released is None:
-            return {"surrogate": None, "cut": None, "clipped": self._clipped}
-        cut = released.cut
-        return {"surrogate": released.surrogate.to_json(), "cut": None if cut is None else cut._asdict()} | {
-            "clipped": self._clipped
-        }
-
-    @property
-    def _clipped(self) -> str:
-        """What of a record is clipped, for the report."""
-        return "weighted score" if self.settings.few else ""
+            return {"surrogate": None, "cut": None}
+        return {"surrogate": released.surrogate.to_json(), "cut": released.cut._asdict()}
 
     def clip_name(self, plan: PrivacyPlan) -> str:
         """Where ratios are clipped, for the report."""
-        if self.settings.few:
-            return "a bound that goes by the number of records, by a weight that does not ask the outcome"
         third = self.settings.third_derivative_bound
         bound = f"{plan.clip_bound or math.inf:.3g} nats"
         if third is not None:

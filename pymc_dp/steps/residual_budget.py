@@ -11,8 +11,6 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import fast_mh_pricing, pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import fixed
-from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.ratios import on_owners
 from pymc_dp.ratios.build import ratio_of
@@ -21,37 +19,6 @@ from pymc_dp.remote.owners import RecordsOfOwners
 # Clip bounds that are found for gradients, over the root of their mean square in posterior standard
 # deviations: 3.0 to 3.4 for logistic regressions, 4.7 to 7.4 for linear ones and counts (docs/planning).
 _BOUNDED, _LONG = 3.0, 6.0
-# Of a search with weighted scores.
-_MOST_COORDINATES = 60
-
-
-def check_few(test: str, records: Any, tempering: float, neighboring_relation: str, public_n: Any) -> None:
-    """Refuse what a search with weighted scores is not for: from the model's graph, no record is read.
-
-    Raises
-    ------
-    ValueError
-    """
-    why = None
-    if isinstance(records, RecordsOfOwners):
-        why = "is not with data owners"
-    elif test != "penalty":
-        why = "is for DPPenaltyMH and DPHMC"
-    elif tempering != 1:
-        why = "is for tempering=1"
-    elif not records.logit_outcomes or records.unit_of_row is not None:
-        why = (
-            "is for one Bernoulli variable with a logit link (logit_p=, or p=pm.math.sigmoid(...)), a record "
-            "a row, its logit linear in the parameters, and nothing else in the likelihood"
-        )
-    elif records.predictors is None or records.predictors.size != 1 or not records.coordinates.identity:
-        why = "is for one linear predictor of the parameters"
-    elif records.coordinates.size > _MOST_COORDINATES:
-        why = f"is for at most {_MOST_COORDINATES} parameters"
-    elif neighboring_relation != "substitute" and public_n is None:
-        why = "needs public_n= where the number of records is private"
-    if why is not None:
-        raise ValueError(f"ControlVariates(few=True) {why}.")
 
 
 class ResidualBudget:
@@ -89,8 +56,6 @@ class ResidualBudget:
         self.settings, self.test, self.records, self.tempering = settings, test, records, tempering
         self.relation, self.owned = neighboring_relation, isinstance(records, RecordsOfOwners)
         public = settings.public_n
-        if settings.few:
-            check_few(test, records, tempering, neighboring_relation, public)
         self.n: int | None = None if public is None else int(public)
         if neighboring_relation == "substitute":
             self.n = records.n
@@ -105,11 +70,9 @@ class ResidualBudget:
         """Settings for so many records and so much budget."""
         squared = self.mu_squared(epsilon, delta)
         if self.relation == "substitute":
-            return self.settings.suited(self.records.n, squared, self.records.coordinates.size)
+            return self.settings.suited(self.records.n, squared)
         # Sums of clipped vectors have half the noise.
-        settings = self.settings
-        if self.n is not None:
-            settings = settings.suited(self.n, 4 * squared, self.records.coordinates.size)
+        settings = self.settings if self.n is None else self.settings.suited(self.n, 4 * squared)
         return replace(settings, recentre=False)
 
     def mu_squared(self, epsilon: float, delta: float) -> float:
@@ -135,8 +98,6 @@ class ResidualBudget:
         """How much wider the noise of the last gradient makes posteriors, about, in words."""
         if self.n is None or math.isinf(call.epsilon):
             return ""
-        if settings.few:
-            return ""
         share = settings.late_shares(len(settings.late) - 1).pair * self.mu_squared(call.epsilon, call.delta)
         noise = sensitivity("gradient", self.relation) ** 2 / share * self.records.coordinates.size / self.n
         least, most = (math.sqrt(1 + bound**2 * noise) for bound in (_BOUNDED, _LONG))
@@ -146,12 +107,10 @@ class ResidualBudget:
         )
 
     def _price(self, call: Call, settings: ControlVariates, clip_fraction: bool) -> PrivacyPlan:
-        if math.isfinite(call.epsilon) and self.relation == "substitute" and not settings.few:
+        if math.isfinite(call.epsilon) and self.relation == "substitute":
             judge_price(settings, call.epsilon, call.delta, self.records.n)
         releases = surrogate_events(settings, call.epsilon, call.delta)
         once = EventSet(releases, call.neighboring_relation)
-        if settings.few:
-            return fixed(call, NoDecision(), lambda: "", once=once)
         if self.test == "fast":
             return fast_mh_pricing.barker_on_residuals(call, self.n or 0, self.tempering, once)
         shared: Any = {"clip_fraction": clip_fraction, "once": once}

@@ -336,14 +336,14 @@ def test_the_number_that_would_do_does(epsilon):
 
 def test_few_records_have_a_schedule_of_their_own():
     """From public numbers; what the user gave is kept, and so is a schedule for many records."""
-    few = SETTINGS.suited(3000, 0.2, 6)
+    few = SETTINGS.suited(3000, 0.2)
     assert len(few.early) < len(SETTINGS.early) and few.early_histogram > SETTINGS.early_histogram
     assert sum(share for _, share in few.schedule()) == pytest.approx(1 - few.chain)
-    assert few.suited(3000, 0.2, 6) == few
-    assert SETTINGS.suited(50_000, 0.05, 6) is SETTINGS and SETTINGS.suited(3000, np.inf, 6) is SETTINGS
+    assert few.suited(3000, 0.2) == few
+    assert SETTINGS.suited(50_000, 0.05) is SETTINGS and SETTINGS.suited(3000, np.inf) is SETTINGS
     own = ControlVariates(early_line=0.004)
-    assert own.suited(3000, 0.2, 6) is own
-    assert ControlVariates(hessian_bound=0.25).suited(3000, 0.2, 6).hessian_bound == 0.25
+    assert own.suited(3000, 0.2) is own
+    assert ControlVariates(hessian_bound=0.25).suited(3000, 0.2).hessian_bound == 0.25
 
 
 @pytest.mark.slow
@@ -352,7 +352,7 @@ def test_few_records_are_not_refused():
     squared, z = float(gaussian.mu(2.0, 1e-6)) ** 2, []
     for seed in range(8):
         records, truth = make("linear", 3000, seed)
-        settings = SETTINGS.suited(3000, squared, 6)
+        settings = SETTINGS.suited(3000, squared)
         try:
             surrogate = Finder(records, settings, squared, PrivacyRandom(seed), 1.0, 2.0)(records.start)
         except dp.TooFewRecordsError:

@@ -71,12 +71,8 @@ ARGUMENTS = {
 }
 
 
-# Weighted scores need predictors: tests/control_variates/test_weighted.py.
-WEIGHTED = {"scales", "score", "information", "variance", "moments"}
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in WEIGHTED])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("labels", [np.zeros(3), np.arange(3)], ids=["whole", "diagonal"])
 def test_sums_of_parts_are_the_sum(kind, labels):
     records, structure = poisoned(), Structure(labels)
