@@ -123,7 +123,7 @@ def model_of(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["look-up", "scatter", "vectorize", "scan"])
+@pytest.mark.parametrize("kind", ["look-up", "vectorize"])
 def test_all_positions_in_compiled_graphs_are_in_range(kind, monkeypatch):
     """In likelihoods, ratios, coordinates and first derivatives, and in the graphs inside of Ops."""
 
@@ -230,7 +230,7 @@ def test_random_draws_are_admitted_where_they_are_asked_for():
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("part", ["0", "1", "matrices", "tensors"])
 def test_no_admitted_op_raises(part):
     """On what is no number, infinite, zero, subnormal, singular, empty; differentiated too."""

@@ -267,7 +267,7 @@ def test_a_draw_that_records_share_is_none():
 
 
 def test_positions_beyond_a_table():
-    """Compiled code would read what lies there in memory."""
+    """Compiled code would read what lies there in memory: such a record has no score, and moves no other."""
 
     def own(last):
         group = np.tile([0, 1, last], 20)
@@ -279,7 +279,9 @@ def test_positions_beyond_a_table():
         phi = records.coordinates(records._start + np.arange(records.d) / 10)
         return collected(records, phi)[0]
 
-    np.testing.assert_array_equal(own(10**6), own(2))
+    far, near, bad = own(10**6), own(2), np.tile([False, False, True], 20)
+    np.testing.assert_array_equal(far[:, ~bad], near[:, ~bad])
+    assert not np.any(np.nan_to_num(far[:, bad])) and np.any(near[:, bad])
 
 
 def test_outcomes_that_nothing_else_is_read_with_are_compared_together():

@@ -812,13 +812,13 @@ ADJACENCY = np.array(
 )
 
 
-@entry
+@entry(public=["phi.array_1"])
 def car(h, yc):
     phi = pm.CAR("phi", mu=np.zeros(CLUSTERS), W=ADJACENCY, alpha=0.5, tau=pm.Gamma("tau", 2, 2))
     pm.Poisson("y", pm.math.exp(pm.Normal("b") + phi[h]), observed=yc)
 
 
-@entry
+@entry(public=["phi.array_1"])
 def icar(h, yc):
     phi = pm.ICAR("phi", W=ADJACENCY)
     pm.Poisson("y", pm.math.exp(pm.Normal("b") + phi[h] * pm.HalfNormal("s")), observed=yc)
@@ -836,14 +836,14 @@ def autoregression_over_time(t, y):
     pm.Normal("y", f[t], 1.0, observed=y)
 
 
-@entry
+@entry(public=["density.array_2"])
 def gp_over_time(t, y):
     gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, pm.InverseGamma("ls", 5, 5)))
     f = gp.prior("f", X=np.arange(TIMES, dtype=float)[:, None])
     pm.Normal("y", f[t], 1.0, observed=y)
 
 
-@entry
+@entry(public=["y.array_2", "y.array_3"])
 def gp_by_hand(t, y):
     time = np.arange(TIMES, dtype=float)
     ell = pm.InverseGamma("ls", 5, 5)
