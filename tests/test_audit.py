@@ -193,7 +193,7 @@ def test_each_run_has_a_surrogate_of_its_own():
     step = surrogate_step(100.0)
     found = released(step, 2, runs=4)
     assert step.debug_seed == 3
-    assert found["surrogate"].shape == (4, 1, 21)
+    assert found["surrogate"].shape == (4, 1, 18)
     point, gradient = found["surrogate"][:, 0, [0, 6]].T
     assert len(set(point)) == len(set(gradient)) == 4
     np.testing.assert_array_equal(found["surrogate"], released(step, 2, runs=4)["surrogate"])

@@ -177,7 +177,7 @@ class TablesTwins:
         self.rank = max(twins.rank for twins in self._twins)
         reads = [_coordinates_read(table) for table in records.tables]
         self.touched = max(
-            twins.touched - self.size + len(read) for twins, read in zip(self._twins, reads, strict=True)
+            min(twins.touched, len(read)) for twins, read in zip(self._twins, reads, strict=True)
         )
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
