@@ -106,7 +106,10 @@ class Family:
     def public(self):
         """Twins, and what the prior of the coordinates is like: compiled and drawn once."""
         start = self.records.coordinates(self.records.ravel(self.start))
-        return Twins(self.records), start, approximate_prior(PublicModel(self.records), start)
+        twins = Twins(self.records)
+        if twins.unlike:
+            raise ValueError(f"no twins: {twins.unlike}")
+        return twins, start, approximate_prior(PublicModel(self.records), start)
 
     def of_likelihood(self, epsilon, seed):
         """Mean and standard deviations of a released likelihood times a normal one like the prior."""

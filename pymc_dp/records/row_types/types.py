@@ -12,7 +12,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.scan.op import Scan
-from pytensor.tensor.basic import AllocEmpty, ARange, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.basic import AllocEmpty, ARange, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
@@ -209,6 +209,8 @@ class Typing:
             (index,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
             shape = node.inputs[0].owner
             axis = None if isinstance(index, slice) else public_number(index)
+            if axis is not None and shape is not None and isinstance(shape.op, MakeVector):
+                return self.is_length(shape.inputs[axis])
             return (
                 axis is not None
                 and shape is not None
