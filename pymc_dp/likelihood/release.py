@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.likelihood.beliefs import Message
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
@@ -110,8 +111,13 @@ def release_likelihood(
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
     entry = spending.pay()
+    search = Search(Measurements(twins, spending), n, mu, prior, twins.rank)
     with np.errstate(all="ignore"):
-        found = Search(Measurements(twins, spending), n, mu, prior, twins.rank)(start)
+        try:
+            found = search(start)
+        except np.linalg.LinAlgError:  # of released numbers: no matrix is behind them, and nothing is known
+            nothing = Message.nothing(twins.size)
+            found = Found(start, nothing, search.rounds, search.shares, nothing.information)
     spending.confirm(entry)
     return _likelihood(found, part, records, twins, spending, prior, debug_seed)
 

@@ -39,7 +39,7 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
     verdicts = {}
     for label, one, other, first in zip(labels, private, without, before, strict=True):
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
-        if of_prior > _LITTLE and wider > _AS_GOOD:
+        if of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
             said = "says little"
         elif wider <= _AS_GOOD:
             said = "usable"

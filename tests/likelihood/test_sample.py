@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
+from pymc_dp.likelihood.search import Search
 
 N = 1000
 QUIET = {"progressbar": False, "cores": 1}
@@ -62,6 +63,18 @@ def test_an_error_after_payment_carries_the_likelihood(made, tmp_path):
         dp.sample(20, epsilon=1, model=made, ledger=ledger, init="nonsense", **QUIET)
     assert isinstance(caught.value.likelihood, dp.Likelihood)
     assert [entry.status for entry in ledger.entries()] == ["confirmed"]
+
+
+def test_numbers_that_no_matrix_is_behind_say_nothing(made, monkeypatch):
+    """After payment there is a likelihood, whatever noise made: here one without information."""
+
+    def fail(self, start):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(Search, "__call__", fail)
+    likelihood = dp.release_likelihood(made, epsilon=1)
+    assert not np.any(likelihood.information) and not np.any(likelihood.gradient)
+    assert {said["verdict"] for said in likelihood.facts["verdict"].values()} == {"says little"}
 
 
 def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
