@@ -54,16 +54,19 @@ class Care(NamedTuple):
     bounded : float
         How soon that no longer grows, far away.
     half : float
-        Distance from which an earlier score counts half; inf: all count.
+        Distance from which an earlier score counts half.
+    regular : float
+        Slopes are expected to be far from singular: their prior density is this power of the determinant.
     """
 
     misfit: float
     bounded: float
     half: float
+    regular: float
 
 
 #: On the way, where standing still is worse than going too far; and for the result.
-WALK, RESULT = Care(0.4, 1.0, math.inf), Care(0.8, 0.0, 0.35)
+WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0), Care(0.8, 0.0, 0.4, 0.0)
 
 
 @dataclass
@@ -228,14 +231,16 @@ def believed(
             # On the way the slope is between that here and that at the end.
             part = _SECANT * min(1.0, one.distance)
             slopes = (1 - part) * slopes + part * one.metric @ last.mean @ one.metric.T
-        mixture = _learnt(one, slopes, noise, message, prior)
+        mixture = _learnt(one, slopes, noise, message, prior, care)
         one.weights = mixture.weights
         if one is not last:
             message = mixture.matched(prior)
     return mixture
 
 
-def _learnt(one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message, prior: Normal) -> Mixture:
+def _learnt(
+    one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message, prior: Normal, care: Care
+) -> Mixture:
     """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p)."""
     slopes = slopes @ np.linalg.inv(one.metric).T
     weighted = slopes.transpose(0, 2, 1) @ inverse(noise)
@@ -246,6 +251,6 @@ def _learnt(one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message,
     total = noise + slopes @ before @ slopes.transpose(0, 2, 1)
     apart = one.score - slopes @ (mean - one.point)
     density = -0.5 * np.einsum("ki,kij,kj->k", apart, inverse(total), apart)
-    density = density - 0.5 * np.linalg.slogdet(total)[1]
+    density = density - 0.5 * np.linalg.slogdet(total)[1] + care.regular * np.linalg.slogdet(one.slopes)[1]
     weights = np.exp(density - density.max())
     return Mixture(symmetric(found) + earlier.information, vectors + earlier.vector, weights / weights.sum())

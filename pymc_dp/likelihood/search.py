@@ -13,35 +13,36 @@ from pymc_dp.likelihood.measurements import Comparison, Measurements
 
 # Scales are released with so much of the budget that the counts of all records stand out: noise of a count
 # over the number of records; at least and at most so much.
-_COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.07, 0.002, 0.06
+_COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.05, 0.002, 0.06
 # An early round has so much that its step is known to this distance, in units of what one record tells.
-_STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.3, 0.004, 0.06
+_STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.4, 0.004, 0.06
 # After a step that was shorter, the next round has so much more, else so much; the last round is that which
 # would have more than this part of what is left, or that after a step, and with an uncertainty, which are
 # shorter than twice this, and this.
-_SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 3.0, 1.15, 0.5, 0.05
+_SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 2.0, 1.15, 0.5, 0.05
 # A step is no longer; after one that is longer than the second, scales are counted again.
 _FURTHEST, _FAR = 2.5, 1.2
-_FAR_CLIP = 1.0
 # Scales are not counted again where less than that would be left.
 _LATE = 0.62
-# Part of a round for the slope: where records times mu are so many times the coordinates; less with more, by
-# this power, as slopes are then known better than they need be; at least.
-_SLOPE, _SLOPE_AT, _SLOPE_POWER, _LEAST_SLOPE = 0.3, 60.0, 0.35, 0.06
-# Clip bounds over sqrt(coordinates of a record) that are tried; bound of slopes over what they are on
+# Least part of a round for the slope.
+_LEAST_SLOPE = 0.06
+# Bounds that are tried: of scores, over sqrt(coordinates of a record); of slopes, over what they are on
 # average.
-_CLIPS, _OF_SLOPES = np.geomspace(0.5, 4.0, 13), (1.3, 3.0, 0.35)
-_WALK_CLIP = 1.5
+_CLIPS, _OF_SLOPES = np.geomspace(0.15, 4.0, 17), (2.0, 3.0)
+# The way to the parameters that is reckoned with, in units of what one record tells: at least, at most.
+_WAY = (0.02, 1.0)
 # Passes of misfits and beliefs: of a round, and of the last.
 _PASSES, _LAST_PASSES = 3, 4
-# Twins on the way, and at the end: fewer for more records, whose own noise is then all that counts.
-_TWINS_ON_THE_WAY, _TWINS, _COMPARISONS = 6, (16, 128), 2_000_000
+# Twins on the way, and at the end: least, most, and all comparisons that are wanted; the fewer the more
+# records there are, whose own noise is then all that counts.
+_ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, and what it changes by
 # over a distance of 1.
-_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.07, 0.3
-# What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; at least.
-_NORMAL, _LEAST_REST = 0.15, 0.1
+_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.04, 0.3
+# What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; below what it
+# shows that few records tell nearly all; at least.
+_NORMAL, _FEW_TELL, _LEAST_REST = 0.15, 0.6, 0.1
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
@@ -142,11 +143,6 @@ class Search:
         level = (2 * self._touches / (0.8 * _STEP_NOISE * self._mu * self._n)) ** 2
         return min(max(level, _LEAST_EARLY), _MOST_EARLY)
 
-    @property
-    def _slope_part(self) -> float:
-        level = self._n * self._mu / (_SLOPE_AT * self._touches)
-        return max(_SLOPE * min(level**-_SLOPE_POWER, 1.0), _LEAST_SLOPE)
-
     def _left(self, share: float) -> bool:
         return self._measure.left - share > _LATE
 
@@ -160,7 +156,7 @@ class Search:
     def _scale(self) -> None:
         """Count the sizes of scores at the point: a first metric there."""
         share = self._scales_share
-        scales = self._measure.scales(self._point, _TWINS_ON_THE_WAY, share)
+        scales = self._measure.scales(self._point, self._twins(last=False), share)
         found, touched = scales.sizes(self._measure.source.lookups)
         self.shares.append(share)
         # In the order of the metric's coordinates.
@@ -213,9 +209,9 @@ class Search:
 
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and learn from them."""
-        parts = (share * (1 - self._slope_part), share * self._slope_part)
         metric, size = self._metric(), self._touches
-        clip, left = self._clip(parts[0], size, _WALK_CLIP if self._step > _FAR_CLIP else 0.0)
+        clip, part, left = self._plan(share, size)
+        parts = (share * (1 - part), share * part)
         bounds = Bounds(clip * math.sqrt(size), left.bound)
         self.bounds = bounds
         seen = self._measure.compare(self._point, metric, bounds, self._twins(last), parts)
@@ -255,24 +251,31 @@ class Search:
         normal = left.slope / left.variance
         ratio = seen.trace / slope * normal
         error = math.hypot(normal * seen.trace_noise, seen.slope_noise * math.sqrt(len(seen.slope))) / slope
-        return float(np.clip(1 + (ratio - 1) / (1 + (error / _NORMAL) ** 2), _LEAST_REST, 1.0))
+        believed = 1 + (ratio - 1) / (1 + (error / _NORMAL) ** 2)
+        return float(np.clip(believed / _FEW_TELL, _LEAST_REST, 1.0))
 
-    def _clip(self, share: float, size: float, least: float) -> tuple[float, Efficiency]:
-        """The clip bound, over the root of a record's coordinates, that makes the result sharpest."""
-        level = self._n * self._mu / (_SLOPE_AT * size)
-        most = float(np.clip(_OF_SLOPES[0] * level ** _OF_SLOPES[2], *_OF_SLOPES[:2]))
-        best = (math.inf, 1.0, Efficiency(1.0, 1.0, 1.0))
-        for clip in np.maximum(_CLIPS, least):
-            left = efficiency(float(clip), max(round(size), 1), self._rank, round(most, 2))
-            noise = 2 * clip * math.sqrt(size) / (self._mu * math.sqrt(share))
-            width = (noise**2 + self._n * left.variance) / left.slope**2
-            best = min(best, (width, float(clip), left))
-        return best[1], best[2]
+    def _plan(self, share: float, size: float) -> tuple[float, float, Efficiency]:
+        """The clip, over the root of a record's coordinates, and the slope's part of a round, that tell most.
+
+        The score's noise is beside that of the slope times the way to the parameters: where both are about
+        ``a / sqrt(1 - part)`` and ``b / sqrt(part)``, the best part is ``b / (a + b)``, and their variances
+        together are ``(a + b)**2``.
+        """
+        way = float(np.clip(max(self._step / 2, self._spread), *_WAY)) if self.rounds else _WAY[1]
+        mu, best = self._mu * math.sqrt(share), (math.inf, 1.0, 0.5, Efficiency(1.0, 1.0, 1.0))
+        for most in _OF_SLOPES:
+            for clip in _CLIPS:
+                left = efficiency(float(clip), max(round(size), 1), self._rank, most)
+                noises = 2 * clip * math.sqrt(size) / mu, math.sqrt(2) * left.bound * way / mu
+                part = max(noises[1] / max(sum(noises), 1e-300), _LEAST_SLOPE)
+                noise = noises[0] ** 2 / (1 - part) + noises[1] ** 2 / part
+                width = (noise + self._n * left.variance) / left.slope**2
+                best = min(best, (width, float(clip), part, left))
+        return best[1:]
 
     def _twins(self, last: bool) -> int:
-        if not last:
-            return _TWINS_ON_THE_WAY
-        return int(np.clip(_COMPARISONS / self._n, *_TWINS))
+        least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
+        return int(np.clip(comparisons / self._n, least, most))
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
