@@ -123,8 +123,8 @@ def release_likelihood(
         "compile_kwargs": compile_kwargs,
     }
     elsewhere = data if joint is None else joint
-    check_unit(ledger, unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     records, twins = _read(model, elsewhere, settings)
+    check_unit(ledger, unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     n = _number(records, public_n)
     if joint is None:
         delta = _delta(delta, records, ledger)
@@ -158,6 +158,9 @@ def _read(
     if elsewhere is None:
         here = read_records(model, **settings)
         return here, TablesTwins(here)
+    if isinstance(elsewhere, Owners):
+        theirs = elsewhere.records(model, **settings)
+        return theirs, theirs.twins
     records = elsewhere.records(model, likelihood=True, **settings)
     return records, records.twins
 
@@ -247,6 +250,6 @@ def _likelihood(
         "versions": versions(),
     }
     if isinstance(records, RecordsOfOwners):
-        facts["owners"] = records.facts()
+        facts["owners"] = records.guarantees()
     gradient = found.message.vector - information @ point
     return Likelihood(part.parts, point, gradient, information, facts, part)

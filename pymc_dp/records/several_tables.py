@@ -89,6 +89,11 @@ class Tables:
                 table.coordinates = parameters(table)
 
     @property
+    def lengths(self) -> set[int]:
+        """Of all tables, and of all together: see `RecordModel.lengths`."""
+        return {self.n}.union(*(table.lengths for table in self.tables))
+
+    @property
     def theta(self) -> Variable:
         """The parameters as one flat vector, in graphs of the first table, `log_prior` and `coordinates`."""
         return self.tables[0]._theta
@@ -142,6 +147,10 @@ class Records(Protocol):
     @property
     def tables(self) -> Sequence[RecordModel]:
         """Records that are here; of records elsewhere, the model's that stands for theirs."""
+
+    @property
+    def lengths(self) -> set[int]:
+        """Numbers of rows and of privacy units: nothing that is published is as long."""
 
     @property
     def reading(self) -> Any:

@@ -238,7 +238,7 @@ class RecordsOfOwners(Template):
         self.n = None if None in self.sizes else sum(self.sizes)
         units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
         self.unit_of_row = "known to the owners" if units else None
-        self.withheld_dims = self.withheld_dims_of([n for n in (*self.sizes, self.n) if n is not None])
+        self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
     def measurements(self, spending: Spending) -> MeasurementsOfOwners:
         """Noisy sums that a likelihood is made of: every owner charges them now.
@@ -258,7 +258,7 @@ class RecordsOfOwners(Template):
             raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
         return MeasurementsOfOwners(self.twins, self.ask, spending)
 
-    def facts(self) -> list[dict[str, Any]]:
+    def guarantees(self) -> list[dict[str, Any]]:
         """What each owner is guaranteed by a released likelihood."""
         return [
             {

@@ -152,8 +152,7 @@ class ShardedRecords(Template):
         if self.n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
-        sizes = {size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows}
-        self.withheld_dims = self.withheld_dims_of(sizes)
+        self._set_lengths({size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows})
         self.full_batch = SumOverShards(self)
         self.facts = {"shards": len(homes)}
         self._first = np.cumsum([0, *(one.n for one in facts)])

@@ -40,6 +40,8 @@ class Template:
     ----------
     tables : list of RecordModel
         One: the template itself.
+    lengths, withheld_dims : set of int, list of str
+        As of a `RecordModel`: of the template, and of all parts.
     twins : Twins
         Of the template: what is public of those of the records.
     d : int
@@ -80,10 +82,11 @@ class Template:
         """See `RecordModel.twins`."""
         return self._records.twins
 
-    def withheld_dims_of(self, sizes: Collection[int]) -> list[str]:
-        """Dimensions as long as there are records in the template, or as one of `sizes`."""
-        of_parts = {name for name, length in self._dims.items() if length in sizes}
-        return sorted(of_parts.union(self._records.withheld_dims))
+    def _set_lengths(self, lengths: Collection[int]) -> None:
+        """Of all parts: what is as long as one of these, or as the template's records, is withheld."""
+        self.lengths = self._records.lengths.union(lengths)
+        of_parts = {name for name, length in self._dims.items() if length in lengths}
+        self.withheld_dims = sorted(of_parts.union(self._records.withheld_dims))
 
     def agreement(self) -> dict[str, Any]:
         """What the model of every part must have in common with the template; JSON-able, and data-free."""
