@@ -12,13 +12,18 @@ import pymc_dp as dp
 from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.comparisons import Bounds, Totals
 from pymc_dp.likelihood.octaves import OCTAVES
+from pymc_dp.likelihood.priors import approximate_prior
+from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.sources import RecordsHere
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.remote.answers import UnavailableError, value
 from tests.conftest import simple_data
 from tests.likelihood.test_public_model import Secrets
+from tests.likelihood.test_replay import Replayed
 from tests.remote.parts import build, made_up, split
 from tests.remote.test_shards import Given, by_person, leaky
 
@@ -230,6 +235,42 @@ def test_one_record_moves_sums_within_their_bounds():
         assert np.square(counts).sum() <= 2 * records.twins.touched
     assert len(moved) >= 2 * len(HORRORS) and max(np.linalg.norm(score) for score, _, _ in moved) > 1e4
     assert all(np.array_equal(now, old) for now, old in zip(sums(), before, strict=True))
+
+
+@pytest.mark.slow
+def test_a_replaced_record_changes_nothing_but_sums_within_their_sensitivity():
+    """Replay of a whole release with its noisy answers: see `tests.likelihood.test_replay`."""
+    parts = [tuple(map(np.copy, part)) for part in split(simple_data(n=300), 2)]
+    records = dp.Shards(build, parts).records(made_up(), likelihood=True)
+    start = np.asarray(records.coordinates(records.ravel(records.reading.start)))
+    prior = approximate_prior(PublicModel(records), start)
+
+    def run(answers=None):
+        spending = Spending(4.0, 1e-6, [1.0], "substitute", debug_seed=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotPrivateWarning)
+            spending.pay()
+        measure = Replayed(records.source(random()), spending, answers)
+        return measure, Search(measure, 300, 1.0, prior, records.twins.rank)(start).message
+
+    first, message = run()
+    multiplier, moved = Spending(4.0, 1e-6, [1.0], "substitute").multipliers[0], 0.0
+    stds = [one[1] for one in first.asked if one[0] == "release"]
+    for home in records._homes:
+        (values,) = (v for root in home.servant.records._roots if (v := graph.leaf_value(root)).ndim == 2)
+        for horror in HORRORS:
+            kept = values[7].copy()
+            values[7] = horror
+            again, other = run(first.said)
+            values[7] = kept
+            assert again.asked == first.asked
+            np.testing.assert_array_equal(other.information, message.information)
+            np.testing.assert_array_equal(other.vector, message.vector)
+            each = zip(first.exact, again.exact, stds, strict=True)
+            spent = sum(float(((a - b) ** 2).sum()) / std**2 for a, b, std in each)
+            assert spent <= multiplier**-2 * (1 + 1e-9)
+            moved = max(moved, spent)
+    assert moved > 0  # control: a record does move them
 
 
 # refusals, before anything is paid

@@ -411,3 +411,14 @@ def test_in_processes_of_their_own(monkeypatch, quiet):
     draws = idata.posterior["beta"].stack(sample=("chain", "draw"))
     assert np.all(np.abs(draws.mean("sample").to_numpy() - beta) < 5 * draws.std("sample").to_numpy())
     assert np.all(draws.std("sample").to_numpy() < 2 * np.sqrt(np.diag(np.linalg.inv(precision))))
+
+
+@pytest.mark.slow
+def test_persons_of_several_owners(here):
+    """A person is one unit of its owner; the report says so."""
+    made = owners(privacy_unit=lambda part: np.arange(len(part[1])) // 2)
+    likelihood = dp.release_likelihood(made_up(), owners=made)
+    assert likelihood.facts["n"] == 751 + 750 and likelihood.facts["unit"] == "person"
+    assert [one["unit"] for one in likelihood.facts["owners"]] == ["person", "person"]
+    assert "of its own persons" in " ".join(likelihood.report().split())
+    assert np.all(np.linalg.eigvalsh(likelihood.information) > 0)
