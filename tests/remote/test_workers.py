@@ -119,7 +119,7 @@ def test_the_documented_programs_run(client, tmp_path, monkeypatch):
     for code in (first, local, files):
         exec(code.replace("/data/", f"{tmp_path}/"), namespace)
     assert namespace["idata"].posterior.sizes["draw"] == 100
-    assert namespace["step"].records.n == 80
+    assert namespace["likelihood"].facts["n"] == 80
 
 
 def test_errors_on_workers_show_no_values(client, capfd):
