@@ -46,6 +46,7 @@ def release_likelihood(
     public_n: float | None = None,
     ledger: Ledger | None = None,
     label: str = "release_likelihood",
+    cores: int = 1,
     compile_kwargs: Mapping[str, Any] | None = None,
     debug_seed: int | None = None,
 ) -> Likelihood:
@@ -77,6 +78,9 @@ def release_likelihood(
     ledger : Ledger, optional
     label : str
         For the ledger's reader.
+    cores : int
+        Threads in which records of this process are compared: sums are the same. With `data` the workers of
+        its client are what works at once.
     compile_kwargs : mapping, optional
         Passed to `pytensor.function`.
     debug_seed : int, optional
@@ -105,6 +109,8 @@ def release_likelihood(
     it (docs/proofs/twins, section 1).
     """
     model = pm.modelcontext(model)
+    if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
+        raise ValueError(f"cores must be an integer of at least 1, got {cores!r}.")
     joint = None
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}
@@ -137,7 +143,7 @@ def release_likelihood(
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
     entry = spending.pay()
-    search = Search(_measurements(records, twins, spending, debug_seed), n, mu, prior, twins.rank)
+    search = Search(_measurements(records, twins, spending, debug_seed, cores), n, mu, prior, twins.rank)
     with np.errstate(all="ignore"):
         try:
             found = search(start)
@@ -166,7 +172,7 @@ def _read(
 
 
 def _measurements(
-    records: Any, twins: Twins | TablesTwins, spending: Spending, debug_seed: int | None
+    records: Any, twins: Twins | TablesTwins, spending: Spending, debug_seed: int | None, cores: int
 ) -> Measurements:
     """Where noisy sums come from; owners charge the call here."""
     if isinstance(records, RecordsOfOwners):
@@ -174,7 +180,7 @@ def _measurements(
     if isinstance(records, ShardedRecords):
         # Twins have a stream of their own, so that noise is the same for any number of parts.
         return Measurements(records.source(PrivacyRandom(debug_seed, stream=1)), spending)
-    return Measurements(RecordsHere(twins, spending.random), spending)
+    return Measurements(RecordsHere(twins, spending.random, cores), spending)
 
 
 def _check_generative(twins: Twins | TablesTwins) -> None:

@@ -47,7 +47,7 @@ _OF_SAMPLERS = {
     for name in signature(function).parameters
 } | {"nuts"}
 # Arguments of `dp.sample` that are those of `release_likelihood`.
-_OF_RELEASE = frozenset(signature(release_likelihood).parameters) - {"model", "epsilon", "delta"}
+_OF_RELEASE = frozenset(signature(release_likelihood).parameters) - {"model", "epsilon", "delta", "cores"}
 
 
 def sample(
@@ -145,7 +145,8 @@ def _sample_likelihood(
     unknown = set(kwargs) - _OF_SAMPLERS
     if unknown:
         raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
-    likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, **given)
+    cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
+    likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)
     made = draw(likelihood, draws, tune, kwargs)
     return _finished(made, json.loads(made.attrs[facts.STAT]), made)
 
