@@ -109,7 +109,7 @@ def release_likelihood(
     it (docs/proofs/twins, section 1).
     """
     model = pm.modelcontext(model)
-    if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
+    if isinstance(cores, bool) or not isinstance(cores, int | np.integer) or cores < 1:
         raise ValueError(f"cores must be an integer of at least 1, got {cores!r}.")
     joint = None
     if owners is not None:
