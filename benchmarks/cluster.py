@@ -1,6 +1,8 @@
-"""Records on Dask workers: speed with two workers, and what an iteration costs besides.
+"""Records on Dask workers and of owners: speed with two workers; what an iteration costs besides; errors.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.cluster [--n 10000000] [--iterations 20] [--control-variates]
+    OMP_NUM_THREADS=1 python -m benchmarks.cluster [--n 10000000] [--iterations 20]
+    OMP_NUM_THREADS=1 python -m benchmarks.cluster --likelihood [--n 10000000]
+    OMP_NUM_THREADS=1 python -m benchmarks.cluster --accuracy
 
 Logistic regression, 10 coefficients; each part is generated on its worker.
 """
@@ -16,6 +18,7 @@ from distributed import Client, LocalCluster
 import pymc_dp as dp
 
 D = 10
+BUDGET = {"epsilon": 1.0, "delta": 1e-9}
 
 
 def build(part):
@@ -92,43 +95,86 @@ def speedup(n, iterations):
     print(f"n = {n}, d = {D}: one worker {one:.3f} s, two {two:.3f} s an iteration, {one / two:.2f} times")
 
 
-def with_surrogate(data, iterations):
-    """Seconds until there is a surrogate, and of an iteration after it."""
-    model = build((0, 8))
-    with model:
-        step = dp.DPPenaltyMH(epsilon=2.0, delta=1e-6, chains=1, control_variates=True, data=data)
-    step.setup_chain(np.random.default_rng(0), 0, iterations + 1)
-    point, times = model.initial_point(0), []
-    for _ in range(iterations + 1):
+def likelihoods(n):
+    """Print the times of a released likelihood: in one piece, in parts, on one worker and two, of owners."""
+
+    def seconds(model=None, **kwargs):
         start = time.perf_counter()
-        point, _ = step.step(point)
-        times.append(time.perf_counter() - start)
-    return times[0], float(np.median(times[1:]))
+        released = dp.release_likelihood(build((0, 8)) if model is None else model, **kwargs)
+        return time.perf_counter() - start, len(released.facts["rounds"])
 
-
-def surrogates(n, iterations):
-    """Print the times of control variates: in this process, and on one worker and two."""
-    rows = {"in this process, 4 parts": with_surrogate(dp.Shards(build, parts(n, 4)), iterations)}
-    for workers in (1, 2):
+    def on_workers(workers):
         options = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}
         with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
-            data = dp.Shards(build, parts(n, 4), client=client)
-            rows[f"Dask, {workers} worker(s), 4 parts"] = with_surrogate(data, iterations)
-    for name, (first, other) in rows.items():
-        print(f"  {name:35s} surrogate {first:8.1f} s, then {other:8.3f} s an iteration")
+            return seconds(data=dp.Shards(build, parts(n, 4), client=client), **BUDGET)
+
+    rows = {
+        "in this process, one piece": lambda: seconds(build((0, n)), **BUDGET),
+        "in this process, 4 parts": lambda: seconds(data=dp.Shards(build, parts(n, 4)), **BUDGET),
+        "Dask, 1 worker, 4 parts": lambda: on_workers(1),
+        "Dask, 2 workers, 4 parts": lambda: on_workers(2),
+        "2 owners, processes of their own": lambda: seconds(
+            owners=[dp.Owner(str(part[0]), build, part, **BUDGET) for part in parts(n, 2)]
+        ),
+    }
+    print(f"n = {n}, d = {D}: seconds of a released likelihood, model and start of processes included")
+    for name, measure in rows.items():
+        taken, rounds = measure()
+        print(f"  {name:35s}{taken:8.1f}   {rounds} sums", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"n = {n}, d = {D}; {peak:.1f} GiB in this process at most")
+    print(f"  {peak:.1f} GiB in this process at most")
+
+
+def accuracy(n=20_000, d=6, sets=10):
+    """Print the error of a released likelihood: of one owner of all records, and of two of half each."""
+    spread = {}
+    for seed in range(sets):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(n, d)) / np.sqrt(d)
+        beta = rng.normal(size=d)
+        y = (rng.random(n) < 1 / (1 + np.exp(-x @ beta))).astype(int)
+        exact = np.zeros(d)
+        for _ in range(20):
+            p = 1 / (1 + np.exp(-x @ exact))
+            precision = (x * (p * (1 - p))[:, None]).T @ x
+            exact = exact + np.linalg.solve(precision, x.T @ (y - p))
+        root = np.linalg.cholesky(precision)
+        halves = [(x[k::2], y[k::2]) for k in (0, 1)]
+        for epsilon in (1.0, 2.0, 4.0):
+            for name, given in (("one", [(x, y)]), ("two", halves)):
+                owners = [
+                    dp.Owner(str(k), logistic, part, epsilon=epsilon, delta=1e-6)
+                    for k, part in enumerate(given)
+                ]
+                found = dp.release_likelihood(logistic((x[:8], y[:8])), owners=owners)
+                mode = found.point + np.linalg.solve(found.information, found.gradient)
+                away = float(np.linalg.norm(root.T @ (mode - exact)) / np.sqrt(d))
+                wider = np.sqrt(np.diag(np.linalg.inv(found.information) @ precision)).mean()
+                spread.setdefault((name, epsilon), []).append((away, float(wider)))
+    print(f"n = {n}, d = {d}: distance from the maximum of the likelihood, in its standard deviations; width")
+    for (name, epsilon), values in spread.items():
+        away, wider = np.median(values, axis=0)
+        print(f"  {name} owner(s), epsilon = {epsilon:g}: {away:.2f}, {wider:.2f}", flush=True)
+
+
+def logistic(part):
+    """Model of given rows."""
+    x, y = part
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", 0, 1, shape=x.shape[1]), observed=y)
+    return model
 
 
 def main():
-    """Run both."""
+    """Run one of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--n", type=int, default=10_000_000)
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--control-variates", action="store_true")
+    parser.add_argument("--likelihood", action="store_true")
+    parser.add_argument("--accuracy", action="store_true")
     arguments = parser.parse_args()
-    if arguments.control_variates:
-        surrogates(arguments.n, arguments.iterations)
+    if arguments.likelihood or arguments.accuracy:
+        (likelihoods(arguments.n) if arguments.likelihood else accuracy())
         return
     overhead(100_000, 10 * arguments.iterations)
     speedup(arguments.n, arguments.iterations)

@@ -18,9 +18,10 @@ import numpy as np
 
 from benchmarks.audit.attack import DELTA, EPSILON
 from benchmarks.audit.faults import Fault, HalfNoise, Patch
-from pymc_dp.likelihood import measurements
+from pymc_dp.likelihood import measurements, sources
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds
 from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget import spending
 from pymc_dp.privacy.budget.spending import Spending
@@ -48,7 +49,7 @@ class Release:
 class Source:
     """One record, compared with itself and with its opposite."""
 
-    size, touched, parts, lookups = 2, 2, 1, ()
+    size, touched, parts, rank, lookups = 2, 2, 1, 1, ()
 
     def __init__(self, outcome: float, row: tuple):
         self.outcome, self.row = outcome, np.array(row)
@@ -117,7 +118,7 @@ COMMON = [
 ]
 HALF_SCORE = Fault("sensitivity C for 2C", (Patch(measurements, "SCORE_GRID", new=SCORE_GRID / 2),))
 HALF_SLOPE = Fault("half the sensitivity", (Patch(measurements, "SLOPE_GRID", new=SLOPE_GRID / 2),))
-NOT_BOUNDED = Fault("not bounded", (Patch(measurements, "compare", unbounded),))
+NOT_BOUNDED = Fault("not bounded", (Patch(sources, "compare", unbounded),))
 RELEASES = [
     Release(
         "score",
@@ -152,7 +153,7 @@ RELEASES = [
         [
             Fault(
                 "counted three times",
-                (Patch(measurements, "count_octaves", lambda of: lambda *a: 3 * of(*a)),),
+                (Patch(sources, "count_octaves", lambda of: lambda *a: 3 * of(*a)),),
             )
         ],
         2.0,
@@ -188,7 +189,9 @@ def apart(release: Release) -> float:
     for which in (0, 1):
         paid = Spending(np.inf, DELTA, [1.0], "substitute")
         paid.pay()
-        one = measured(release, Measurements(source_of(release, which), paid), HERE, 0.5)
+        one = measured(
+            release, Measurements(RecordsHere(source_of(release, which), paid.random), paid), HERE, 0.5
+        )
         found.append(getattr(one, {"scales": "counts"}.get(release.kind, release.kind)))
     return float(np.linalg.norm(found[0] - found[1]))
 
@@ -199,7 +202,7 @@ def samples(release: Release, which: int, seed: int) -> np.ndarray:
     for run in range(RUNS):
         paid = Spending(EPSILON, DELTA, [1.0], "substitute", debug_seed=seed + run)
         paid.pay()
-        made = Measurements(source_of(release, which), paid)
+        made = Measurements(RecordsHere(source_of(release, which), paid.random), paid)
         first, second, last = (
             release.seen(measured(release, made, phi, share))
             for phi, share in zip((HERE, HERE, NOWHERE), SHARES, strict=True)

@@ -125,7 +125,7 @@ def compare(
     totals.slope += vectors.T @ vectors
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _length(d, gram):
     total = 0.0
     for a in range(len(d)):
@@ -134,7 +134,7 @@ def _length(d, gram):
     return math.sqrt(max(total, 0.0))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _frobenius(matrix, gram):
     """Norm of ``sum_ab matrix[a, b] r_a r_b'`` of rows r with these inner products."""
     total = 0.0
@@ -148,7 +148,7 @@ def _frobenius(matrix, gram):
     return math.sqrt(max(total, 0.0))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _factor(matrix, root):
     """Lower triangular root of a positive semi-definite matrix; columns without a positive pivot are zero."""
     k = len(matrix)
@@ -166,7 +166,7 @@ def _factor(matrix, root):
                 root[a, b] = total / root[b, b] if root[b, b] > 0 else 0.0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _norm_of_outer(vectors, first, k, extra):
     """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors with one integer more; squared."""
     p = vectors.shape[1]
@@ -180,7 +180,7 @@ def _norm_of_outer(vectors, first, k, extra):
     return total
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors, trace):
     clip, most, of_trace = bounds
     number, m, k = points.shape

@@ -3,6 +3,7 @@
 import json
 import math
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import arviz as az
@@ -72,7 +73,7 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
             groups[group] = plain(idata[group].to_dataset())
         if stats in idata.children:
             groups[stats] = _numbers(idata[stats].to_dataset())
-    plan = _plan(likelihood, chains, groups["posterior"].sizes["draw"])
+    plan = _plan(likelihood.facts, chains, groups["posterior"].sizes["draw"])
     for stats in {"sample_stats", *groups} & set(GROUPS.values()):
         spent = plan.epsilon_at(plan.delta) if plan.is_private else math.inf  # before the first draw
         own = groups.get(stats, groups["posterior"][[]])
@@ -112,11 +113,10 @@ def _numbers(dataset: Dataset) -> Dataset:
     return plain(dataset[kept])
 
 
-def _plan(likelihood: Likelihood, chains: int, draws: int) -> PrivacyPlan:
-    """What was released once, and that draws are free."""
-    known = likelihood.facts
-    relation, is_priced = known["neighboring_relation"], known["epsilon"] is not None
+def _plan(known: Mapping[str, Any], chains: int, draws: int) -> PrivacyPlan:
+    """What was released once, and that draws are free; of all, or of one owner."""
     events = EventSet.from_json(json.dumps(known["events"]))
+    relation, is_priced = events.neighboring_relation, known["epsilon"] is not None
     return PrivacyPlan(
         epsilon=known["epsilon"] if is_priced else math.inf,
         delta=known["delta"],
@@ -128,6 +128,18 @@ def _plan(likelihood: Likelihood, chains: int, draws: int) -> PrivacyPlan:
         clip_fraction=None,
         once=events if is_priced else EventSet([dp_event.NonPrivateDpEvent()], relation),
     )
+
+
+def _of_owner(known: dict[str, Any], plan: PrivacyPlan) -> dict[str, Any]:
+    """One of several data owners, as a report reads it."""
+    return {
+        "name": known["name"],
+        "plan": _plan(known, plan.chains, plan.draws).to_dict(),
+        "n": known["n"],
+        "unit": "row" if known["unit"] == "row" else "id",
+        "clip": "a bound of each round",
+        "ledger": known["ledger"],
+    }
 
 
 def _facts(likelihood: Likelihood, posterior: Dataset, model: pm.Model, plan: PrivacyPlan) -> dict[str, Any]:
@@ -166,6 +178,7 @@ def _facts(likelihood: Likelihood, posterior: Dataset, model: pm.Model, plan: Pr
             for name, variable in posterior.data_vars.items()
         ],
         "coords": {},
+        "owners": [_of_owner(one, plan) for one in known.get("owners", ())],
         "verdict": known["verdict"],
         "versions": known["versions"],
     }
