@@ -100,11 +100,3 @@ def logistic():
 def quiet():
     """Arguments that keep pm.sample from printing, and from warning about short runs."""
     return {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-
-
-@pytest.fixture
-def little_tuning(monkeypatch):
-    """Public moves tuned for a tenth of the time, where it does not matter how well they mix."""
-    monkeypatch.setattr("pymc_dp.records.public_moves._TUNE", 30)
-    monkeypatch.setattr("pymc_dp.records.public_moves._LOOK", 10)
-    monkeypatch.setattr("pymc_dp.records.public_moves._PILOT", 20)

@@ -36,7 +36,7 @@ ALLOWED = {
     "bounds": set(),
     "steps": {
         "records",
-        "control_variates",
+        "likelihood",
         "remote",
         "proposals",
         "clipping",
@@ -53,7 +53,6 @@ ALLOWED = {
     "inspection": {"records"},
     "results": PRIVACY,
     "sampling": {"likelihood", "results", "steps", *PRIVACY},
-    "more_draws": {"results", "control_variates", "records"},
     "report": {"results", "sampling", "likelihood", *PRIVACY},
     "evaluation": {"results", "sampling", "records", *PRIVACY},
     "plots": {"report", "sampling", "evaluation", *PRIVACY},

@@ -6,7 +6,6 @@ composed and found within the budget.
 
 import math
 from collections import Counter
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -200,18 +199,6 @@ def hamiltonian(
     return budget.solve(
         lambda scale: Hamiltonian(scale * ratio, scale * gradient, n_leapfrog), 0.9, low=0.5, high=1.0
     )
-
-
-def penalty_on_residuals(
-    call: Call, noise_std: float, tempering: float, clip_fraction: bool, once: EventSet
-) -> PrivacyPlan:
-    """The clip bound at which noise of one scale is enough; one that clips nothing without privacy."""
-    plan = penalty(call, clip_fraction=clip_fraction, noise_std=noise_std, once=once)
-    nm = plan.noise_multiplier
-    if nm == 0:
-        return plan_of(call, Penalty(nm, clip_bound=UNCLIPPED))
-    bound = noise_std / (ExactSum.sensitivity(call.neighboring_relation) * tempering * nm)
-    return replace(plan, mechanism=Penalty(nm, noise_std, bound))
 
 
 @lru_cache(maxsize=64)
