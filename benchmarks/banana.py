@@ -4,11 +4,11 @@
     python -m benchmarks.banana --dimensions 10 --epsilon 12 --runs 3 --steps DPPenaltyMH DPHMC
 
 Settings of the thesis: a = 20, b = m = 0, variances 20, 2.5, 1, ..., n = 100,000, no tempering, one chain
-started within one posterior standard deviation of the mean, first half dropped. The model is written in units of
-the likelihood's standard deviations, which are public (a gradient's norm depends on units). All settings come
-from the variances, the curvature, n and the budget. "MMD" is the thesis's measure (section 7.1), in its units;
-"mean error" the root mean square over parameters of the error of the posterior mean, in posterior standard
-deviations.
+started within one posterior standard deviation of the mean, first half dropped. The model is written in units
+of the likelihood's standard deviations, which are public (a gradient's norm depends on units). All settings
+come from the variances, the curvature, n and the budget. "MMD" is the thesis's measure (section 7.1), in its
+units; "mean error" the root mean square over parameters of the error of the posterior mean, in posterior
+standard deviations.
 """
 
 import argparse
