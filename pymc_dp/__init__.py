@@ -23,7 +23,6 @@ from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.likelihood.release import release_likelihood
 from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy
 from pymc_dp.plots import plot_accuracy, plot_check, plot_privacy_profile, plot_privacy_spend
@@ -32,6 +31,7 @@ from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.pricing import calibrate
+from pymc_dp.releasing import release_likelihood
 from pymc_dp.remote.owners import Owner
 from pymc_dp.remote.shards import Shards
 from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report

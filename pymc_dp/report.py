@@ -229,10 +229,11 @@ class LedgerReport:
 def _of_owner(owner: dict[str, Any]) -> str:
     plan = PrivacyPlan.from_dict(owner["plan"])
     held = f"n = {owner['n']} (public)" if owner["n"] else "n withheld"
+    settings = f"{plan.settings()}; " if plan.settings() else ""
     return (
         f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy of its own "
         f"{'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the coordinator, other owners "
-        f"and readers; {plan.settings()}; clipping at {owner['clip']}; "
+        f"and readers; {settings}clipping at {owner['clip']}; "
         f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
     )
 

@@ -15,10 +15,10 @@ from xarray import Dataset, DataTree
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.likelihood.draws import LIKELIHOOD, draw
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.likelihood.release import release_likelihood
 from pymc_dp.privacy.accounting.values import check_counts, round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.releasing import release_likelihood
 from pymc_dp.results import (
     AT_PUBLIC_INPUTS,
     DO_NOT_PUBLISH,
@@ -34,7 +34,6 @@ from pymc_dp.results import (
     plain,
 )
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
-from pymc_dp.steps.default import default_step
 from pymc_dp.steps.nuts import DPNUTS
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
@@ -83,8 +82,8 @@ def sample(
         Default: see `release_likelihood`.
     **kwargs
         Passed to `pymc.sample`: cores, random_seed, progressbar, ...; without a step also `nuts_sampler`,
-        `target_accept` and all others, and those of `release_likelihood`: ledger, label, privacy_unit,
-        public, ...
+        `target_accept` and all others, and those of `release_likelihood`: data, owners, ledger, label,
+        privacy_unit, public, ...
 
     Returns
     -------
@@ -127,14 +126,10 @@ def sample(
                 f"{type(value).__name__}."
             )
     if step is None:
-        if epsilon is None:
-            raise TypeError("dp.sample needs epsilon=, or a step.")
-        if kwargs.get("data") is None:
-            return _sample_likelihood(draws, tune, epsilon, delta, kwargs)
-        if delta is None:
-            raise TypeError("dp.sample with data= needs delta=.")
-        step = default_step(epsilon, delta, kwargs, bool(kwargs.get("quiet", False)))
-    elif not isinstance(step, DPStep | DPNUTS):
+        if epsilon is None and kwargs.get("owners") is None:
+            raise TypeError("dp.sample needs epsilon=, or a step; or owners=, each with its own epsilon.")
+        return _sample_likelihood(draws, tune, epsilon, delta, kwargs)
+    if not isinstance(step, DPStep | DPNUTS):
         raise TypeError(f"dp.sample needs a private step (DPPenaltyMH, ...), got {type(step).__name__}.")
     elif epsilon is not None or delta is not None:
         raise TypeError("dp.sample takes a step, or epsilon=: a step has its own.")
@@ -144,7 +139,7 @@ def sample(
 
 
 def _sample_likelihood(
-    draws: int, tune: int | None, epsilon: float, delta: float | None, kwargs: dict[str, Any]
+    draws: int, tune: int | None, epsilon: float | None, delta: float | None, kwargs: dict[str, Any]
 ) -> DataTree:
     """Release a likelihood, and sample it with the prior."""
     check_counts(draws, tune or 0, kwargs.get("chains") or 1)

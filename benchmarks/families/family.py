@@ -15,6 +15,7 @@ from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.likelihood.search import Search
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting.gaussian import mu
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
@@ -120,7 +121,8 @@ class Family:
             spending.pay()
         level = float(mu(epsilon, DELTA)) if np.isfinite(epsilon) else np.inf
         with np.errstate(all="ignore"):
-            found = Search(Measurements(twins, spending), self.n, level, prior, twins.rank)(start)
+            source = RecordsHere(twins, spending.random)
+            found = Search(Measurements(source, spending), self.n, level, prior, twins.rank)(start)
         covariance = np.linalg.inv(found.message.information + prior.precision)
         mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
         return mean, np.sqrt(np.diag(covariance))

@@ -3,6 +3,7 @@
 import json
 import math
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import arviz as az
@@ -72,7 +73,7 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
             groups[group] = plain(idata[group].to_dataset())
         if stats in idata.children:
             groups[stats] = _numbers(idata[stats].to_dataset())
-    plan = plan_of(likelihood, chains, 0, groups["posterior"].sizes["draw"])
+    plan = plan_of(likelihood.facts, chains, 0, groups["posterior"].sizes["draw"])
     for stats in {"sample_stats", *groups} & set(GROUPS.values()):
         spent = plan.epsilon_at(plan.delta) if plan.is_private else math.inf  # before the first draw
         own = groups.get(stats, groups["posterior"][[]])
@@ -118,11 +119,10 @@ def _numbers(dataset: Dataset) -> Dataset:
     return plain(dataset[kept])
 
 
-def plan_of(likelihood: Likelihood, chains: int, tune: int, draws: int) -> PrivacyPlan:
-    """What was released once, and that draws are free."""
-    known = likelihood.facts
-    relation, is_priced = known["neighboring_relation"], known["epsilon"] is not None
+def plan_of(known: Mapping[str, Any], chains: int, tune: int, draws: int) -> PrivacyPlan:
+    """What was released once, and that draws are free; of all, or of one owner."""
     events = EventSet.from_json(json.dumps(known["events"]))
+    relation, is_priced = events.neighboring_relation, known["epsilon"] is not None
     return PrivacyPlan(
         epsilon=known["epsilon"] if is_priced else math.inf,
         delta=known["delta"],
@@ -134,6 +134,18 @@ def plan_of(likelihood: Likelihood, chains: int, tune: int, draws: int) -> Priva
         clip_fraction=None,
         once=events if is_priced else EventSet([dp_event.NonPrivateDpEvent()], relation),
     )
+
+
+def _of_owner(known: dict[str, Any], plan: PrivacyPlan) -> dict[str, Any]:
+    """One of several data owners, as a report reads it."""
+    return {
+        "name": known["name"],
+        "plan": plan_of(known, plan.chains, plan.tune, plan.draws).to_dict(),
+        "n": known["n"],
+        "unit": "row" if known["unit"] == "row" else "id",
+        "clip": "a bound of each round",
+        "ledger": known["ledger"],
+    }
 
 
 def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict[str, Any]:
@@ -158,6 +170,7 @@ def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict
         "public_arrays": known.get("public_arrays", []),
         "trusted_ops": known.get("trusted_ops", []),
         "call": call,
+        "owners": [_of_owner(one, plan) for one in known.get("owners", ())],
         "verdict": known["verdict"],
         "versions": known["versions"],
     }

@@ -84,8 +84,7 @@ class Inspector(cloudpickle.Pickler):
 
     def __init__(self, records: Records):
         super().__init__(io.BytesIO())
-        units = {records.n, *(table.n for table in records.tables)}
-        self._sizes = {size for size in _numbers_of_rows(records) | units if size > FEW}
+        self._sizes = {size for size in records.lengths if size > FEW}
         # Arrays that are declared as public, and initial values of variables that are.
         known = [graph.leaf_value(leaf) for leaf in _declared(records)]
         self._known = {np.shape(value) for value in (*known, *records.reading.start.values())}

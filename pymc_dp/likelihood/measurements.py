@@ -1,46 +1,19 @@
 """The noisy sums of a round: what each is, what one record moves it by, and its noise."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, compare, trace_weight
-from pymc_dp.likelihood.octaves import OCTAVES, Scales, count_octaves
+from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, trace_weight
+from pymc_dp.likelihood.octaves import Scales
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 
 
-class TermScores(Protocol):
-    """Scores of m privacy units and of what they are compared with: see `records.twins`."""
-
-    @property
-    def own(self) -> np.ndarray:
-        """Shape (m, k)."""
-
-    @property
-    def group(self) -> np.ndarray:
-        """Shape (G, m, k)."""
-
-    @property
-    def weights(self) -> np.ndarray | None:
-        """Shape (G, m), or None."""
-
-    def rows(self, metric: np.ndarray) -> np.ndarray:
-        """Derivatives of the predictors by the coordinates, each times the metric: shape (k, m, p)."""
-
-
-class Chunk(Protocol):
-    """Some privacy units."""
-
-    @property
-    def terms(self) -> Sequence[TermScores]:
-        """Scores by groups of observed variables."""
-
-
-class Source(Protocol):
-    """Where records are: here, in parts, or with owners.
+class Shapes(Protocol):
+    """What is public of records' scores.
 
     Attributes
     ----------
@@ -50,18 +23,33 @@ class Source(Protocol):
         Most coordinates that the score of a unit has.
     parts : int
         Groups of observed variables that are centred by themselves.
+    rank : int
+        Most predictors of a record.
     """
 
     size: int
     touched: int
     parts: int
+    rank: int
 
     @property
     def lookups(self) -> Sequence[np.ndarray]:
         """Coordinates of which each unit touches one."""
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
-        """Go through all privacy units."""
+
+class Source(Shapes, Protocol):
+    """Exact sums over records, wherever these are: here, or in parts elsewhere.
+
+    Notes
+    -----
+    **Privacy.** What the methods return is private, and for `Measurements` alone.
+    """
+
+    def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
+        """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `octaves`."""
+
+    def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
+        """Add what units say, each term of a unit within these bounds: integers; see `comparisons`."""
 
 
 class Comparison(NamedTuple):
@@ -97,6 +85,11 @@ class Measurements:
     spending : Spending
         Whose next release is the whole. It was paid.
 
+    Attributes
+    ----------
+    source : Shapes
+        The same: what is public of it.
+
     Notes
     -----
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
@@ -106,7 +99,8 @@ class Measurements:
     """
 
     def __init__(self, source: Source, spending: Spending):
-        self.source, self._spending = source, spending
+        self.source: Shapes = source
+        self._sums, self._spending = source, spending
         self._two = 2.0 if spending.neighboring_relation == "substitute" else 1.0
 
     @property
@@ -120,10 +114,7 @@ class Measurements:
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """Count in which octaves the scores of each coordinate are."""
         noise = self._spending.portion(share) * math.sqrt(self._two * self.source.touched)
-        total = np.zeros((self.source.size, OCTAVES))
-        for chunk in self.source(phi, twins, self._spending.random):
-            total += count_octaves(chunk, self.source.size, self.source.touched)
-        return Scales(self._release(total, noise), noise)
+        return Scales(self._release(self._sums.scales(phi, twins), noise), noise)
 
     @np.errstate(all="ignore")
     def compare(
@@ -143,12 +134,8 @@ class Measurements:
         size, parts = self.source.size, self.source.parts
         noise = self._spending.portion(shares[0]) * self._two * SCORE_GRID * parts
         std = self._spending.portion(shares[1]) * math.sqrt(self._two) * SLOPE_GRID * parts
-        totals, own = Totals(size), Bounds(bounds.score / parts, bounds.slope / parts)
-        for chunk in self.source(phi, twins, self._spending.random):
-            if len(chunk.terms) > parts:
-                raise RuntimeError("a unit has more terms than its bounds were divided by.")
-            for term in chunk.terms:
-                compare(term.own, term.group, term.weights, term.rows(metric), own, totals)
+        own = Bounds(bounds.score / parts, bounds.slope / parts)
+        totals = self._sums.compare(phi, metric, own, twins)
         unit, area = own.score / SCORE_GRID, own.slope / SLOPE_GRID
         score = self._release(totals.score, noise) * unit
         # Entries off the diagonal are there twice: with noise over sqrt(2) all is one Gaussian release.

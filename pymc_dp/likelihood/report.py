@@ -67,6 +67,7 @@ def write_report(facts: dict[str, Any], released: str) -> str:
         *_of_guarantee(facts),
         ("Protected unit", whole + known),
         ("Neighbouring data", name_relation(facts["neighboring_relation"], unit)),
+        *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
         ("Assumed", " ".join(ASSUMPTIONS)),
@@ -94,6 +95,18 @@ def _of_guarantee(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("epsilon at delta", curve),
         ("Accountant", guarantee.accountant),
     ]
+
+
+def _of_owner(owner: dict[str, Any]) -> str:
+    held = "n withheld" if owner["n"] is None else f"n = {owner['n']} (public)"
+    budget = "no guarantee: epsilon = inf"
+    if owner["epsilon"] is not None:
+        budget = f"({round_up(owner['epsilon'])}, {owner['delta']:g})-differential privacy"
+    return (
+        f"{budget} of its own {'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the "
+        "coordinator, other owners and readers; "
+        f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
+    )
 
 
 def _of_parameter(said: dict[str, Any]) -> str:

@@ -128,6 +128,11 @@ class RecordModel(Points):
         """Tables of records: this one."""
         return [self]
 
+    @property
+    def lengths(self) -> set[int]:
+        """Numbers of rows and of privacy units: nothing that is published is as long."""
+        return {self.n_rows, self.n}
+
     # parameters as one flat vector
 
     def _on_vector(self, outputs: Sequence[Variable]) -> list[Variable]:

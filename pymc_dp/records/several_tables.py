@@ -7,7 +7,7 @@ data differ in one record of one of the tables; how many records each has is pub
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
@@ -89,6 +89,11 @@ class Tables:
                 table.coordinates = parameters(table)
 
     @property
+    def lengths(self) -> set[int]:
+        """Of all tables, and of all together: see `RecordModel.lengths`."""
+        return {self.n}.union(*(table.lengths for table in self.tables))
+
+    @property
     def theta(self) -> Variable:
         """The parameters as one flat vector, in graphs of the first table, `log_prior` and `coordinates`."""
         return self.tables[0]._theta
@@ -122,10 +127,52 @@ class Tables:
             table.check_data()
 
 
-Records = RecordModel | Tables
+class Records(Protocol):
+    """What a release reads of records: a `RecordModel`, `Tables`, or records elsewhere."""
+
+    _model: pm.Model
+
+    @property
+    def n(self) -> Any:
+        """Number of privacy units of all tables."""
+
+    @property
+    def neighboring_relation(self) -> str:
+        """In which respect neighbours differ."""
+
+    @property
+    def unit_of_row(self) -> Any:
+        """None where each row is a privacy unit."""
+
+    @property
+    def tables(self) -> Sequence[RecordModel]:
+        """Records that are here; of records elsewhere, the model's that stands for theirs."""
+
+    @property
+    def lengths(self) -> set[int]:
+        """Numbers of rows and of privacy units: nothing that is published is as long."""
+
+    @property
+    def reading(self) -> Any:
+        """What was read of the model."""
+
+    @property
+    def released_variables(self) -> Sequence[str]:
+        """Names that a release may contain."""
+
+    @property
+    def withheld_dims(self) -> Sequence[str]:
+        """Dimensions of records."""
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """What the likelihood sees of the parameters."""
+
+    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Flat unconstrained vector of a PyMC point."""
 
 
-def read_records(model: pm.Model, **settings: Any) -> Records:
+def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
     """Read a model: as one table of records where all observed variables have one length, else as several.
 
     Parameters
@@ -169,7 +216,7 @@ class TablesTwins:
     **Privacy.** As of `Twins`: what is said of a record is a function of this record.
     """
 
-    def __init__(self, records: Records):
+    def __init__(self, records: RecordModel | Tables):
         self._twins = [Twins(table) for table in records.tables]
         self.size: int = records.coordinates.size
         self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}

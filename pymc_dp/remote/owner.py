@@ -1,29 +1,31 @@
 """A data owner's side: its rows, its noise, its budget. All that it says goes through `answer`, as text."""
 
 import json
-import math
 import os
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from pymc_dp.clipping import Clip, as_clip
-from pymc_dp.control_variates.releases import Releases, surrogate_events
-from pymc_dp.control_variates.settings import ControlVariates
+from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.pricing import penalty
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
+from pymc_dp.remote.measurements_of_owners import OwnMeasurements
 from pymc_dp.remote.recipe import Recipe, load
-from pymc_dp.remote.releases_of_owners import check_surrogate, joint, received, settings_from
 from pymc_dp.remote.shard import Shard
 
 
@@ -36,7 +38,7 @@ class Terms:
     epsilon, delta : float
         Budget of one call.
     lipschitz, clip_bound : float or None
-        Exactly one of them; as in `DPPenaltyMH`. With control variates neither need be given.
+        Exactly one of them; as in `DPPenaltyMH`. For a likelihood none.
     neighboring_relation : {"substitute", "add_remove"}
     unit : str
         "row", or the name of the privacy unit.
@@ -59,18 +61,14 @@ class Terms:
         """Of a sum of clipped ratios, in units of the clip bound."""
         return ExactSum.sensitivity(self.neighboring_relation)
 
-    def price(
-        self, chains: int, tune: int, draws: int, settings: ControlVariates | None = None
-    ) -> PrivacyPlan:
-        """Noise of the owner's sums: one Gaussian release for each iteration of each chain.
-
-        With control variates, those of the surrogate besides, once.
-        """
+    def price(self, chains: int, tune: int, draws: int, settings: None = None) -> PrivacyPlan:
+        """Noise of the owner's sums: one Gaussian release for each iteration of each chain."""
         call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
-        if settings is None:
-            return penalty(call, clip_fraction=False, release="noisy_ratio")
-        once = EventSet(surrogate_events(settings, self.epsilon, self.delta), self.neighboring_relation)
-        return penalty(call, clip_fraction=False, release="noisy_ratio", once=once)
+        return penalty(call, clip_fraction=False, release="noisy_ratio")
+
+    def spending(self) -> Spending:
+        """Budget of a released likelihood: Gaussian releases that are chosen one after the other."""
+        return Spending(self.epsilon, self.delta, [1.0], self.neighboring_relation)
 
 
 class DataOwner:
@@ -92,12 +90,13 @@ class DataOwner:
     **Privacy.** Event: for each iteration one Gaussian release of the sum of clipped ratios between two
     points, noise multiplier from the owner's own (epsilon, delta) and the length of the call. Points may be
     chosen by an adversary who has seen all earlier answers (Yıldırım & Ermiş 2019, section 3.2.2): the clip
-    bound follows from the two points, or is any public number, and iterations are counted here. With control
-    variates, besides, the Gaussian releases of a surrogate's schedule, each once and in its order; what is
-    asked about (points, metric, bounds) may be anything. The noise comes from a stream of this
-    process, which nobody can seed. Besides the sums, the number of records (under substitute, where it is
-    public), the noise multiplier and, in place of an answer, a code of a fixed list are told. Texts, names
-    and numbers of an error, of a warning or of what `build` prints are not. Proof: docs/proofs/penalty.
+    bound follows from the two points, or is any public number, and iterations are counted here. Or, for a
+    likelihood, Gaussian releases that are chosen one after the other and are together one of the owner's
+    (epsilon, delta); what is asked about (points, metric, bounds, shares) may be anything. A call is one or
+    the other. Noise and twins come from a stream of this process, which nobody can seed. Besides the sums,
+    the number of records (under substitute, where it is public), the noise multiplier and, in place of an
+    answer, a code of a fixed list are told. Texts, names and numbers of an error, of a warning or of what
+    `build` prints are not. Proofs: docs/proofs/penalty, docs/proofs/twins.
     """
 
     def __init__(
@@ -105,8 +104,8 @@ class DataOwner:
     ):
         self._recipe, self._terms, self._ledger_path, self._log = recipe, terms, ledger, log
         self._plan: PrivacyPlan | None = None
-        self._releases: Releases | None = None
-        self._surrogate = ""  # the last one that was checked
+        self._likelihood = False  # whether the call is one
+        self._measurements: OwnMeasurements | None = None
         self._left = 0
 
     def answer(self, request: str) -> str:
@@ -128,7 +127,8 @@ class DataOwner:
         question, arguments = json.loads(request)
         questions: dict[str, Callable[..., Any]]
         questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
-        questions |= {"release": self._release, "split": self._split}
+        questions |= {"begin_likelihood": self._begin_likelihood, "end": self._end}
+        questions |= {name: partial(self._measure, name) for name in ("scales", "compare_with_twins")}
         if question not in questions:
             raise Refusal("question")
         return questions[question](**arguments)
@@ -143,23 +143,50 @@ class DataOwner:
         self._shard, self._d = shard, shard.records.d
         return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
 
-    def _begin(
-        self, chains: int, tune: int, draws: int, control_variates: dict[str, Any] | None = None
-    ) -> dict[str, float]:
+    def _begin(self, chains: int, tune: int, draws: int) -> dict[str, float]:
         """Charge a call, once; tell the noise multiplier."""
-        settings = None if control_variates is None else settings_from(control_variates)
-        plan = self._terms.price(chains, tune, draws, settings)
+        plan = self._terms.price(chains, tune, draws)
+        if self._likelihood:
+            raise Refusal("call")
         if self._plan is None:
-            self._charge(plan)
+            self._charge(plan.events, "DPPenaltyMH, as one of several owners")
             self._plan, self._left = plan, plan.iterations
             self._random = PrivacyRandom()
-            if settings is not None:
-                self._releases = self._releases_of(settings)
         elif plan.events != self._plan.events:
             raise Refusal("call")
         return {"noise_multiplier": plan.noise_multiplier}
 
-    def _charge(self, plan: PrivacyPlan) -> None:
+    def _begin_likelihood(self) -> dict[str, float]:
+        """Charge a likelihood, once; tell the noise multiplier of the whole."""
+        if self._plan is not None or self._likelihood:
+            raise Refusal("call")
+        spending, records = self._terms.spending(), self._shard.records
+        self._charge(spending.events, "release_likelihood, as one of several owners")
+        with warnings.catch_warnings():  # who asked is told, there
+            warnings.simplefilter("ignore", NotPrivateWarning)
+            spending.pay()
+        self._likelihood = True
+        source = RecordsHere(records.twins, spending.random)
+        self._measurements = OwnMeasurements(Measurements(source, spending))
+        return {"noise_multiplier": spending.multipliers[0]}
+
+    def _measure(self, kind: str, **question: Any) -> dict[str, Any]:
+        """Next noisy sum that a likelihood is made of."""
+        if self._measurements is None:
+            raise Refusal("question")
+        with _refusing("question"):
+            measured = getattr(self._measurements, kind)(**question)
+        return measured()
+
+    def _end(self) -> None:
+        """A likelihood is made: nothing more of it is answered."""
+        if self._measurements is None:
+            raise Refusal("question")
+        self._measurements = None
+        if self._ledger is not None:
+            self._ledger.confirm(self._entry)
+
+    def _charge(self, events: EventSet, label: str) -> None:
         self._ledger: Ledger | None = None
         if self._ledger_path is None:
             return
@@ -172,58 +199,24 @@ class DataOwner:
                 refusal = "unit"
             else:
                 try:
-                    self._entry = ledger.reserve(plan.events, label="DPPenaltyMH, as one of several owners")
+                    self._entry = ledger.reserve(events, label=label)
                 except PrivacyBudgetExceeded:
                     refusal = "budget"
         if refusal:
             raise Refusal(refusal)
         self._ledger = ledger
 
-    def _releases_of(self, settings: ControlVariates) -> Releases:
-        """The surrogate's releases of these records, at the owner's own budget."""
-        terms, records = self._terms, self._shard.records
-        squared = joint([(terms.epsilon, terms.delta)])
-        return Releases(records, settings, squared, self._random, None, terms.neighboring_relation)
-
-    def _release(self, kind: str, arguments: list[Any]) -> list[float]:
-        """Next noisy sum of the surrogate's schedule."""
-        if self._releases is None:
-            raise Refusal("question")
-        records = self._shard.records
-        given = received(kind, arguments, records.coordinates.size, records.d)
-        return self._releases.release(kind, *given)[0].tolist()
-
-    def _split(self, first: float) -> None:
-        """How a Hessian and a gradient share their budget."""
-        if self._releases is None:
-            raise Refusal("question")
-        self._releases.split(first)
-
-    def _check(self, theta: np.ndarray, new: np.ndarray, surrogate: str) -> None:
-        """Before a record is read, whether a comparison is one that records can answer, each by itself."""
-        if theta.shape != (self._d,) or new.shape != (self._d,):
-            raise ValueError("shape")
-        if bool(surrogate) != (self._releases is not None):
-            raise ValueError("surrogate")
-        if self._releases is not None and surrogate != self._surrogate:
-            check_surrogate(surrogate, self._releases.structure, self._d)
-            self._surrogate = surrogate
-
-    def _compare(
-        self, point: list[float], proposal: list[float], surrogate: str = "", bound: float | None = None
-    ) -> float:
-        """Noisy sum of clipped ratios, in units of the clip bound: the owner's, or `bound` of residuals."""
+    def _compare(self, point: list[float], proposal: list[float]) -> float:
+        """Noisy sum of clipped ratios, in units of the clip bound."""
         if self._plan is None or self._left < 1:
             raise Refusal("iteration")
         theta, new = (np.array(x, dtype=float) for x in (point, proposal))
-        with _refusing("question"):
-            self._check(theta, new, surrogate)
+        if theta.shape != (self._d,) or new.shape != (self._d,):
+            raise Refusal("question")
         self._left -= 1
         with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
-            clip = bound if surrogate else self._terms.clip.bound(new - theta)
-        if clip is None or (surrogate and not 0 < clip < math.inf):
-            raise Refusal("question")
-        total, _ = self._shard.compare(theta, new, clip, surrogate)
+            clip = self._terms.clip.bound(new - theta)
+        total, _ = self._shard.compare(theta, new, clip)
         noise = Gaussian(self._plan.noise_multiplier * self._terms.sensitivity)
         noisy = float(noise.release(ExactSum(total / GRID), self._random))
         if self._left == 0 and self._ledger is not None:

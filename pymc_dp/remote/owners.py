@@ -1,6 +1,7 @@
 """Several data owners: who they are, and what they are asked."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +12,15 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.clipping import as_clip
+from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.budget.plan import Call
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
+from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import Recipe
-from pymc_dp.remote.releases_of_owners import ReleasesOfOwners, joint, no_sums
-from pymc_dp.remote.sums_of_parts import ResidualsElsewhere
 from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
 
 if TYPE_CHECKING:
@@ -40,8 +42,8 @@ class Owner:
     epsilon, delta : float
         Guarantee for the owner's records over one call, against everybody else.
     lipschitz, clip_bound : float, optional
-        As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two. With control
-        variates `lipschitz` is a limit of clip bounds that are found privately, and may be left out.
+        As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two. A released
+        likelihood takes none: its bounds follow from what was released before.
     privacy_unit : callable or mapping, optional
         ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,); by name, as
         ``{"patient": function}``, for a ledger of that unit.
@@ -129,8 +131,8 @@ class Owners:
     ----------
     owners : sequence of Owner
     neighboring_relation : {"substitute", "add_remove"}
-    control_variates : bool
-        Whether a surrogate is made.
+    likelihood : bool
+        Whether a likelihood is released, and no step is run.
 
     Attributes
     ----------
@@ -147,24 +149,43 @@ class Owners:
 
     privacy_unit = None  # each owner has its own, and its own ledger
 
-    def __init__(self, owners: Sequence[Owner], neighboring_relation: str, control_variates: bool = False):
+    def __init__(self, owners: Sequence[Owner], neighboring_relation: str, likelihood: bool = False):
         self.owners = tuple(owners)
         names = [owner.name for owner in self.owners]
         if not names or len(set(names)) < len(names):
             raise ValueError("owners= is a list of dp.Owner with different names.")
         if len({owner.lipschitz is None for owner in self.owners}) > 1:
             raise ValueError("All owners give lipschitz=, or all give clip_bound=.")
-        self.control_variates = control_variates
-        if control_variates and any(owner.clip_bound is not None for owner in self.owners):
-            raise ValueError("clip_bound= of an owner has no meaning with control_variates=.")
-        if not control_variates:
-            for owner in self.owners:
+        self.likelihood = likelihood
+        for owner in self.owners:
+            if not likelihood:
                 as_clip(owner.lipschitz, owner.clip_bound)
+            elif (owner.lipschitz, owner.clip_bound) != (None, None):
+                raise ValueError(
+                    "A released likelihood takes no lipschitz= or clip_bound= of an owner: its bounds follow "
+                    "from what was released before."
+                )
+        if likelihood and len({owner.privacy_unit is None for owner in self.owners}) > 1:
+            raise ValueError(
+                "For a likelihood all owners give privacy_unit=, or none: where rows are persons, give a "
+                "function that returns their numbers."
+            )
         self.terms = [owner.terms(neighboring_relation) for owner in self.owners]
         self.epsilon = max(owner.epsilon for owner in self.owners)
         self.delta = max(owner.delta for owner in self.owners)
         self.lipschitz = max((t.lipschitz for t in self.terms if t.lipschitz is not None), default=None)
         self.clip_bound = max((t.clip_bound for t in self.terms if t.clip_bound is not None), default=None)
+
+    @property
+    def spending(self) -> Spending:
+        """Of the owner who adds least noise: it bounds every record's loss; and shares are those of all."""
+        return min((terms.spending() for terms in self.terms), key=lambda one: one.multipliers[0])
+
+    @property
+    def mu(self) -> float:
+        """Budget at which one data set has as much noise as all owners together: 1/mu^2 = sum 1/mu_j^2."""
+        noise = math.hypot(*(terms.spending().multipliers[0] for terms in self.terms))
+        return 1 / noise if noise > 0 else math.inf
 
     def records(
         self,
@@ -179,7 +200,8 @@ class Owners:
             owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
         ]
-        return RecordsOfOwners(model, self, homes, **settings)
+        persons = any(owner.privacy_unit is not None for owner in self.owners)
+        return RecordsOfOwners(model, self, homes, likelihood=self.likelihood, persons=persons, **settings)
 
 
 class RecordsOfOwners(Template):
@@ -193,7 +215,7 @@ class RecordsOfOwners(Template):
     homes : list of Home
         Of a `DataOwner` each, in the order of the owners.
     **settings
-        Arguments of `RecordModel`.
+        Arguments of `Template`.
 
     Attributes
     ----------
@@ -209,26 +231,47 @@ class RecordsOfOwners(Template):
         An owner refuses, with a code: see `pymc_dp.remote.answers.REFUSALS`.
     """
 
-    releases, surrogate_sums = ReleasesOfOwners, staticmethod(no_sums)
-
     def __init__(self, model: pm.Model, owners: Owners, homes: list[Home], **settings: Any):
         super().__init__(model, **settings)
         self.owners, self._homes, self._process = owners, homes, os.getpid()
-        self._uses_coordinates = owners.control_variates
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
         self.n = None if None in self.sizes else sum(self.sizes)
         units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
         self.unit_of_row = "known to the owners" if units else None
-        self.withheld_dims = self.withheld_dims_of([n for n in (*self.sizes, self.n) if n is not None])
+        self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
-    @property
-    def mu_squared(self) -> float:
-        """Budget at which one data set has as much noise as all owners together."""
-        return joint([(owner.epsilon, owner.delta) for owner in self.owners.owners])
+    def measurements(self, spending: Spending) -> MeasurementsOfOwners:
+        """Noisy sums that a likelihood is made of: every owner charges them now.
 
-    def residuals(self) -> ResidualsElsewhere:
-        """What a surrogate will leave of the records."""
-        return ResidualsElsewhere(self, self._records)
+        Parameters
+        ----------
+        spending : Spending
+            Of `Owners.spending`. It was paid.
+
+        Raises
+        ------
+        PrivacyError
+            An owner refuses, or adds other noise than its terms say.
+        """
+        said = [one["noise_multiplier"] for one in self.ask("begin_likelihood")]
+        if said != [terms.spending().multipliers[0] for terms in self.owners.terms]:
+            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
+        return MeasurementsOfOwners(self.twins, self.ask, spending)
+
+    def guarantees(self) -> list[dict[str, Any]]:
+        """What each owner is guaranteed by a released likelihood."""
+        return [
+            {
+                "name": owner.name,
+                "epsilon": owner.epsilon if math.isfinite(owner.epsilon) else None,
+                "delta": owner.delta,
+                "events": json.loads(terms.spending().events.to_json()),
+                "n": n,
+                "unit": "row" if owner.privacy_unit is None else "person",
+                "ledger": owner.ledger is not None,
+            }
+            for owner, terms, n in zip(self.owners.owners, self.owners.terms, self.sizes, strict=True)
+        ]
 
     def check_data(self) -> None:
         """Refuse a process that cannot reach the owners."""

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 
-from pymc_dp.control_variates.record_sums import RecordSums
-from pymc_dp.control_variates.structure import Structure
-from pymc_dp.control_variates.surrogate import Surrogate
+from pymc_dp.likelihood.comparisons import Bounds, Totals
+from pymc_dp.likelihood.sources import RecordsHere
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
-from pymc_dp.records.residuals import Residuals
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
@@ -54,19 +53,13 @@ class Shard:
 
     Notes
     -----
-    **Privacy.** Runs where the part is; results are exact, for a caller who adds the noise.
+    **Privacy.** Runs where the part is; results are exact, for a caller who adds the noise. Twins are drawn
+    here, from a secret key that is an argument.
     """
 
     def __init__(self, recipe: Recipe | bytes):
         self._recipe = recipe
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop what was computed from rows."""
         self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
-        self._sums: RecordSums | None = None
-        self._surrogate = ""
-        self._residuals: Residuals | None = None
 
     def answer(self, request: tuple) -> Any:
         """Result of ``(method, *arguments)``, or a `Failure`."""
@@ -93,65 +86,43 @@ class Shard:
         """Check that the model agrees with the step's: parameters and prior, which read no record."""
         check_agreement(self.records, agreement)
 
-    def compare(
-        self, theta: np.ndarray, new: np.ndarray, clip_bound: float, surrogate: str = ""
-    ) -> tuple[float, float]:
+    def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Sum of clipped ratios between two points.
 
         Parameters
         ----------
         theta, new : ndarray, shape (d,)
         clip_bound : float
-        surrogate : str
-            In JSON: the ratios are those of its residuals. Empty: of the likelihood.
 
         Returns
         -------
         total, clipped : float
             As in `SumOfRatios`.
         """
-        compared = self._compared(surrogate)
-        ratios = compared.full_batch(new, self._rows_at(theta, compared), clip_bound)
+        ratios = self.records.full_batch(new, self._rows_at(theta), clip_bound)
         self._keep(new, ratios.rows)
         return ratios.total, ratios.clipped
 
-    def ratios(
-        self, theta: np.ndarray, new: np.ndarray, units: np.ndarray, surrogate: str = ""
-    ) -> np.ndarray:
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `RecordModel.ratios`; positions are those in this shard."""
-        return self._compared(surrogate).ratios(theta, new, units)
+        return self.records.ratios(theta, new, units)
 
-    def surrogate_sum(self, labels: np.ndarray, kept: int, kind: str, *arguments: Any) -> np.ndarray:
-        """A sum that a surrogate is made of.
+    def scales(self, phi: np.ndarray, twins: int, key: np.ndarray) -> np.ndarray:
+        """See `Source.scales`; `key` is of the twins' stream: see `PrivacyRandom.keys`."""
+        return self._source(key).scales(phi, twins)
 
-        Parameters
-        ----------
-        labels : ndarray of int, shape (p,)
-            Of `Structure`.
-        kept : int
-            See `RecordSums`.
-        kind : str
-        *arguments : object
-            See the method of `RecordSums` of this name.
-        """
-        if self._sums is None or not np.array_equal(self._sums.structure.labels, labels):
-            self._sums = RecordSums(self.records, Structure(labels), kept)
-        return self._sums(kind, *arguments)
+    def compare_with_twins(
+        self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, key: np.ndarray
+    ) -> Totals:
+        """See `Source.compare`, and `scales`."""
+        return self._source(key).compare(phi, metric, bounds, twins)
 
-    def _compared(self, surrogate: str) -> Any:
-        """The records, or what a surrogate leaves of them."""
-        if surrogate != self._surrogate:
-            self.forget()
-            if surrogate:
-                expanded = Surrogate.from_json(surrogate)
-                self._residuals = Residuals(self.records, expanded.structure)
-                self._residuals.expand(expanded.expansion(self.records))
-            self._surrogate = surrogate
-        return self._residuals if surrogate else self.records
+    def _source(self, key: np.ndarray) -> RecordsHere:
+        return RecordsHere(self.records.twins, PrivacyRandom.keyed(key))
 
-    def _rows_at(self, theta: np.ndarray, compared: Any) -> np.ndarray:
+    def _rows_at(self, theta: np.ndarray) -> np.ndarray:
         if theta.tobytes() not in self._rows:
-            self._keep(theta, compared.full_batch.rows(theta))
+            self._keep(theta, self.records.full_batch.rows(theta))
         self._rows.move_to_end(theta.tobytes())
         return self._rows[theta.tobytes()]
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pymc as pm
 
-from pymc_dp.control_variates.record_sums import KEPT, Totals
-from pymc_dp.control_variates.structure import Structure
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import UnavailableError, value
 from pymc_dp.remote.homes import Here, Home, LostError
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard, ShardFacts
-from pymc_dp.remote.sums_of_parts import ShardedResiduals, SumOverShards
+from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
 from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
 
 if TYPE_CHECKING:
@@ -31,8 +30,9 @@ RELOADS = 3
 class Shards:
     """Records in several parts, on the workers of a Dask cluster or in this process.
 
-    Give it to a step as ``data=``, in the context of a model that `build` makes of a few rows (made up, or of
-    one part): the step takes the parameters and the prior from there, and the records from the parts.
+    Give it to `release_likelihood`, to `sample` or to a step as ``data=``, in the context of a model that
+    `build` makes of a few rows (made up, or of one part): the parameters and the prior are taken from there,
+    and the records from the parts.
 
     Parameters
     ----------
@@ -96,6 +96,7 @@ class Shards:
         model: pm.Model,
         *,
         privacy_unit: Any = None,
+        likelihood: bool = False,
         **settings: Any,
     ) -> "ShardedRecords":
         """Build and check the model of every part; see `ShardedRecords`."""
@@ -109,7 +110,8 @@ class Shards:
                 from pymc_dp.remote.workers import OnWorker
 
                 homes.append(OnWorker(self.client, Shard, recipe.pickled(), patience=self.patience))
-        return ShardedRecords(model, homes, one_process=self.client is not None, **settings)
+        public = {"likelihood": likelihood, "persons": self.privacy_unit is not None}
+        return ShardedRecords(model, homes, one_process=self.client is not None, **public, **settings)
 
 
 class ShardedRecords(Template):
@@ -124,7 +126,7 @@ class ShardedRecords(Template):
     one_process : bool
         Whether chains must run in this process.
     **settings
-        Arguments of `RecordModel`.
+        Arguments of `Template`.
 
     Attributes
     ----------
@@ -150,8 +152,7 @@ class ShardedRecords(Template):
         if self.n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
-        sizes = {size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows}
-        self.withheld_dims = self.withheld_dims_of(sizes)
+        self._set_lengths({size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows})
         self.full_batch = SumOverShards(self)
         self.facts = {"shards": len(homes)}
         self._first = np.cumsum([0, *(one.n for one in facts)])
@@ -161,14 +162,12 @@ class ShardedRecords(Template):
         if self.one_process:
             refuse_other_process(self._process, os.getpid())
 
-    def totals(
-        self, theta: np.ndarray, new: np.ndarray, clip_bound: float, *surrogate: str
-    ) -> tuple[float, float]:
+    def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Exact sum over all parts of `Shard.compare`: integers, in any order."""
-        each = self._ask_all("compare", theta, new, clip_bound, *surrogate)
+        each = self._ask([("compare", theta, new, clip_bound)] * len(self._homes))
         return sum(total for total, _ in each), sum(clipped for _, clipped in each)
 
-    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray, *surrogate: str) -> np.ndarray:
+    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `RecordModel.ratios`; positions run over the parts in their order."""
         units = np.asarray(units, dtype=np.int64)
         if units.size and (units.min() < 0 or units.max() >= self.n):
@@ -176,7 +175,7 @@ class ShardedRecords(Template):
         shard_of = np.searchsorted(self._first, units, side="right") - 1
         wanted = [np.flatnonzero(shard_of == k) for k in range(len(self._homes))]
         requests = [
-            ("ratios", theta, new, units[here] - self._first[k], *surrogate) if here.size else None
+            ("ratios", theta, new, units[here] - self._first[k]) if here.size else None
             for k, here in enumerate(wanted)
         ]
         out = np.empty(units.size)
@@ -184,27 +183,13 @@ class ShardedRecords(Template):
             out[here] = values if here.size else 0.0
         return out
 
-    def residuals(self) -> ShardedResiduals:
-        """What a surrogate will leave of the records; the parts agree on its coordinates."""
-        self._uses_coordinates = True
-        self._ask_all("agree", self.agreement())
-        return ShardedResiduals(self, self._records)
+    def source(self, random: PrivacyRandom) -> SumsOfParts:
+        """Sums that a likelihood is made of; `random` keys the streams of the parts' twins."""
 
-    def surrogate_sums(self, structure: Structure) -> Totals:
-        """Exact sums over all parts of `Shard.surrogate_sum`: integers, in any order."""
-        kept = KEPT // len(self._homes)
+        def ask(method: str, *arguments: Any) -> list[Any]:
+            return self._ask([(method, *arguments, key) for key in random.keys(len(self._homes))])
 
-        def total(kind: str, *arguments: Any) -> np.ndarray:
-            return sum(self._ask_all("surrogate_sum", structure.labels, kept, kind, *arguments))
-
-        return total
-
-    def forget(self) -> None:
-        """Drop what was computed from rows, where they are."""
-        self._ask_all("forget")
-
-    def _ask_all(self, *request: Any) -> list[Any]:
-        return self._ask([request] * len(self._homes))
+        return SumsOfParts(self.twins, ask)
 
     def _ask(self, requests: Sequence[tuple | None]) -> list[Any]:
         """Ask every part at once, and wait for all answers."""

@@ -1,73 +1,13 @@
-"""Comparisons of points on records in parts: of the likelihood, and of what a surrogate leaves of it."""
+"""Exact sums over records in parts: of ratios, and of what a likelihood is made of."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.records.model import RecordModel
-from pymc_dp.records.public_density import PublicDensity
+from pymc_dp.likelihood.comparisons import Bounds, Totals
+from pymc_dp.likelihood.measurements import Shapes
 from pymc_dp.records.sums import SumOfRatios
-
-
-class ResidualsElsewhere:
-    """What is public of what a surrogate leaves of records elsewhere, with the interface of `Residuals`.
-
-    Parameters
-    ----------
-    records : ShardedRecords or RecordsOfOwners
-    model : RecordModel
-        Of the template: for coordinates and prior.
-
-    Attributes
-    ----------
-    log_prior, log_prior_gradient : callable
-        Of the public density: prior times surrogate.
-    surrogate : str
-        In JSON: part of a question. Where records are, their own clip factors are made of it.
-    """
-
-    def __init__(self, records: Any, model: RecordModel):
-        self._records, self.n, self.d = records, records.n, records.d
-        self.public, self.surrogate = PublicDensity(model), ""
-        self.log_prior, self.log_prior_gradient = self.public.log_prior, self.public.log_prior_gradient
-
-    def expand(self, surrogate: Surrogate) -> None:
-        """Take a surrogate."""
-        self.public.set(surrogate.phi, *surrogate.public())
-        self.surrogate = surrogate.to_json()
-
-    def displacement(self, theta: np.ndarray) -> np.ndarray:
-        """See `Residuals.displacement`."""
-        return self._records.coordinates(theta) - self.public.origin.get_value(borrow=True)
-
-    def forget(self) -> None:
-        """Nothing here is private."""
-
-
-class ShardedResiduals(ResidualsElsewhere):
-    """What a surrogate leaves of records in parts.
-
-    Attributes
-    ----------
-    full_batch : SumOverShards
-    """
-
-    def __init__(self, records: Any, model: RecordModel):
-        super().__init__(records, model)
-        self.full_batch = SumOverShards(self)
-
-    def forget(self) -> None:
-        """Drop the private factors, where they are."""
-        self._records.forget()
-
-    def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
-        """See `ShardedRecords.totals`."""
-        return self._records.totals(theta, new, clip_bound, self.surrogate)
-
-    def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """See `Residuals.ratios`."""
-        return self._records.ratios(theta, new, units, self.surrogate)
 
 
 class SumOverShards:
@@ -75,7 +15,7 @@ class SumOverShards:
 
     Parameters
     ----------
-    records : ShardedRecords or ShardedResiduals
+    records : ShardedRecords
     """
 
     def __init__(self, records: Any):
@@ -101,3 +41,35 @@ class SumOverShards:
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Stand-in for the rows at a point, and log-prior."""
         return theta.copy(), self._records.log_prior(theta)
+
+
+class SumsOfParts:
+    """The `Source` of records in parts.
+
+    Parameters
+    ----------
+    shapes : Shapes
+        On which all parts agree.
+    ask : callable
+        From a method of `Shard` and its arguments, but for the key of the twins, to the answers of all parts.
+
+    Notes
+    -----
+    **Privacy.** Each part adds integers, in floating point and exact: their sum is that of all records in one
+    place, in any parts.
+    """
+
+    def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]]):
+        self._ask, self.size, self.lookups = ask, shapes.size, shapes.lookups
+        self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
+
+    def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
+        """See `Source.scales`."""
+        return np.sum(self._ask("scales", phi, twins), axis=0)
+
+    def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
+        """See `Source.compare`."""
+        total = Totals(self.size)
+        for part in self._ask("compare_with_twins", phi, metric, bounds, twins):
+            total.add(part)
+        return total

@@ -1,6 +1,7 @@
-"""What a step needs of a model and reads no record: parameters, prior, names."""
+"""What is needed of a model and reads no record: parameters, prior, names, the form of its likelihood."""
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,10 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import gate
+from pymc_dp.records.coordinates import Coordinates
+from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.twins import Twins
 
 # Points at which priors are compared, besides the initial point, and how far they may differ: models are
 # compiled where their rows are, perhaps on another processor.
@@ -17,7 +21,7 @@ TOLERANCE = 1e-9
 
 
 class Template:
-    """The model in whose context a step is made, when its rows are not the records.
+    """The model in whose context a step is made, or a likelihood released, when its rows are not the records.
 
     Its rows may be made up, or those of one part; the likelihood that they give is never used.
 
@@ -25,11 +29,21 @@ class Template:
     ----------
     model : pymc.Model
         As the parts are modelled.
+    likelihood : bool
+        Whether a likelihood is released.
+    persons : bool
+        Whether rows of some part belong to persons: each of the template's is taken for one person's.
     **settings
         Arguments of `RecordModel`.
 
     Attributes
     ----------
+    tables : list of RecordModel
+        One: the template itself.
+    lengths, withheld_dims : set of int, list of str
+        As of a `RecordModel`: of the template, and of all parts.
+    twins : Twins
+        Of the template: what is public of those of the records.
     d : int
         Number of unconstrained parameters.
     value_vars : list of Variable
@@ -39,14 +53,16 @@ class Template:
     ravel, unravel, log_prior, log_prior_gradient : callable
         As in `Points`.
     coordinates : Coordinates
-        What the likelihood sees of the parameters, in which surrogates are made.
+        What the likelihood sees of the parameters.
     """
 
     one_process: bool = True
-    _uses_coordinates = False
 
-    def __init__(self, model: pm.Model, **settings: Any):
-        self._records = RecordModel(model, **settings)
+    def __init__(self, model: pm.Model, *, likelihood: bool = False, persons: bool = False, **settings: Any):
+        ids = np.arange(number_of_rows(model)) if likelihood and persons else None
+        self._records = RecordModel(model, privacy_unit=ids, **settings)
+        self._model, self._likelihood = model, likelihood
+        self.tables, self.neighboring_relation = [self._records], self._records.neighboring_relation
         self.reading = self._records.reading
         self.ravel, self.unravel = self._records.ravel, self._records.unravel
         self.log_prior, self.log_prior_gradient = self._records.log_prior, self._records.log_prior_gradient
@@ -57,19 +73,20 @@ class Template:
         self.released_variables = self._records.released_variables
 
     @property
-    def coordinates(self) -> Any:
+    def coordinates(self) -> Coordinates:
         """See `RecordModel.coordinates`."""
         return self._records.coordinates
 
-    @property
-    def predictors(self) -> Any:
-        """See `RecordModel.predictors`."""
-        return self._records.predictors
+    @cached_property
+    def twins(self) -> Twins:
+        """See `RecordModel.twins`."""
+        return self._records.twins
 
-    def withheld_dims_of(self, sizes: Collection[int]) -> list[str]:
-        """Dimensions as long as there are records in the template, or as one of `sizes`."""
-        of_parts = {name for name, length in self._dims.items() if length in sizes}
-        return sorted(of_parts.union(self._records.withheld_dims))
+    def _set_lengths(self, lengths: Collection[int]) -> None:
+        """Of all parts: what is as long as one of these, or as the template's records, is withheld."""
+        self.lengths = self._records.lengths.union(lengths)
+        of_parts = {name for name, length in self._dims.items() if length in lengths}
+        self.withheld_dims = sorted(of_parts.union(self._records.withheld_dims))
 
     def agreement(self) -> dict[str, Any]:
         """What the model of every part must have in common with the template; JSON-able, and data-free."""
@@ -77,7 +94,9 @@ class Template:
         points = self._start + np.concatenate(
             [np.zeros((1, self.d)), rng.normal(scale=0.5, size=(TRIALS, self.d))]
         )
-        seen = {"coordinates": described(self._records, points)} if self._uses_coordinates else {}
+        seen = {}
+        if self._likelihood:
+            seen = {"coordinates": described(self._records, points), "twins": shapes_of(self._records)}
         return seen | {
             "variables": {name: list(shape) for name, shape in self.shapes.items()},
             "released": self.released_variables,
@@ -112,6 +131,28 @@ def check_agreement(records: RecordModel, agreement: Mapping[str, Any]) -> None:
     if "coordinates" in agreement:
         points = np.asarray(agreement["points"])
         _same_coordinates(described(records, points), agreement["coordinates"])
+        if shapes_of(records) != agreement["twins"]:
+            raise ModelRefusedError(
+                "The likelihood of a part is of another form than that of the step's model.",
+                "what a record's outcome is compared with, and which parameters it reads, has to be the same "
+                "in all parts.",
+                "make both by the same function; where rows belong to persons, they do so in all parts.",
+            )
+
+
+def shapes_of(records: RecordModel) -> dict[str, Any]:
+    """What is public of records' scores, as JSON has it: see `Twins`."""
+    twins = records.twins
+    return {
+        "size": twins.size,
+        "names": twins.names,
+        "touched": twins.touched,
+        "parts": twins.parts,
+        "rank": twins.rank,
+        "finite": twins.finite,
+        "drawn": sorted(set(records.reading.opaque.observed) - set(twins.finite) - set(twins.unlike)),
+        "lookups": [place.tolist() for place in twins.lookups],
+    }
 
 
 def described(records: RecordModel, points: np.ndarray) -> dict[str, Any]:
@@ -125,7 +166,7 @@ def described(records: RecordModel, points: np.ndarray) -> dict[str, Any]:
 
 
 def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse a part in whose model a surrogate would be in other coordinates than in the step's.
+    """Refuse a part whose likelihood would be in other coordinates than that of the step's model.
 
     Raises
     ------
@@ -138,7 +179,7 @@ def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None
     if not same:
         raise ModelRefusedError(
             "The likelihood of a part sees other functions of the parameters than that of the step's model.",
-            "a surrogate is made in coordinates that all parts have in common, and where a vector of "
+            "it is released in coordinates that all parts have in common, and where a vector of "
             "parameters is as long as there are rows, it is taken for one with an entry a row.",
             "make the step in a model of another number of rows, or divide the records otherwise: no part "
             "has as many rows (or persons) as a group-level variable has entries.",

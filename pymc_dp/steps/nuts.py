@@ -16,9 +16,9 @@ from pymc.util import RandomGenerator, get_random_generator
 
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
-from pymc_dp.likelihood.release import release_likelihood
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.slots import identity
+from pymc_dp.releasing import release_likelihood
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Released
 
@@ -65,8 +65,8 @@ class DPNUTS(BlockedStep):
     ----------
     vars : list, optional
         All free variables of the model (the default); anything less is refused.
-    epsilon : float
-        Guarantee of the release, and so of everything that is drawn.
+    epsilon : float, optional
+        Guarantee of the release, and so of everything that is drawn; with `owners` each has its own.
     delta : float, optional
         As in `release_likelihood`.
     model : pymc.Model, optional
@@ -139,7 +139,7 @@ class DPNUTS(BlockedStep):
         self,
         vars: Any = None,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float | None = None,
         model: pm.Model | None = None,
         **kwargs: Any,
@@ -188,7 +188,7 @@ class DPNUTS(BlockedStep):
         surroundings.check_alone(self)
         super().setup_chain(rng, tune, draws)
         self.nuts.setup_chain(self.rng, tune, draws)
-        plan = plan_of(self.likelihood, 1, tune, draws)
+        plan = plan_of(self.likelihood.facts, 1, tune, draws)
         self._spent = plan.epsilon_at(plan.delta) if plan.is_private else np.inf
         self._slot, self._iteration, self._point = _number_of(self.rng), 0, None
         self._carried = facts.parts(self._facts(plan), draws)

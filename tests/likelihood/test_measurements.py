@@ -15,6 +15,7 @@ from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, trace_weight
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.octaves import OCTAVES, count_octaves
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
@@ -36,11 +37,15 @@ class Records:
 
     def __init__(self, *terms, parts=1, touched=2):
         self.terms, self.parts, self.touched = [term_of(*term) for term in terms], parts, touched
-        self.size, self.lookups, self.reads = P, [], 0
+        self.size, self.rank, self.lookups, self.reads = P, 2, [], 0
 
     def __call__(self, phi, twins, random):
         self.reads += 1
         yield SimpleNamespace(terms=self.terms)
+
+
+def measurements(records, spending):
+    return Measurements(RecordsHere(records, spending.random), spending)
 
 
 def some(seed=0, m=50, k=2):
@@ -89,9 +94,9 @@ def numbers_of(one, scales):
 def spread_of(relation):
     """Mean squares of noise over what they should be, and how many numbers there are; and two sums."""
     records = Records(some())
-    without = Measurements(records, paid(epsilon=math.inf))
+    without = measurements(records, paid(epsilon=math.inf))
     exact = numbers_of(without.compare(PHI, METRIC, BOUNDS, 3, (SHARE, SHARE)), without.scales(PHI, 3, SHARE))
-    made, found, stds = Measurements(records, paid(relation, seed=1)), [], expected(relation)
+    made, found, stds = measurements(records, paid(relation, seed=1)), [], expected(relation)
     for _ in range(ROUNDS):
         one, scales = made.compare(PHI, METRIC, BOUNDS, 3, (SHARE, SHARE)), made.scales(PHI, 3, SHARE)
         found.append(numbers_of(one, scales))
@@ -125,7 +130,7 @@ def test_a_tenth_less_noise_is_noticed(monkeypatch):
 def test_infinite_epsilon_has_no_noise():
     records = Records(some())
     a, b = (
-        Measurements(records, paid(epsilon=math.inf)).compare(PHI, METRIC, BOUNDS, 3, (share, share))
+        measurements(records, paid(epsilon=math.inf)).compare(PHI, METRIC, BOUNDS, 3, (share, share))
         for share in (0.5, 0.01)
     )
     assert a.score_noise == a.slope_noise == a.trace_noise == 0.0
@@ -151,7 +156,7 @@ def test_one_record_moves_a_release_by_its_sensitivity_at_most(parts):
     scores, slopes = [], []
     for i in range(300):
         record = own[i : i + 1], group[:, i : i + 1], None, rows[:, i : i + 1]
-        made = Measurements(lone(record, parts), paid(epsilon=math.inf))
+        made = measurements(lone(record, parts), paid(epsilon=math.inf))
         one = made.compare(PHI, METRIC, Bounds(1.5, 1e9), 3, (0.2, 0.2))
         scores.append(one.score / 1.5)
         one = made.compare(PHI, METRIC, Bounds(1e9, 0.7), 3, (0.2, 0.2))
@@ -166,7 +171,7 @@ def test_one_record_moves_a_release_by_its_sensitivity_at_most(parts):
 
 
 def test_more_terms_than_bounds_were_divided_by_are_refused():
-    made = Measurements(Records(some(), some(1), parts=1), paid(epsilon=math.inf))
+    made = measurements(Records(some(), some(1), parts=1), paid(epsilon=math.inf))
     with pytest.raises(RuntimeError, match="more terms"):
         made.compare(PHI, METRIC, BOUNDS, 3, (0.5, 0.5))
 
@@ -195,7 +200,7 @@ def test_counting_says_nothing_of_what_overflows():
     group[1, 3], group[:, 4], rows[:, 5] = np.inf, 1e300, 1e200
     count_octaves(SimpleNamespace(terms=[term_of(own, group, weights, rows)]), P, 2)
     records = Records((own, group, weights, rows))
-    Measurements(records, paid()).compare(PHI, METRIC * 1e200, BOUNDS, 3, (0.5, 0.5))
+    measurements(records, paid()).compare(PHI, METRIC * 1e200, BOUNDS, 3, (0.5, 0.5))
 
 
 # what was paid
@@ -212,9 +217,9 @@ def test_nothing_is_read_that_was_not_paid_for():
     ):
         records = Records(some())
         with pytest.raises(RuntimeError, match="not paid"):
-            Measurements(records, spending).compare(PHI, METRIC, BOUNDS, 3, shares)
+            measurements(records, spending).compare(PHI, METRIC, BOUNDS, 3, shares)
         assert records.reads == 0
-    made = Measurements(records, paid())
+    made = measurements(records, paid())
     made.scales(PHI, 3, 1.0)
     assert records.reads == 1 and made.left == 0
     with pytest.raises(RuntimeError, match="not paid"):

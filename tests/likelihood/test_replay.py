@@ -10,6 +10,7 @@ from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.likelihood.search import Search
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
@@ -70,7 +71,7 @@ def run(parts, answers=None):
         warnings.simplefilter("always")
         spending.pay()
         told = len(caught)  # that a debug seed is not private
-        measure = Replayed(twins, spending, answers)
+        measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
         found = Search(measure, N, 1.0, prior, twins.rank)(start)
         assert len(caught) == told
     return measure, found

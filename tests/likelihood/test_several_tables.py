@@ -16,6 +16,7 @@ from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
@@ -99,7 +100,7 @@ class Kept:
     def __init__(self, source, seed=1):
         self._source, self._seed = source, seed
         self.size, self.parts, self.touched = source.size, source.parts, source.touched
-        self.lookups = source.lookups
+        self.lookups, self.rank = source.lookups, source.rank
 
     def __call__(self, phi, twins, random):
         return self._source(phi, twins, PrivacyRandom(debug_seed=self._seed))
@@ -115,7 +116,7 @@ def test_one_record_of_either_table_moves_sums_within_their_bounds():
         warnings.simplefilter("ignore", NotPrivateWarning)
         spending = Spending(math.inf, 1e-6, [1.0], "substitute")
         spending.pay()
-    made = Measurements(Kept(source), spending)
+    made = Measurements(RecordsHere(Kept(source), spending.random), spending)
 
     def sums():
         one = made.compare(phi, metric, bounds, 3, (1e-3, 1e-3))

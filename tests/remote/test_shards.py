@@ -295,11 +295,12 @@ class Leaky(Here):
         self.servant = self.remake()
 
 
-def leaky(parts, **kwargs):
+def leaky(parts, likelihood=False, **kwargs):
     """Records whose first part is lost at some requests."""
     first, second = (Shard(Recipe(build, part)) for part in parts)
     home = Leaky(first, **kwargs)
-    return ShardedRecords(made_up(), [home, Here(second)], one_process=False), home
+    records = ShardedRecords(made_up(), [home, Here(second)], one_process=False, likelihood=likelihood)
+    return records, home
 
 
 @pytest.mark.slow

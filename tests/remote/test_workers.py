@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from unittest import mock
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.errors import PrivacyError
+from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.records.model import RecordModel
 from pymc_dp.remote.answers import UnavailableError
+from pymc_dp.remote.sums_of_parts import SumsOfParts
 from tests.conftest import simple_data
 from tests.remote import processes
 from tests.remote.parts import SECRET, build, build_that_fails, made_up, make_step, split, walk
@@ -53,32 +55,30 @@ def test_decisions_are_those_of_one_machine(client, on_one_machine, k):
     assert 5 < accepted.sum() < ITERATIONS - 5
 
 
-def with_surrogate(model, **kwargs):
-    """Draws and the surrogate of a step with control variates, started."""
-    with model:
-        step = dp.DPPenaltyMH(
-            epsilon=200.0, delta=1e-6, chains=1, control_variates=True, debug_seed=7, **kwargs
-        )
-    step.setup_chain(np.random.default_rng(0), 0, 25)
-    return step
+def released(model, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        return dp.release_likelihood(model, epsilon=2, delta=1e-6, debug_seed=7, **kwargs)
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_surrogates_are_those_of_one_machine(client, k):
-    """Of records on workers, one of which is killed between two decisions."""
-    part = simple_data(n=200)
-    one = with_surrogate(build(part))
-    draws, accepted = walk(one, made_up(), 25)
-    many = with_surrogate(made_up(), data=dp.Shards(build, split(part, k), client=client))
+def test_likelihoods_are_those_of_one_machine(client, k, monkeypatch):
+    """Of records on workers, one of which is killed between two sums."""
+    part, asked = simple_data(n=200), []
+    compare = SumsOfParts.compare
 
-    def kill(i):
-        if k == 3 and i == 4:
+    def kill(*arguments):
+        asked.append(arguments)
+        if k == 3 and len(asked) == 2:
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        return compare(*arguments)
 
-    same, decisions = walk(many, made_up(), 25, before=kill)
-    np.testing.assert_array_equal(same, draws)
-    np.testing.assert_array_equal(decisions, accepted)
-    assert many.surrogate.to_json() == one.surrogate.to_json() and 0 < accepted.sum() < 25
+    monkeypatch.setattr(SumsOfParts, "compare", kill)
+    one = released(build(part))
+    many = released(made_up(), data=dp.Shards(build, split(part, k), client=client))
+    for name in ("point", "gradient", "information"):
+        np.testing.assert_array_equal(getattr(many, name), getattr(one, name))
+    assert len(asked) > 2 and np.linalg.norm(one.information) > 0
 
 
 def read_parquet(path):

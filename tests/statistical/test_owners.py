@@ -34,7 +34,7 @@ class Closed:
     def __init__(self, y):
         self.y = y
 
-    def compare(self, theta, new, bound, surrogate=""):
+    def compare(self, theta, new, bound):
         ratios = ((self.y - theta) ** 2 - (self.y - new) ** 2) / 2
         return float(np.sum(np.round(np.clip(ratios / bound, -1, 1) * GRID))), 0.0
 

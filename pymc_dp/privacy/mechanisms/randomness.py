@@ -102,11 +102,21 @@ class PrivacyRandom:
         self._same_process()
         return self.generator.choice(n, size, replace=False, shuffle=False)
 
+    def keys(self, number: int) -> np.ndarray:
+        """Keys of streams of their own, shape (number, 4); as secret as this one."""
+        self._same_process()
+        return self.generator.integers(2**64, size=(number, 4), dtype=np.uint64)
+
     def generators(self, number: int) -> list[np.random.Generator]:
         """Generators with streams of their own, keyed from this one; each is for one use."""
-        self._same_process()
-        keys = self.generator.integers(2**64, size=(number, 4), dtype=np.uint64)
-        return [np.random.Generator(ChaCha(key=key, rounds=20)) for key in keys]
+        return [np.random.Generator(ChaCha(key=key, rounds=20)) for key in self.keys(number)]
+
+    @classmethod
+    def keyed(cls, key: np.ndarray) -> "PrivacyRandom":
+        """Stream of one of the `keys`, perhaps in another process: for draws that no noise is made of."""
+        made = cls()
+        made.generator = np.random.Generator(ChaCha(key=key, rounds=20))
+        return made
 
     @property
     def state(self) -> dict[str, Any]:

@@ -2,34 +2,42 @@
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
-from pymc_dp.errors import ModelRefusedError
+from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.beliefs import Message
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.likelihood.search import Found, Search
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
+from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
+from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners
+from pymc_dp.remote.shards import ShardedRecords, Shards
 from pymc_dp.versions import versions
 
 
 def release_likelihood(
     model: pm.Model | None = None,
     *,
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float | None = None,
+    data: Shards | None = None,
+    owners: Sequence[Owner] | None = None,
     privacy_unit: Any = None,
     exclude_deterministics: Collection[str] = (),
     public: Collection[Any] = (),
@@ -51,12 +59,16 @@ def release_likelihood(
     Parameters
     ----------
     model : pymc.Model, optional
-        Default: the one of the context.
+        Default: the one of the context. With `data` or `owners` a model of a few rows: see `Shards`.
     epsilon : float
-        > 0; inf for no noise.
+        > 0; inf for no noise. Left out with `owners`.
     delta : float, optional
         Default: the ledger's; else the largest power of ten below ``1 / (10 n)`` (to be given where n is
         private).
+    data : Shards, optional
+        Records in parts.
+    owners : sequence of Owner, optional
+        Data owners, each with its own (epsilon, delta), noise and ledger.
     privacy_unit, exclude_deterministics, public, trusted_ops, neighboring_relation
         As for a step.
     public_n : float, optional
@@ -88,30 +100,44 @@ def release_likelihood(
     **Privacy.** Everything that can be refused is refused before anything is paid, and that before a row is
     used. Events: Gaussian releases that are chosen one after the other, at most one of ``mu`` together, which
     is what is charged. One record (privacy unit) is replaced, or added or removed. With observed variables of
-    different lengths a record is in one of several tables, of which each length is taken as public.
+    different lengths a record is in one of several tables, of which each length is taken as public. Of data
+    in parts exact sums come here, and noise is added once; each owner adds its own, and only noisy sums leave
+    it (docs/proofs/twins, section 1).
     """
     model = pm.modelcontext(model)
-    unit, ids = unit_of(privacy_unit)
-    records = read_records(
-        model,
-        privacy_unit=ids,
-        exclude_deterministics=exclude_deterministics,
-        public=public,
-        trusted_ops=trusted_ops,
-        neighboring_relation=neighboring_relation,
-        compile_kwargs=compile_kwargs,
-    )
-    check_unit(ledger, unit)
+    joint = None
+    if owners is not None:
+        own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}
+        refused = [name for name, given in {**own, "data": data}.items() if given is not None]
+        if refused:
+            raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
+        joint = Owners(owners, neighboring_relation, likelihood=True)
+    elif epsilon is None:
+        raise TypeError("epsilon= is missing: the guarantee of the whole call.")
+    settings = {
+        "privacy_unit": unit_of(privacy_unit)[1],
+        "exclude_deterministics": exclude_deterministics,
+        "public": public,
+        "trusted_ops": trusted_ops,
+        "neighboring_relation": neighboring_relation,
+        "compile_kwargs": compile_kwargs,
+    }
+    elsewhere = data if joint is None else joint
+    records, twins = _read(model, elsewhere, settings)
+    check_unit(ledger, unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     n = _number(records, public_n)
-    delta = _delta(delta, records, ledger)
-    spending = Spending(epsilon, delta, [1.0], neighboring_relation, ledger, label, debug_seed)
-    mu = float(gaussian.mu(spending.epsilon, spending.delta)) if math.isfinite(epsilon) else math.inf
-    twins, part = TablesTwins(records), PublicModel(records)
+    if joint is None:
+        delta = _delta(delta, records, ledger)
+        spending = Spending(epsilon or 0.0, delta, [1.0], neighboring_relation, ledger, label, debug_seed)
+        mu = float(gaussian.mu(spending.epsilon, spending.delta))
+    else:
+        spending, mu = joint.spending, joint.mu
+    part = PublicModel(records)
     _check_generative(twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
     entry = spending.pay()
-    search = Search(Measurements(twins, spending), n, mu, prior, twins.rank)
+    search = Search(_measurements(records, twins, spending, debug_seed), n, mu, prior, twins.rank)
     with np.errstate(all="ignore"):
         try:
             found = search(start)
@@ -119,10 +145,39 @@ def release_likelihood(
             nothing = Message.nothing(twins.size)
             found = Found(start, nothing, search.rounds, search.shares, nothing.information)
     spending.confirm(entry)
-    return _likelihood(found, part, records, twins, spending, prior, debug_seed)
+    if joint is not None:
+        with suppress(PrivacyError):  # an owner that is gone has said all that it was asked
+            records.ask("end")
+    return _likelihood(found, part, records, spending, prior, debug_seed, joint)
 
 
-def _check_generative(twins: TablesTwins) -> None:
+def _read(
+    model: pm.Model, elsewhere: Shards | Owners | None, settings: dict[str, Any]
+) -> tuple[Any, Twins | TablesTwins]:
+    """Records, and what is public of their scores; nothing is used of a row."""
+    if elsewhere is None:
+        here = read_records(model, **settings)
+        return here, TablesTwins(here)
+    if isinstance(elsewhere, Owners):
+        theirs = elsewhere.records(model, **settings)
+        return theirs, theirs.twins
+    records = elsewhere.records(model, likelihood=True, **settings)
+    return records, records.twins
+
+
+def _measurements(
+    records: Any, twins: Twins | TablesTwins, spending: Spending, debug_seed: int | None
+) -> Measurements:
+    """Where noisy sums come from; owners charge the call here."""
+    if isinstance(records, RecordsOfOwners):
+        return records.measurements(spending)
+    if isinstance(records, ShardedRecords):
+        # Twins have a stream of their own, so that noise is the same for any number of parts.
+        return Measurements(records.source(PrivacyRandom(debug_seed, stream=1)), spending)
+    return Measurements(RecordsHere(twins, spending.random), spending)
+
+
+def _check_generative(twins: Twins | TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(
@@ -159,10 +214,10 @@ def _likelihood(
     found: Found,
     part: PublicModel,
     records: Records,
-    twins: TablesTwins,
     spending: Spending,
     prior: Any,
     debug_seed: int | None,
+    joint: Owners | None,
 ) -> Likelihood:
     point, information = found.point, found.message.information
     information = 0.5 * (information + information.T)
@@ -172,14 +227,16 @@ def _likelihood(
         for index in np.ndindex(*part_.shape)
     ]
     known = spending.facts()
+    epsilon = spending.epsilon if joint is None else joint.epsilon
     arrays = {
         array.label: [array.label, list(array.shape), array.kind]
         for table in records.tables
         for array in table.reading.public_arrays
     }
     facts = {
-        **{key: known[key] for key in ("delta", "neighboring_relation", "is_private")},
-        "epsilon": spending.epsilon if math.isfinite(spending.epsilon) else None,
+        **{key: known[key] for key in ("neighboring_relation", "is_private")},
+        "delta": known["delta"] if joint is None else joint.delta,
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
         "events": json.loads(spending.events.to_json()),
         "debug_seed_used": debug_seed is not None,
         "unit": "row" if records.unit_of_row is None else "person",
@@ -192,5 +249,7 @@ def _likelihood(
         "verdict": judge(found, prior, labels),
         "versions": versions(),
     }
+    if isinstance(records, RecordsOfOwners):
+        facts["owners"] = records.guarantees()
     gradient = found.message.vector - information @ point
     return Likelihood(part.parts, point, gradient, information, facts, part)

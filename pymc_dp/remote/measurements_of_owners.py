@@ -1,0 +1,157 @@
+"""Noisy sums of several data owners, of which a likelihood is made: what each is asked, and their sum."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood.comparisons import Bounds
+from pymc_dp.likelihood.measurements import Comparison, Measurements, Shapes
+from pymc_dp.likelihood.octaves import OCTAVES, Scales
+from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.privacy.budget.spending import Spending
+
+#: Twins of a record that an owner draws, at most: what it computes is bounded, whoever asks.
+MOST_TWINS = 1024
+
+
+class MeasurementsOfOwners(Measurements):
+    """Asks every owner for each measurement, and adds what they say.
+
+    Parameters
+    ----------
+    shapes : Shapes
+        On which all owners agree.
+    ask : callable
+        From a question and its arguments to the answers of all owners.
+    spending : Spending
+        Of the owner whose noise is least: its shares are those of all. It was paid.
+
+    Notes
+    -----
+    **Privacy.** Only sums with an owner's own noise are seen here. Owner j's noise has the variance
+    ``sensitivity**2 / (share mu_j**2)``; that of the sum is the sum of these.
+    """
+
+    def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]], spending: Spending):
+        self.source, self._ask, self._spending = shapes, ask, spending
+
+    def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
+        """See `Measurements.scales`."""
+        self._spending.portion(share)
+        said = self._ask("scales", phi=phi.tolist(), twins=twins, share=share)
+        shapes = {"counts": (self.source.size, OCTAVES), "noise": ()}
+        counts, noise = _added(said, shapes)
+        return Scales(counts, noise)
+
+    def compare(
+        self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
+    ) -> Comparison:
+        """See `Measurements.compare`."""
+        for share in shares:
+            self._spending.portion(share)
+        question = {"phi": phi.tolist(), "metric": metric.tolist(), "bounds": list(bounds)}
+        said = self._ask("compare_with_twins", **question, twins=twins, shares=list(shares))
+        size = self.source.size
+        shapes = {"score": (size,), "score_noise": (), "slope": (size, size), "slope_noise": ()}
+        return Comparison(*_added(said, shapes | {"trace": (), "trace_noise": ()}))
+
+
+def _added(said: list[Any], shapes: dict[str, tuple[int, ...]]) -> list[Any]:
+    """Sum of what owners say, in which noises add up as variances do.
+
+    Raises
+    ------
+    PrivacyError
+        An owner says something else than numbers of these shapes.
+    """
+    found: list[Any] = []
+    for name, shape in shapes.items():
+        try:
+            values = [np.array(one[name], dtype=float) for one in said]
+        except (TypeError, ValueError, KeyError):
+            values = [np.zeros(0)]
+        if any(value.shape != shape or not np.all(np.isfinite(value)) for value in values):
+            raise PrivacyError("An owner gave an answer that is none: is its version another?")
+        total = np.sqrt(np.sum(np.square(values), axis=0)) if "noise" in name else np.sum(values, axis=0)
+        found.append(total if shape else float(total))
+    return found
+
+
+class OwnMeasurements:
+    """An owner's side: looks at each question before it is answered.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of the owner's records and budget, with noise of its own.
+
+    Notes
+    -----
+    **Privacy.** Points, metrics, bounds, numbers of twins and shares may be anything that these methods let
+    through, chosen by an adversary who has seen all answers: `Measurements` gives each the noise that its
+    bounds and its share of the owner's budget ask for, and nothing beyond that budget.
+    """
+
+    def __init__(self, measurements: Measurements):
+        self._measurements, self._size = measurements, measurements.source.size
+
+    def scales(self, phi: Any, twins: Any, share: Any) -> Callable[[], dict[str, Any]]:
+        """Check a question; what is returned answers it."""
+        point, (own,) = _numbers(phi, (self._size,)), self._shares([share])
+        twins = _count(twins)
+        return lambda: _plain(self._measurements.scales(point, twins, own))
+
+    def compare_with_twins(
+        self, phi: Any, metric: Any, bounds: Any, twins: Any, shares: Any
+    ) -> Callable[[], dict[str, Any]]:
+        """Check a question; what is returned answers it."""
+        point, matrix = _numbers(phi, (self._size,)), _numbers(metric, (self._size, self._size))
+        score, slope = (_positive(bound) for bound in bounds)
+        of_score, of_slope = self._shares(shares)
+        twins = _count(twins)
+        return lambda: _plain(
+            self._measurements.compare(point, matrix, Bounds(score, slope), twins, (of_score, of_slope))
+        )
+
+    def _shares(self, shares: Any) -> list[float]:
+        """Of what is left of the owner's budget.
+
+        Raises
+        ------
+        ValueError
+            They are not positive, or more than that.
+        """
+        given = [_positive(share) for share in shares]
+        if not math.fsum(given) <= self._measurements.left:
+            raise ValueError("shares")
+        return given
+
+
+def _numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    values = np.array(given, dtype=float)
+    if values.shape != shape or not np.all(np.isfinite(values)):
+        raise ValueError("numbers")
+    return values
+
+
+def _positive(given: Any) -> float:
+    if not is_number(given) or not 0 < given < math.inf:
+        raise ValueError("positive")
+    return float(given)
+
+
+def _count(given: Any) -> int:
+    if type(given) is not int or not 0 <= given <= MOST_TWINS:
+        raise ValueError("twins")
+    return given
+
+
+def _plain(measured: Scales | Comparison) -> dict[str, Any]:
+    """As JSON takes it."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for name, value in measured._asdict().items()
+    }
