@@ -26,9 +26,7 @@ def pytest_configure(config):
     """Here, not in pyproject.toml: there pytest would import PyTensor before its flags are set above."""
     for warning in (
         "WeakGuaranteeWarning",  # a large epsilon shows a sampler through its noise
-        "ClippedRecordsWarning",  # about released numbers, not about a test
-        "SurrogateWarning",  # the same
-        "NoisySummaryWarning",  # the same
+        "NoisySummaryWarning",  # about released numbers, not about a test
     ):
         config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
     if pytensor.config.linker != "py":

@@ -96,7 +96,7 @@ def test_no_code_moves_another_record_in_any_model(part):
 
 @pytest.mark.slow
 def test_no_code_moves_derivatives_of_another_record():
-    """Those that are derived anew for surrogates: a code of -20 gave a derivative of -3e169."""
+    """Scores: a code of -20 gave a derivative of -3e169."""
     assert not tried("derivatives", *FEW, "crossed", "look-up of a look-up", "gathered weights")
 
 
