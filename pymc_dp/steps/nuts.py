@@ -18,6 +18,7 @@ from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, Priv
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.slots import identity
+from pymc_dp.records.gate import initial_point
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Released
@@ -164,7 +165,7 @@ class DPNUTS(BlockedStep):
         self._released = Released(
             public,
             [rv.name for rv in public.unobserved_RVs],
-            public.initial_point(),
+            initial_point(public),
             left_out=self.likelihood.facts["left_out"],
             compile_kwargs=given.get("compile_kwargs"),
         )

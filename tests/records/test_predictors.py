@@ -12,7 +12,7 @@ from tests.records.families import families
 
 N, P = 70, 4
 QUICK = ("logit",)
-SLOW = ("hier", "bern_p", "columns", "poisson", "studentt", "gamma", "negbin", "beta_reg", "censored", "weibull")
+SLOW = ("hier", "bern_p", "columns", "poisson", "studentt", "gamma", "negbin", "censored", "weibull")
 X, GROUP, Y = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3, np.arange(N) % 2
 
 
