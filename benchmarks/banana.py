@@ -2,15 +2,13 @@
 
     python -m benchmarks.banana           # DPPenaltyMH, d = 2, epsilon = 2, 4, 8; five runs each
     python -m benchmarks.banana --dimensions 10 --epsilon 12 --runs 3 --steps DPPenaltyMH DPHMC
-    python -m benchmarks.banana --steps surrogate --epsilon 2 4 8 12 --runs 10   # with control variates
 
 Settings of the thesis: a = 20, b = m = 0, variances 20, 2.5, 1, ..., n = 100,000, no tempering, one chain
-started within one posterior standard deviation of the mean, first half dropped (but with a surrogate, which
-starts with a draw). The model is written in units of the likelihood's standard deviations, which are public
-(a gradient's norm depends on units). All settings come from the variances, the curvature, n and the budget;
-with a surrogate they are the default ones. "MMD" is the thesis's measure (section 7.1), in its units; "mean
-error" the root mean square over parameters of the error of the posterior mean, in posterior standard
-deviations.
+started within one posterior standard deviation of the mean, first half dropped. The model is written in units
+of the likelihood's standard deviations, which are public (a gradient's norm depends on units). All settings
+come from the variances, the curvature, n and the budget. "MMD" is the thesis's measure (section 7.1), in its
+units; "mean error" the root mean square over parameters of the error of the posterior mean, in posterior
+standard deviations.
 """
 
 import argparse
@@ -81,16 +79,10 @@ def hmc(args: argparse.Namespace, epsilon: float, iterations: int) -> Any:
     )
 
 
-def surrogate(args: argparse.Namespace, epsilon: float, iterations: int) -> Any:
-    """Control variates with default settings: no bound, no scale and no step size is given."""
-    return dp.DPPenaltyMH(epsilon=epsilon, delta=DELTA, control_variates=True, chains=1)
-
-
 # What makes a step, and its iterations in 2 and in more dimensions: more of them have more noise each.
 STEPS: dict[str, tuple[Callable[..., Any], int, int]] = {
     "DPPenaltyMH": (penalty, 2000, 20_000),
     "DPHMC": (hmc, 1000, 800),
-    "surrogate": (surrogate, 2000, 2000),
 }
 
 
@@ -159,7 +151,7 @@ def main() -> None:
         for k, name in enumerate(args.steps):
             make, small, large = STEPS[name]
             iterations = args.iterations[k] if args.iterations else small if args.dimensions == 2 else large
-            dropped = 0 if name == "surrogate" else iterations // 2
+            dropped = iterations // 2
             results = []
             for seed in range(args.runs):
                 d = args.dimensions

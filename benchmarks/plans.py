@@ -14,13 +14,11 @@ from dataclasses import fields
 
 import numpy as np
 import pandas as pd
-from dp_accounting import GaussianDpEvent
 
 from benchmarks import results
 from benchmarks.running import parser, silence
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import composition, subset_decisions
-from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import fast_mh_pricing, pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import Budget
@@ -43,13 +41,6 @@ def call(rng, relation=None, most=20_000):
     tune = int(rng.integers(0, length))
     epsilon, delta = number(rng, -1, 1), number(rng, -12, -2)
     return Call(epsilon, delta, relation, int(rng.integers(1, 5)), tune, max(length - tune, 1))
-
-
-def surrogate(rng, found):
-    """What a surrogate releases before the chains: up to half of a Gaussian's budget."""
-    squared = Budget(found).mu_squared * float(rng.uniform(0.05, 0.5))
-    releases = int(rng.integers(1, 6))
-    return EventSet([(GaussianDpEvent((releases / squared) ** 0.5), releases)], found.neighboring_relation)
 
 
 def fast_mh(rng, noise_std):
@@ -125,18 +116,6 @@ def once_more(plan):
     return pricing.barker_on_batches(own, plan.mechanism.batches, plan.mechanism.clip_bound)
 
 
-def after_a_surrogate(rng):
-    """Chains on what a surrogate leaves, with each test."""
-    found = call(rng)
-    once, test = surrogate(rng, found), rng.integers(3)
-    if test == 0:
-        noise = number(rng, -1, 0.5)
-        return pricing.penalty_on_residuals(found, noise, 1.0, bool(rng.random() < 0.5), once)
-    if test == 1:
-        return pricing.barker(found, 1.0, most=pricing.UNCLIPPED, once=once)
-    return pricing.penalty(found, once=once)
-
-
 KINDS = {
     "penalty": lambda rng: pricing.penalty(call(rng), clip_fraction=bool(rng.random() < 0.5)),
     "penalty, known noise": lambda rng: pricing.penalty(call(rng), noise_std=number(rng, -2.5, 1)),
@@ -149,7 +128,6 @@ KINDS = {
     "fast MH, Barker": lambda rng: fast_mh(rng, None),
     "fast MH, penalty": lambda rng: fast_mh(rng, number(rng, -0.5, 0.8)),
     "SGHMC": friction,
-    "after a surrogate": after_a_surrogate,
 }
 
 

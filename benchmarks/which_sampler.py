@@ -4,13 +4,11 @@
 
 Logistic regression, n rows of norm 1 with entries of either sign, d coefficients; and for sufficient
 statistics the mean of n such rows, with a known standard deviation that makes the bound below about the same.
-(epsilon, 1e-6)-DP for one chain, whose tuning is paid for. Chains of all samplers but those with control
-variates start at an exact draw of the posterior: the way there comes on top. Those with control variates find
-it themselves, from 0.
+(epsilon, 1e-6)-DP for one chain, whose tuning is paid for. Chains start at an exact draw of the posterior:
+the way there comes on top.
 
 - draws: 1 / mean squared error of the mean of a run's kept draws, in posterior variances, over runs and
-  coefficients: the number of independent draws whose mean is as near. A chain that does not move has 1. The
-  error of control variates is mostly the noise of what is released once.
+  coefficients: the number of independent draws whose mean is as near. A chain that does not move has 1.
 - bound: what the decisions of a reversible walk on all records can be worth at most, to first order, rho / (2
   d L^2 sigma^2), where rho = mu^2 / 2 is the budget, L = 1 the bound on a record's gradient and sigma^2 the
   posterior variance (docs/which_sampler). A walk that accepts a share a0 of moves between points of equal
@@ -35,14 +33,6 @@ from pymc_dp.privacy.accounting import gaussian
 DELTA = 1e-6
 CELLS = [(n, d) for n in (10_000, 100_000) for d in (2, 10)]
 EPSILONS = (1.0, 4.0)
-
-
-class Once(PaidAgain):
-    """A call of its own for each run, with a surrogate of its own."""
-
-    def once(self, compute):
-        """Made, not remembered."""
-        return compute()
 
 
 class Problem:
@@ -82,7 +72,6 @@ def samplers(problem: Problem) -> dict[str, tuple]:
     trajectory = walk | {"n_leapfrog": 3, "gradient_share": 0.7}
     step = {"step_size": 0.2 * float(np.mean(problem.sd)), "decay": 0.0}
     stochastic = walk | step | {"sampling_probability": 1000 / problem.n}
-    surrogate = {"control_variates": True}
     kept = 2000 if problem.d == 2 else 700  # where few draws are to be had, more iterations buy nothing
     return {
         "DPPenaltyMH": (dp.DPPenaltyMH, walk, 300, kept),
@@ -90,15 +79,13 @@ def samplers(problem: Problem) -> dict[str, tuple]:
         "DPFastMH": (dp.DPFastMH, walk, 300, kept),
         "DPHMC": (dp.DPHMC, trajectory, 50, 200),
         "DPSGHMC": (dp.DPSGHMC, stochastic, 0, 300),
-        "DPPenaltyMH, control variates": (dp.DPPenaltyMH, surrogate, 0, 500),
-        "DPFastMH, control variates": (dp.DPFastMH, surrogate, 0, 500),
     }
 
 
 def run(step, problem, start, tune, draws, seed):
     """Kept draws, shape (draws, d), and processor seconds."""
     began = time.process_time()
-    step._call = Once()
+    step._call = PaidAgain()
     step.setup_chain(np.random.default_rng(seed), tune, draws)
     point, kept = {"beta": start}, []
     for i in range(tune + draws):
@@ -126,14 +113,12 @@ def lines(problem, runs, only=None):
                 step.cost = lambda *_, plan=plan: plan
                 for seed in range(runs):
                     rng = np.random.default_rng([seed, 7])
-                    start = np.zeros(problem.d)
-                    if not name.endswith("control variates"):
-                        start = problem.mean + problem.root @ rng.standard_normal(problem.d)
+                    start = problem.mean + problem.root @ rng.standard_normal(problem.d)
                     kept, spent = run(step, problem, start, tune, draws, seed)
                     errors.append((kept.mean(axis=0) - problem.mean) / problem.sd)
                     ratios.append(kept.std(axis=0) / problem.sd)
                     seconds.append(spent)
-            except (dp.TooFewRecordsError, dp.BudgetError) as error:
+            except dp.BudgetError as error:
                 yield found | {"refused": str(error)}
                 continue
             yield found | {

@@ -3,18 +3,13 @@
 from pymc_dp import metrics, models, privacy, proposals
 from pymc_dp.audit import audit
 from pymc_dp.bambi import from_bambi
-from pymc_dp.control_variates import ControlVariates, Surrogate
 from pymc_dp.errors import (
     BudgetError,
-    ClippedRecordsError,
-    ClippedRecordsWarning,
-    ContradictionError,
     ModelRefusedError,
     NoisySummaryWarning,
     NotPrivateWarning,
     NotSampledError,
     PrivacyError,
-    SurrogateWarning,
     TooFewRecordsError,
     WeakGuaranteeWarning,
     log_failures,
@@ -24,7 +19,6 @@ from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.more_draws import surrogate_draws, surrogate_of
 from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy
 from pymc_dp.plots import plot_accuracy, plot_check, plot_privacy_profile, plot_privacy_spend
@@ -41,6 +35,7 @@ from pymc_dp.sampling import release, sample
 from pymc_dp.steps.barker import DPBarker
 from pymc_dp.steps.fast_mh import DPFastMH
 from pymc_dp.steps.hmc import DPHMC
+from pymc_dp.steps.nuts import DPNUTS
 from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
 from pymc_dp.steps.sghmc import DPSGHMC
 from pymc_dp.tester import TradeOffTester
@@ -49,16 +44,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DPHMC",
+    "DPNUTS",
     "DPSGHMC",
     "Boolean",
     "BudgetError",
     "Category",
     "Check",
-    "ClippedRecordsError",
-    "ClippedRecordsWarning",
     "Comparison",
-    "ContradictionError",
-    "ControlVariates",
     "DPBarker",
     "DPFastMH",
     "DPPenalty",
@@ -81,8 +73,6 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyReport",
     "Shards",
-    "Surrogate",
-    "SurrogateWarning",
     "TooFewRecordsError",
     "TradeOffTester",
     "WeakGuaranteeWarning",
@@ -110,6 +100,4 @@ __all__ = [
     "release_likelihood",
     "report",
     "sample",
-    "surrogate_draws",
-    "surrogate_of",
 ]

@@ -6,7 +6,6 @@ what the step claims. A violation refutes the claim; no result, however low, pro
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from pymc_dp.records.gate import initial_point
 from pymc_dp.steps.base import DPStep
 from pymc_dp.tester import AuditResult, Claim, TradeOffTester
 
-#: What is released in many runs: "point", shape (runs, iterations, d), and each stat, (runs, iterations);
-#: with control variates "surrogate", shape (runs, 1, numbers).
+#: What is released in many runs: "point", shape (runs, iterations, d), and each stat, (runs, iterations).
 Released = Mapping[str, np.ndarray]
 
 
@@ -121,15 +119,12 @@ def released(
     -------
     dict of str to ndarray
         "point", shape (runs, tune + draws, d), and each stat, shape (runs, tune + draws): a number, or a
-        checksum of what is not one. With control variates also "surrogate", shape (runs, 1, numbers): the
-        arrays and numbers of `Surrogate`, one after another.
+        checksum of what is not one.
 
     Raises
     ------
     ValueError
         `runs` is below 4, or the step is for several chains or has a ledger.
-    TooFewRecordsError
-        A surrogate was refused in one of the runs; take more records.
     """
     if runs < 4:
         raise ValueError(f"runs must be at least 4, got {runs!r}.")
@@ -137,13 +132,10 @@ def released(
         raise ValueError("an audit runs one chain at a time, without a ledger: make the step with chains=1.")
     point = initial_point(step.model) if start is None else start
     plan, call, rng, tuning = step.cost(draws, tune), step._call, step.rng, step.tune
-    debug_seed, has_surrogate = step.debug_seed, getattr(step, "residuals", None) is not None
     found: dict[str, list] = {}
     try:
         for run in range(runs):
-            step._call = _Repeated(plan, 0 if has_surrogate else run)
-            if has_surrogate and debug_seed is not None:
-                step.debug_seed = debug_seed + run  # a surrogate's stream has not the chain's number
+            step._call = _Repeated(plan, run)
             step.rng = np.random.default_rng(seed)
             step.cost = lambda *_: plan  # type: ignore[method-assign]  # computed once
             step.setup_chain(step.rng, tune, draws)
@@ -155,11 +147,9 @@ def released(
                 stats.pop(facts.DRAW)  # the point, with the number of the run
                 for name, value in stats.items():
                     found.setdefault(name, []).append(_number(value))
-            if has_surrogate:
-                found.setdefault("surrogate", []).append(_numbers(step.surrogate))
     finally:
         step.__dict__.pop("cost", None)
-        step._call, step.rng, step.tune, step.debug_seed = call, rng, tuning, debug_seed
+        step._call, step.rng, step.tune = call, rng, tuning
         step._chain = None
     return {name: np.reshape(v, (runs, -1, *np.shape(v[0]))) for name, v in found.items()}
 
@@ -180,21 +170,12 @@ class _Repeated(CallBudget):
         """Every chain is its call's last."""
         return True
 
-    def once(self, compute: Callable[[], str]) -> str:
-        """Released anew in each run."""
-        return compute()
-
 
 def _number(value: Any) -> float:
     array = np.asarray(value)
     if array.ndim == 0 and array.dtype.kind in "biuf":
         return float(array)
     return float(zlib.crc32(array.tobytes() if array.dtype.kind in "biuf" else repr(value).encode()))
-
-
-def _numbers(surrogate: Any) -> np.ndarray:
-    values = [getattr(surrogate, field.name) for field in fields(surrogate)]
-    return np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values if value is not None])
 
 
 def _features(found: Released, score: Callable[[Released], np.ndarray] | None) -> np.ndarray:

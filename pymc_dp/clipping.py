@@ -169,12 +169,11 @@ def as_clip(lipschitz: Any, clip_bound: float | None, *, by_part: bool = False) 
     """
     if (lipschitz is None) == (clip_bound is None):
         raise ValueError(
-            "control_variates=True needs no bound (docs/control_variates). Without: give exactly one of "
-            "lipschitz= and clip_bound=: how much one record may change the log-likelihood.\n"
+            "Give exactly one of lipschitz= and clip_bound=: how much one record may change the "
+            "log-likelihood.\n"
             "  lipschitz=L clips a record's ratio at L * distance moved. For a logistic regression whose "
-            "rows have norm "
-            "<= R, L = R holds for every record; Poisson and normal regressions need public bounds on the "
-            "outcome as well.\n"
+            "rows have norm <= R, L = R holds for every record; Poisson and normal regressions need public "
+            "bounds on the outcome as well.\n"
             "  clip_bound=B clips it at B nats, for proposals of a fixed length.\n"
             "  Choose from public knowledge or on simulated data (docs/clipping): a bound read off the "
             "private data leaks."

@@ -108,14 +108,6 @@ class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds and says little: epsilon above 20, or delta of 1 / n and more."""
 
 
-class ClippedRecordsError(PrivacyError):
-    """Too little is known of what clips cut for a result to be of use; said from released quantities."""
-
-
-class ContradictionError(PrivacyError):
-    """Released numbers contradict each other: the result would not be the posterior."""
-
-
 class NotSampledError(PrivacyError):
     """A released likelihood was not sampled: sample it again, at no cost.
 
@@ -135,14 +127,6 @@ class NotSampledError(PrivacyError):
             "`likelihood`. Sample it again, at no cost, with more tuning or another sampler: "
             "pm.sample(tune=5000, target_accept=0.95, model=error.likelihood.model())."
         )
-
-
-class ClippedRecordsWarning(UserWarning):
-    """A good deal of what clips cut is unknown; said from released quantities alone."""
-
-
-class SurrogateWarning(UserWarning):
-    """The surrogate may not be what the posterior needs; said from released quantities alone."""
 
 
 class NoisySummaryWarning(UserWarning):

@@ -34,8 +34,8 @@ class Inspection:
     tables : list of int
         Number of rows of each table: observed variables of one length are one.
     form : str
-        What gradients and Hessians of records are made of, which decides what a surrogate costs to compute;
-        empty if the model is refused.
+        What scores of records are made of, which decides how long a release takes; empty if the model is
+        refused.
     """
 
     n: int | None

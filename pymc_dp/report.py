@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from xarray import Dataset, DataTree
+from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.privacy.accounting.composition import compare_accountants
@@ -19,11 +19,6 @@ from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLI
 from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release, stats_of
 from pymc_dp.sampling import released_stats
 
-# What a step with control variates releases besides.
-SURROGATE = "the surrogate (noisy gradient and Hessian, where they were taken, clip bounds); "
-
-# Parameters that the row on clips names.
-_WORST = 8
 ASSUMPTIONS = (
     "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
     "looking at these data, or with what was released of them before: scales of Prepare, an earlier result. "
@@ -115,8 +110,6 @@ class PrivacyReport:
                     ", ".join(f"{x:.3g}" for x in self.clip_fractions) + " (noisy, one a chain)",
                 )
             )
-        if facts.get("cut"):
-            rows.append(("Cut by clips", _of_cut(facts["cut"])))
         if facts["is_private"]:
             accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
             noisy = plan.release == "decisions" and plan.noise_multiplier > 0
@@ -135,7 +128,7 @@ class PrivacyReport:
                 "Released",
                 f"draws of {', '.join(facts['released_variables'])}; "
                 f"{'the likelihood' if facts['step'] == LIKELIHOOD else RELEASES[plan.release]}; "
-                f"{SURROGATE if facts.get('surrogate') else ''}data-free sampler stats",
+                "data-free sampler stats",
             ),
             *_predictions(facts),
             *_public(facts),
@@ -157,24 +150,6 @@ class PrivacyReport:
                 ),
             )
         return rows
-
-    @property
-    def cut(self) -> Dataset:
-        """What clips took from each parameter, in posterior standard deviations.
-
-        Empty without control variates. Variables `put_back` (by how much the posterior was moved back),
-        `left` (standard deviation of what may still be missing), `shown` (share of the information that
-        clipped gradients show, at most; NaN: not known), `towards_prior` (by how much the widening moved it,
-        in its own standard deviations), `wider` (share by which its standard deviation may be too large,
-        since Hessians were clipped) and `told` (share of its prior's variance that the surrogate takes away)
-        along `parameter`, named as in `arviz.summary`:
-        ``az.summary(idata).join(report.cut.to_dataframe())``.
-        """
-        known = {"parameters": [], **(self.facts.get("cut") or {})}
-        size = len(known["parameters"])
-        columns = {name: known.get(name, [np.nan] * size) for name in CUT_COLUMNS}
-        variables = {name: ("parameter", np.array(column, dtype=float)) for name, column in columns.items()}
-        return Dataset(variables, coords={"parameter": known["parameters"]})
 
     def __str__(self) -> str:
         lines = ["Privacy report", "=============="]
@@ -266,7 +241,7 @@ def _of_owner(owner: dict[str, Any]) -> str:
 def _iterations(facts: dict[str, Any], plan: PrivacyPlan) -> list[tuple[str, str]]:
     """What ran, and with which settings."""
     if facts["step"] == LIKELIHOOD:
-        return [("Draws", f"{plan.chains} chain(s) x {plan.draws}, at no cost: they read no record")]
+        return [("Draws", f"{plan.draws} of each chain, at no cost: they read no record")]
     said = f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = {plan.iterations}"
     return [("Iterations", f"{said}, all paid for"), ("Settings", plan.settings())]
 
@@ -310,33 +285,6 @@ def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
     left_out = [f"{name} (reads rows)" for name in facts.get("left_out_deterministics", ())]
     left_out += [f"{name} (excluded)" for name in facts.get("excluded_deterministics", ())]
     return rows + ([("Left out", f"not released: {', '.join(left_out)}")] if left_out else [])
-
-
-# Of `PrivacyReport.cut`.
-CUT_COLUMNS = ("put_back", "left", "shown", "towards_prior", "wider", "told")
-
-
-def _of_cut(cut: dict[str, Any]) -> str:
-    order = np.argsort(cut["left"])[::-1]
-    each = [
-        f"{cut['parameters'][k]} {cut['put_back'][k]:+.2g} +- {cut['left'][k]:.2g}" for k in order[:_WORST]
-    ]
-    more = f", {len(order) - _WORST} more" if len(order) > _WORST else ""
-    shares = np.array(cut.get("shown") or [1.0], dtype=float)
-    known = shares[~np.isnan(shares)]
-    least = np.min(known, initial=1.0)
-    shown = "all" if least == 1 else f"at most {least:.0%}"
-    if known.size < shares.size:
-        shown = (
-            f"{shown} (hidden by noise for {shares.size - known.size})" if known.size else "an unknown share"
-        )
-    wider = max(cut.get("wider") or [0.0])
-    return (
-        "put back, and what may still be missing (part of the widening), in posterior standard deviations: "
-        f"{', '.join(each)}{more}. Clipped gradients show {shown} of the information that the curvature "
-        f"has. Clipped Hessians make standard deviations at most {wider:.0%} too large. A few records, each "
-        "far beyond all others, cannot be seen"
-    )
 
 
 @overload

@@ -14,6 +14,7 @@ from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.likelihood.draws import LIKELIHOOD, draw
+from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.values import check_counts, round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
@@ -33,7 +34,7 @@ from pymc_dp.results import (
     plain,
 )
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
-from pymc_dp.steps.on_residuals import CUT
+from pymc_dp.steps.nuts import DPNUTS
 
 # What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
 # dropped.
@@ -53,7 +54,7 @@ _OF_RELEASE = frozenset(signature(release_likelihood).parameters) - {"model", "e
 def sample(
     *args: Any,
     draws: int = 1000,
-    step: DPStep | None = None,
+    step: DPStep | DPNUTS | None = None,
     tune: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -66,11 +67,11 @@ def sample(
 
     Parameters
     ----------
-    *args : int, DPStep
+    *args : int, DPStep, DPNUTS
         `draws` first, as in `pymc.sample`; or `step`, and then `draws`.
     draws : int
         Draws of each chain.
-    step : DPStep, optional
+    step : DPStep or DPNUTS, optional
         Made in the model's context, not used before.
     tune : int, optional
         Tuning iterations of each chain. With a step they are paid for. Default: the step's
@@ -115,7 +116,7 @@ def sample(
     (1, 100)
     """
     for value in args:
-        if isinstance(value, DPStep):
+        if isinstance(value, DPStep | DPNUTS):
             step = value
         elif isinstance(value, int | np.integer) and not isinstance(value, bool):
             draws = int(value)
@@ -128,10 +129,12 @@ def sample(
         if epsilon is None and kwargs.get("owners") is None:
             raise TypeError("dp.sample needs epsilon=, or a step; or owners=, each with its own epsilon.")
         return _sample_likelihood(draws, tune, epsilon, delta, kwargs)
-    if not isinstance(step, DPStep):
+    if not isinstance(step, DPStep | DPNUTS):
         raise TypeError(f"dp.sample needs a private step (DPPenaltyMH, ...), got {type(step).__name__}.")
     elif epsilon is not None or delta is not None:
         raise TypeError("dp.sample takes a step, or epsilon=: a step has its own.")
+    if isinstance(step, DPNUTS):
+        return _sample_nuts(step, draws, tune, kwargs)
     return _sample_step(step, draws, tune, kwargs)
 
 
@@ -147,6 +150,18 @@ def _sample_likelihood(
         raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
     cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)
+    return _drawn(likelihood, draws, tune, kwargs)
+
+
+def _sample_nuts(step: DPNUTS, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
+    """Sample the likelihood that a step has released, with its settings of NUTS."""
+    model = kwargs.pop("model", None)
+    if model is not None and set(model.value_vars) != set(step.vars):
+        raise ValueError("The step was made for another model than model=: leave model= out.")
+    return _drawn(step.likelihood, draws, tune, {"nuts_sampler": "pymc", **step.settings, **kwargs})
+
+
+def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
     made = draw(likelihood, draws, tune, kwargs)
     return _finished(made, json.loads(made.attrs[facts.STAT]), made)
 
@@ -168,11 +183,6 @@ def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, A
         raise ValueError("The step was made for another model than model=: leave model= out.")
     if getattr(step.records, "one_process", False):  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
-    elif hasattr(step.records, "threads"):
-        # While the first chain makes the surrogate the others wait for it.
-        cores = kwargs.get("cores")
-        step.records.threads = cores if isinstance(cores, int) and cores > 1 else 1
-    step.shows_progress = bool(kwargs.get("progressbar", True)) and not kwargs.get("quiet", False)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
 
 
@@ -272,8 +282,7 @@ def released_stats(known: dict[str, Any]) -> frozenset[str]:
     if known["step"] == LIKELIHOOD:
         return frozenset(known["stats"])
     noisy = PrivacyPlan.from_dict(known["plan"]).release == "noisy_ratio"
-    paid = {NOISY_RATIO} if noisy else set()
-    return RELEASED_STATS | paid | ({CUT} if known.get("cut") else set())
+    return RELEASED_STATS | ({NOISY_RATIO} if noisy else set())
 
 
 def _allowed(stats: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:

@@ -26,9 +26,7 @@ def pytest_configure(config):
     """Here, not in pyproject.toml: there pytest would import PyTensor before its flags are set above."""
     for warning in (
         "WeakGuaranteeWarning",  # a large epsilon shows a sampler through its noise
-        "ClippedRecordsWarning",  # about released numbers, not about a test
-        "SurrogateWarning",  # the same
-        "NoisySummaryWarning",  # the same
+        "NoisySummaryWarning",  # about released numbers, not about a test
     ):
         config.addinivalue_line("filterwarnings", f"ignore::pymc_dp.errors.{warning}")
     if pytensor.config.linker != "py":
@@ -100,11 +98,3 @@ def logistic():
 def quiet():
     """Arguments that keep pm.sample from printing, and from warning about short runs."""
     return {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-
-
-@pytest.fixture
-def little_tuning(monkeypatch):
-    """Public moves tuned for a tenth of the time, where it does not matter how well they mix."""
-    monkeypatch.setattr("pymc_dp.records.public_moves._TUNE", 30)
-    monkeypatch.setattr("pymc_dp.records.public_moves._LOOK", 10)
-    monkeypatch.setattr("pymc_dp.records.public_moves._PILOT", 20)

@@ -178,31 +178,6 @@ def test_the_step_is_left_as_it_was():
         step.setup_chain(np.random.default_rng(0), 0, 2)
 
 
-def surrogate_step(first):
-    with pm.Model():
-        y = np.r_[first, np.repeat([-1.0, 1.0], 300)]
-        pm.Normal("y", pm.Normal("theta", 0, 1), 1, observed=y)
-        settings = dp.ControlVariates(early=(1.0,), early_fisher=0.02, late=(0.3, 0.7), recentre=False)
-        return dp.DPPenaltyMH(epsilon=6.0, delta=1e-5, control_variates=settings, chains=1, debug_seed=3)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("little_tuning")
-def test_each_run_has_a_surrogate_of_its_own():
-    """It is made once a call, by a stream that knows the call's seed and not the chain."""
-    step = surrogate_step(100.0)
-    found = released(step, 2, runs=4)
-    assert step.debug_seed == 3
-    assert found["surrogate"].shape == (4, 1, 18)
-    point, gradient = found["surrogate"][:, 0, [0, 6]].T
-    assert len(set(point)) == len(set(gradient)) == 4
-    np.testing.assert_array_equal(found["surrogate"], released(step, 2, runs=4)["surrogate"])
-    # The attacker sees the record's sign in it: the same noise, and a gradient clipped at 1.2 or more, by as
-    # much as the measured layer says.
-    other = released(surrogate_step(-100.0), 2, runs=4)["surrogate"][:, 0, [0, 6]].T
-    assert np.all(gradient + 600 * point - other[1] - 600 * other[0] > 2.0)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

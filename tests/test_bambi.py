@@ -97,9 +97,7 @@ def test_a_model_of_bambis_is_refused_however_it_is_passed():
         with pytest.raises(dp.ModelRefusedError, match="from_bambi"):
             read(model.backend.model, exclude_deterministics=exclude)
         with model.backend.model, pytest.raises(dp.ModelRefusedError, match="made by Bambi"):
-            dp.DPPenaltyMH(
-                epsilon=1.0, delta=1e-6, control_variates=True, exclude_deterministics=exclude, chains=1
-            )
+            dp.DPPenaltyMH(epsilon=1.0, delta=1e-6, lipschitz=1.0, exclude_deterministics=exclude, chains=1)
     shown = str(dp.inspect(model.backend.model))
     assert "made by Bambi" in shown
 

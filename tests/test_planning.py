@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from pymc_dp.control_variates import Surrogate
 
 import pymc_dp as dp
 from pymc_dp import planning
-from pymc_dp.control_variates import Surrogate
 from pymc_dp.planning import effects, of_records
 from pymc_dp.plots import plot_accuracy
 from pymc_dp.records.model import RecordModel

@@ -3,7 +3,6 @@
     OMP_NUM_THREADS=1 python -m benchmarks.audit          # the table of docs/audit.md
     OMP_NUM_THREADS=1 python -m benchmarks.audit DPHMC    # rows that begin so
     OMP_NUM_THREADS=1 python -m benchmarks.audit compare check   # what no chain makes
-    OMP_NUM_THREADS=1 python -m benchmarks.audit "surrogate's"   # releases of a surrogate, one at a time
     OMP_NUM_THREADS=1 python -m benchmarks.audit "likelihood's"  # releases of a likelihood
     OMP_NUM_THREADS=1 python -m benchmarks.audit limits   # what hides below the slack, without sampling
 
@@ -21,7 +20,6 @@ from functools import cache
 
 import numpy as np
 
-import pymc_dp as dp
 from benchmarks.audit import summaries
 from benchmarks.audit.attack import DELTA
 from benchmarks.audit.barker import (
@@ -37,15 +35,9 @@ from benchmarks.audit.gradients import hamiltonian, stochastic_gradients
 from benchmarks.audit.likelihood import rows as of_likelihood
 from benchmarks.audit.limits import limits
 from benchmarks.audit.penalty import penalty_on_all, penalty_on_batches, penalty_on_statistics
-from benchmarks.audit.surrogate import on_surrogate
-from benchmarks.audit.surrogate_releases import rows as of_surrogate
 from pymc_dp.audit import audit, released
-from pymc_dp.control_variates import finder
-from pymc_dp.control_variates.surrogate import Surrogate
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.proposals.walk import RandomWalk
-from pymc_dp.records import public_moves
-from pymc_dp.steps import on_residuals
 
 CASES = [
     penalty_on_all,
@@ -58,12 +50,7 @@ CASES = [
     fast_penalty,
     hamiltonian,
     stochastic_gradients,
-    on_surrogate,
 ]
-
-
-JUDGES = [(on_residuals, "judge"), (on_residuals, "judge_acceptance"), (finder, "judge_gradients")]
-JUDGES.append((Surrogate, "problem"))
 
 
 def cells(case):
@@ -79,11 +66,6 @@ def check(case, fault):
     with ExitStack() as stack:
         stack.enter_context(Patch(RandomWalk, "unit_length", new=np.sqrt(2.0)))  # else measured at each start
         stack.enter_context(Patch(gaussian, "mu", lambda mu: cache(mu)))  # the same in each run
-        for name, number in (("_TUNE", 20), ("_PILOT", 10), ("_LOOK", 10)):  # costs time, and tells nothing
-            stack.enter_context(Patch(public_moves, name, new=number))
-        # Refusals are functions of what is released, which the attacker has; they would end the audit.
-        for owner, name in JUDGES:
-            stack.enter_context(Patch(owner, name, new=lambda *args, **kwargs: None))
         for each in fault.patches:
             stack.enter_context(each)
         probe = case.make(case.data[0], 0.0, **fault.arguments)
@@ -121,22 +103,16 @@ def main(words):
     start = time.perf_counter()
     for name, fault, claimed, found in of_evaluation(words):
         show(name, fault, "", claimed, found)
-    for name, fault, claimed, found in of_surrogate(words):
-        show(name, fault, 2, claimed, found)
     for name, fault, claimed, found in of_likelihood(words):
         show(name, fault, 3, claimed, found)
-    if words and all(word.startswith(("compare", "check", "surrogate's", "likelihood's")) for word in words):
+    if words and all(word.startswith(("compare", "check", "likelihood's")) for word in words):
         return
     for build in CASES:
         case = build()
         for fault in cells(case):
             if words and not any(f"{case.name}: {fault.name}".startswith(word) for word in words):
                 continue
-            try:
-                draws, claimed, found = check(case, fault)
-            except dp.TooFewRecordsError:  # in one of the runs: there is nothing to compare
-                print(f"| {case.name} | {fault.name} | | | | | | | surrogate refused |", flush=True)
-                continue
+            draws, claimed, found = check(case, fault)
             print(f"{time.perf_counter() - start:.0f} s: {case.name}, {fault.name}", file=sys.stderr)
             show(case.name, fault.name, draws, claimed, found)
     for name, fault, claimed, found in summaries.rows(words):

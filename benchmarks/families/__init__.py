@@ -1,1 +1,1 @@
-"""Control variates on many likelihoods."""
+"""Released likelihoods of many families."""

@@ -2,7 +2,6 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.raisa_figures clipping      # six minutes
     OMP_NUM_THREADS=1 python -m benchmarks.raisa_figures epsilon       # twenty minutes
-    OMP_NUM_THREADS=1 python -m benchmarks.raisa_figures epsilon --samplers "control variates" --keep
     python -m benchmarks.raisa_figures epsilon --draw                  # the picture, from the stored numbers
 
 The banana of the thesis in 2 and 10 dimensions, n = 100,000; in the second figure also tempered, T = 0.01. A
@@ -10,8 +9,7 @@ chain starts within one posterior standard deviation of the mean, and its second
 draws. Clip bounds and step sizes come from public knowledge alone: from data simulated at another parameter.
 A bound is the 90% quantile of the records' log-likelihood ratios there, since the thesis finds that a tenth
 may be clipped; for moves of one component, which do not bear that, the 99% quantile. In the second figure
-every sampler makes about 2,000 passes over the data: 2,000 iterations, or 400 of HMC with 5 gradients each;
-control variates 1,000 iterations, and the rounds of their surrogate.
+every sampler makes about 2,000 passes over the data: 2,000 iterations, or 400 of HMC with 5 gradients each.
 Numbers go to benchmarks/results, pictures to docs/images.
 """
 

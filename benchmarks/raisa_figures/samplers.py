@@ -78,11 +78,6 @@ def hmc(d: int, tempering: float, epsilon: float) -> Any:
     )
 
 
-def surrogate(d: int, tempering: float, epsilon: float) -> Any:
-    """Nothing to set."""
-    return dp.DPPenaltyMH(epsilon=epsilon, delta=DELTA, control_variates=True, tempering=tempering, chains=1)
-
-
 SAMPLERS: dict[str, Callable[[int, float, float], Any]] = {
     "penalty": lambda d, t, e: penalty("all", d, t, e),
     "penalty, one component": lambda d, t, e: penalty("one", d, t, e),
@@ -90,11 +85,10 @@ SAMPLERS: dict[str, Callable[[int, float, float], Any]] = {
     "penalty, batches of 1,000": lambda d, t, e: penalty("all", d, t, e, BATCH),
     "Barker": barker,
     "HMC": hmc,
-    "control variates": surrogate,
 }
 
 
-ITERATIONS = {"control variates": (0, HALF), "HMC": (200, 200)}  # tune, draws
+ITERATIONS = {"HMC": (200, 200)}  # tune, draws
 
 
 def clipped_walk(d: int, factor: float) -> Any:

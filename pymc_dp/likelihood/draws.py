@@ -25,7 +25,7 @@ LIKELIHOOD = "Likelihood"
 # Chains: they cost nothing.
 _CHAINS = 4
 # Sampler stats that are times.
-_CLOCKS = ("perf_counter", "process_time")
+CLOCKS = ("perf_counter", "process_time")
 # Draws above this R-hat, or with fewer effective ones, are not returned; looked at from so many draws on.
 _R_HAT, _EFFECTIVE, _LOOKED_AT = 1.05, 100, 400
 
@@ -73,16 +73,22 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
             groups[group] = plain(idata[group].to_dataset())
         if stats in idata.children:
             groups[stats] = _numbers(idata[stats].to_dataset())
-    plan = _plan(likelihood.facts, chains, groups["posterior"].sizes["draw"])
+    plan = plan_of(likelihood.facts, chains, 0, groups["posterior"].sizes["draw"])
     for stats in {"sample_stats", *groups} & set(GROUPS.values()):
         spent = plan.epsilon_at(plan.delta) if plan.is_private else math.inf  # before the first draw
         own = groups.get(stats, groups["posterior"][[]])
         sizes = own.sizes["chain"], own.sizes["draw"]
         groups[stats] = own.assign(epsilon_spent=(["chain", "draw"], np.full(sizes, spent)))
     made = DataTree.from_dict(groups)
-    known = _facts(likelihood, groups["posterior"], model, plan)
-    known["stats"] = dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8")
-    made.attrs[facts.STAT] = json.dumps(known)
+    made.attrs[facts.STAT] = json.dumps({
+        "format": facts.FORMAT,
+        **facts_of_draws(likelihood, plan, uuid.uuid4().hex),
+        "variables": _variables(groups["posterior"], model),
+        "released_variables": sorted(map(str, groups["posterior"].data_vars)),
+        "coords": {},
+        "stats": dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8"),
+        "left_out_deterministics": likelihood.facts.get("left_out", []),
+    })  # fmt: skip
     return made
 
 
@@ -108,12 +114,12 @@ def _numbers(dataset: Dataset) -> Dataset:
     kept = [
         name
         for name, v in dataset.data_vars.items()
-        if v.ndim == 2 and v.dtype.kind in "biuf" and not str(name).startswith(_CLOCKS)
+        if v.ndim == 2 and v.dtype.kind in "biuf" and not str(name).startswith(CLOCKS)
     ]
     return plain(dataset[kept])
 
 
-def _plan(known: Mapping[str, Any], chains: int, draws: int) -> PrivacyPlan:
+def plan_of(known: Mapping[str, Any], chains: int, tune: int, draws: int) -> PrivacyPlan:
     """What was released once, and that draws are free; of all, or of one owner."""
     events = EventSet.from_json(json.dumps(known["events"]))
     relation, is_priced = events.neighboring_relation, known["epsilon"] is not None
@@ -122,7 +128,7 @@ def _plan(known: Mapping[str, Any], chains: int, draws: int) -> PrivacyPlan:
         delta=known["delta"],
         neighboring_relation=relation,
         chains=chains,
-        tune=0,
+        tune=tune,
         draws=draws,
         mechanism=NoDecision(),
         clip_fraction=None,
@@ -134,7 +140,7 @@ def _of_owner(known: dict[str, Any], plan: PrivacyPlan) -> dict[str, Any]:
     """One of several data owners, as a report reads it."""
     return {
         "name": known["name"],
-        "plan": _plan(known, plan.chains, plan.draws).to_dict(),
+        "plan": plan_of(known, plan.chains, plan.tune, plan.draws).to_dict(),
         "n": known["n"],
         "unit": "row" if known["unit"] == "row" else "id",
         "clip": "a bound of each round",
@@ -142,11 +148,10 @@ def _of_owner(known: dict[str, Any], plan: PrivacyPlan) -> dict[str, Any]:
     }
 
 
-def _facts(likelihood: Likelihood, posterior: Dataset, model: pm.Model, plan: PrivacyPlan) -> dict[str, Any]:
-    """Of the run, as a report reads them."""
-    known, dims = likelihood.facts, model.named_vars_to_dims
+def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict[str, Any]:
+    """Of a run, as a report reads them, but for variables, coordinates and stats."""
+    known = likelihood.facts
     return {
-        "format": facts.FORMAT,
         "plan": plan.to_dict(),
         "step": LIKELIHOOD,
         "mechanism": "one released likelihood, sampled with its prior at no cost",
@@ -160,25 +165,27 @@ def _facts(likelihood: Likelihood, posterior: Dataset, model: pm.Model, plan: Pr
         "clipped": "score, compared with those of its twins",
         "tempering": 1.0,
         "proposal": "any sampler: no record is read",
-        "released_variables": sorted(str(name) for name in posterior.data_vars),
         "withheld_dims": [],
         "excluded_deterministics": [],
-        "left_out_deterministics": known.get("left_out", []),
         "public_arrays": known.get("public_arrays", []),
         "trusted_ops": known.get("trusted_ops", []),
-        "call": uuid.uuid4().hex,
-        "variables": [
-            {
-                "name": str(name),
-                "free": str(name) in {rv.name for rv in model.free_RVs},
-                "dtype": variable.dtype.str,
-                "shape": list(variable.shape[2:]),
-                "dims": list(dims.get(str(name), ())) or [None] * (variable.ndim - 2),
-            }
-            for name, variable in posterior.data_vars.items()
-        ],
-        "coords": {},
+        "call": call,
         "owners": [_of_owner(one, plan) for one in known.get("owners", ())],
         "verdict": known["verdict"],
         "versions": known["versions"],
     }
+
+
+def _variables(posterior: Dataset, model: pm.Model) -> list[dict[str, Any]]:
+    """Names, types, shapes and dimensions of the draws."""
+    dims, free = model.named_vars_to_dims, {rv.name for rv in model.free_RVs}
+    return [
+        {
+            "name": str(name),
+            "free": str(name) in free,
+            "dtype": variable.dtype.str,
+            "shape": list(variable.shape[2:]),
+            "dims": list(dims.get(str(name), ())) or [None] * (variable.ndim - 2),
+        }
+        for name, variable in posterior.data_vars.items()
+    ]

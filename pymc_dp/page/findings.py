@@ -81,16 +81,6 @@ def predictions(idata: DataTree, var_names: Sequence[str] | None) -> str:
     return section("Predictions", table(_summary(idata, "predictions", var_names)))
 
 
-_CUT_WORDS = {
-    "put_back": "put back",
-    "left": "may be missing",
-    "shown": "information seen",
-    "towards_prior": "moved to the prior",
-    "wider": "wider by",
-    "told": "told by the data",
-}
-
-
 def bias(known: PrivacyReport) -> str:
     """What clipping and noise did to them."""
     parts = [
@@ -100,28 +90,6 @@ def bias(known: PrivacyReport) -> str:
             "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
         )
     ]
-    cut = known.cut.to_dataframe()
-    if len(cut):
-        numbers = cut.rename(columns=_CUT_WORDS)
-        for share in ("information seen", "wider by", "told by the data"):
-            numbers[share] = [
-                f"{100 * value:.0f} %" if np.isfinite(value) else "not known" for value in numbers[share]
-            ]
-        parts += [
-            table(numbers),
-            paragraph(
-                "In units of each parameter's standard deviation. Put back: how far it was moved back for "
-                "what clipping "
-                "took. May be missing: what may still be, and was added to the interval. Information "
-                "seen: the share "
-                "that clipping left. Moved to the prior: by that widening. Wider by: how much too wide "
-                "the interval may "
-                "be. Told by the data: how much less is left of the prior's variance. A few records, each "
-                "far beyond "
-                "all others, cannot be seen by any of these.",
-                "small",
-            ),
-        ]
     if known.clip_fractions:
         shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
         parts.append(paragraph(f"Share of comparisons that were clipped (noisy, one a chain): {shares}."))

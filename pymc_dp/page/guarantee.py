@@ -11,6 +11,7 @@ from pymc_dp.page.parts import figure, paragraph, plain_table, section
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
 from pymc_dp.privacy.accounting.values import round_up
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.report import ASSUMPTIONS, PrivacyReport
 
 # False alarms that an attacker accepts, in the example.
@@ -101,14 +102,22 @@ def promise(known: PrivacyReport) -> str:
     )
 
 
+def _for_what(known: PrivacyReport) -> str:
+    """What the budget bought."""
+    if isinstance(known.plan.mechanism, NoDecision):
+        return "for one released likelihood: draws of it cost nothing"
+    plan = known.plan
+    steps = f"{plan.tune} tuning and {plan.draws} kept steps"
+    return f"over {plan.chains} chain(s) of {steps}, discarded ones included"
+
+
 def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str:
     """What was allowed and used; by other results too, with a ledger."""
     plan, parts = known.plan, []
     parts.append(
         paragraph(
             f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
-            f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, over {plan.chains} chain(s) of "
-            f"{plan.tune} tuning and {plan.draws} kept steps, discarded ones included."
+            f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, {_for_what(known)}."
         )
     )
     if "sample_stats" in idata.children and not known.changed:

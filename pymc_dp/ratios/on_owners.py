@@ -1,7 +1,7 @@
 """The log-likelihood ratio from several data owners, each of whom adds its own noise."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.pricing import UNCLIPPED
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.remote.owners import RecordsOfOwners, points
@@ -24,8 +23,6 @@ class OnOwners:
     tempering : float
     plan : PrivacyPlan
         Of the call: every owner charges it now, before it releases anything.
-    settings : ControlVariates, optional
-        Where a surrogate is made: owners charge its releases too.
 
     Raises
     ------
@@ -39,12 +36,12 @@ class OnOwners:
     the owners' noise multipliers: it bounds every record's loss.
     """
 
-    def __init__(self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan, settings: Any = None):
+    def __init__(self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan):
         self.records, self.tempering, self.terms = records, tempering, records.owners.terms
         call: dict[str, Any] = {"chains": plan.chains, "tune": plan.tune, "draws": plan.draws}
-        said = records.ask("begin", **call, **({"control_variates": asdict(settings)} if settings else {}))
+        said = records.ask("begin", **call)
         multipliers = [one["noise_multiplier"] for one in said]
-        if multipliers != [own.noise_multiplier for own in plans(records, plan, settings)]:
+        if multipliers != [own.noise_multiplier for own in plans(records, plan)]:
             raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
         # Standard deviations of noise, and grids of rounding, in units of the clip bounds.
         self._noise = [nm * terms.sensitivity for nm, terms in zip(multipliers, self.terms, strict=True)]
@@ -74,57 +71,19 @@ class OnOwners:
         return LogRatio(ratio, math.sqrt(variance), clip_bound, 0.0, None, self.records.log_prior(new))
 
 
-class OnOwnersResiduals(OnOwners):
-    """The same, of what a surrogate leaves: all clip at one bound, where the joint noise is as asked for.
-
-    Parameters
-    ----------
-    records : RecordsOfOwners
-    tempering : float
-    plan : PrivacyPlan
-    settings : ControlVariates
-        Of the call.
-    target : ResidualsElsewhere
-    """
-
-    def __init__(
-        self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan, settings: Any, target: Any
-    ):
-        super().__init__(records, tempering, plan, settings)
-        self._target = target
-        noise = float(np.linalg.norm(self._noise))
-        self._bound = settings.noise_std / (tempering * noise) if noise > 0 else UNCLIPPED
-
-    def at(self, theta: np.ndarray) -> tuple[None, float]:
-        """Nothing, and the logarithm of the public density."""
-        return None, self._target.log_prior(theta)
-
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
-        """Ask every owner."""
-        bound = min(clip_bound, self._bound)
-        question = points(theta, new) | {"surrogate": self._target.surrogate, "bound": bound}
-        noisy, scale = sum(self.records.ask("compare", **question)), self.tempering * bound
-        variance = sum(noise**2 + grid**2 / 12 for noise, grid in zip(self._noise, self._grids, strict=True))
-        return LogRatio(
-            scale * noisy, scale * math.sqrt(variance), bound, 0.0, None, self._target.log_prior(new)
-        )
+def plans(records: RecordsOfOwners, call: Call) -> list[PrivacyPlan]:
+    """What each owner pays for a call."""
+    return [terms.price(call.chains, call.tune, call.draws) for terms in records.owners.terms]
 
 
-def plans(records: RecordsOfOwners, call: Call, settings: Any = None) -> list[PrivacyPlan]:
-    """What each owner pays for a call; `settings` of control variates, if a surrogate is made."""
-    return [terms.price(call.chains, call.tune, call.draws, settings) for terms in records.owners.terms]
-
-
-def price(records: RecordsOfOwners, call: Call, release: str, settings: Any = None) -> PrivacyPlan:
+def price(records: RecordsOfOwners, call: Call, release: str) -> PrivacyPlan:
     """Gaussian releases with the noise of the owner who adds least."""
-    least = min(plans(records, call, settings), key=lambda plan: plan.noise_multiplier)
+    least = min(plans(records, call), key=lambda plan: plan.noise_multiplier)
     mechanism = NoisyRatio(least.noise_multiplier, release)
     return replace(least, epsilon=call.epsilon, delta=call.delta, mechanism=mechanism)
 
 
-def facts(records: RecordsOfOwners, plan: PrivacyPlan, settings: Any = None) -> dict[str, Any]:
+def facts(records: RecordsOfOwners, plan: PrivacyPlan) -> dict[str, Any]:
     """What each owner is guaranteed, for the report."""
     owners = records.owners
     return {
@@ -134,11 +93,11 @@ def facts(records: RecordsOfOwners, plan: PrivacyPlan, settings: Any = None) -> 
                 "plan": own.to_dict(),
                 "n": n,
                 "unit": "row" if owner.privacy_unit is None else "id",
-                "clip": str(terms.clip) if settings is None else "bounds found privately",
+                "clip": str(terms.clip),
                 "ledger": owner.ledger is not None,
             }
             for owner, terms, own, n in zip(
-                owners.owners, owners.terms, plans(records, plan, settings), records.sizes, strict=True
+                owners.owners, owners.terms, plans(records, plan), records.sizes, strict=True
             )
         ]
     }

@@ -5,20 +5,22 @@ phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
+from pytensor.gradient import NullTypeGradError, pushforward
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MethodNotDefined
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
-from pymc_dp.records.derivatives import along
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
+from pymc_dp.records.refusals import refuse_derivative
 
 # Public points at which it is looked how phi bends, in units of the parameters, around the start.
 _POINTS, _SPREAD = 3, 0.5
@@ -77,7 +79,7 @@ class Coordinates:
         self._d: int = theta.type.shape[0]
         if not self.identity:
             u = pt.vector("u", shape=(self._d,), dtype="float64")
-            slope = along(of_theta, theta, theta, [u])[0]
+            slope = along(of_theta, theta, u)
             options: Mapping[str, Any] = {"private": (), "mode": gate.CHECK_MODE}
             self._value = gate.compile_graph([theta], of_theta, **options)
             self._slope = gate.compile_graph([theta, u], slope, **options)
@@ -105,6 +107,24 @@ class Coordinates:
             return np.eye(self._d)
         with np.errstate(all="ignore"):
             return np.stack([self._slope(theta, e) for e in np.eye(self._d)], axis=1)
+
+
+def along(values: Variable, theta: Variable, direction: Variable) -> Variable:
+    """Directional derivative of `values` at `theta`, evaluated in forward mode.
+
+    Raises
+    ------
+    ModelRefusedError
+        An Op has no derivative.
+    """
+    step = pt.scalar(dtype="float64")
+    (moved,) = clone_replace([values], {theta: cast(Any, theta) + step * direction})
+    try:
+        derivative = cast(Variable, pushforward(moved, step, pt.constant(np.float64(1.0))))
+    except (MethodNotDefined, NullTypeGradError) as error:
+        raise refuse_derivative(error.args[-1] if error.args else "an Op") from None
+    zero: dict[Variable, Variable] = {step: pt.constant(np.float64(0.0))}
+    return clone_replace([derivative], zero)[0]
 
 
 def slices(vector: Any, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, Variable]:
@@ -139,7 +159,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     Notes
     -----
     **Privacy.** A function of the graph, of shapes and of the public start: no value of a record is read.
-    Any choice is valid, since residuals have whatever is not quadratic in phi.
+    Any choice is valid: clips and noise do not depend on how well phi is chosen.
     """
     theta, identity = records._theta, parameters(records)
     free = dict(zip(records.value_vars, records.reading.opaque.free, strict=True))

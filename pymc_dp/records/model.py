@@ -13,8 +13,6 @@ from pytensor.graph.replace import clone_replace
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
-from pymc_dp.records.curvature_rows import CurvatureSource
-from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.predictors import Predictors, find
@@ -57,8 +55,6 @@ class RecordModel(Points):
         PyMC's value variables, in the order of the flat vector.
     reading : Reading
         What was decided from the graph.
-    threads : int
-        Among which chunks of records are divided where a surrogate is made: 1, unless it is set.
     tables : list of RecordModel
         This one: see `records.several_tables`.
     withheld_dims : list of str
@@ -75,8 +71,6 @@ class RecordModel(Points):
     -----
     Data are not copied. `check_data` detects `pm.set_data` after construction.
     """
-
-    threads = 1
 
     def __init__(
         self,
@@ -193,27 +187,11 @@ class RecordModel(Points):
 
     @property
     def form(self) -> str:
-        """In words: what gradients and Hessians of records are made of."""
-        whole = "whole gradients and Hessians"
+        """In words: what scores of records are made of."""
+        whole = "whole gradients"
         if self.unit_of_row is not None:
             return f"{whole}, added over the rows of a unit"
         return whole if self.predictors is None else self.predictors.describe()
-
-    @cached_property
-    def curvature(self) -> CurvatureSource | None:
-        """Gradients and Hessians as a few numbers times rows; None where that is not what they are."""
-        if self.unit_of_row is not None or self.predictors is None:
-            return None
-        return CurvatureSource(self.predictors, self.coordinates, self._roots, self.n, self.compile_kwargs)
-
-    @cached_property
-    def derivatives(self) -> RecordDerivatives:
-        """Gradients and Hessians of each unit's log-likelihood in likelihood coordinates, in chunks."""
-        rows_of_unit = None if self.unit_of_row is None else self._rows_of_unit
-        seen = self.coordinates
-        return RecordDerivatives(
-            seen.vector, seen.terms, self._roots, self.n_rows, rows_of_unit, self.compile_kwargs
-        )
 
     @cached_property
     def twins(self) -> Twins:

@@ -3,8 +3,7 @@
 In most models the log-likelihood of record i is ``F_i(z_1, ..., z_k)`` with k *predictors* that are linear
 in the coordinates: ``z_a = x_a' phi``, where the row ``x_a`` is the record's row of a matrix or a number of
 its own, a one at its group, a one at a parameter that all records share, or a sum of such. Then its gradient
-is ``sum_a F_a x_a`` and its Hessian ``sum_ab F_ab x_a x_b'``: k and k (k + 1) / 2 numbers instead of p and p
-(p + 1) / 2.
+is ``sum_a F_a x_a``: k numbers instead of p.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,11 +23,10 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.records import adjoints, gate, graph
 from pymc_dp.records.adjoints import NotStructuredError
-from pymc_dp.records.kinks import kinks
 from pymc_dp.records.multiplied import added, multiplied
 from pymc_dp.records.sums import guarded
 
-# Predictors of a record; with more of them whole Hessians are as good.
+# Predictors of a record; with more of them whole gradients are as good.
 _MOST = 12
 # What takes numbers of its first input and changes none.
 _SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp)
@@ -75,12 +73,8 @@ class Predictors(NamedTuple):
         Log-likelihoods.
     first : list of Variable
         Derivatives by the inputs of `groups`, of shape (m, numbers).
-    second : list of list of Variable
-        For each predictor, the derivatives of its derivative by the same.
     records : dict of Variable to int
         Data of the records, any number of them, and the axis of the records.
-    kinks : list of int
-        Predictors by which the log-likelihood has no curvature but in a kink: see `records.kinks`.
     """
 
     pieces: list[Piece]
@@ -90,51 +84,13 @@ class Predictors(NamedTuple):
     values: list[Variable]
     rows: Variable
     first: list[Variable]
-    second: list[list[Variable]]
     records: dict[Variable, int]
-    kinks: list[int]
 
     def describe(self) -> str:
         """In words, without any number that is not public."""
         kinds = dict.fromkeys(_WORDS[piece.kind] for piece in self.pieces)
         number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
-        kinks = "; with a kink, smoothed over posterior standard deviations" if self.kinks else ""
-        return f"{number}, of {', '.join(kinds)}{kinks}"
-
-    def columns(self) -> list[Any]:
-        """The k predictors, as functions of `inputs`."""
-        columns: list[Any] = [None] * self.size
-        for piece, given in zip(self.pieces, self.inputs, strict=True):
-            values = cast(Any, given)
-            for j in range(piece.numbers):
-                new = values if values.type.ndim == 1 else _matrix(values)[:, j]
-                old = columns[piece.first + j]
-                columns[piece.first + j] = new if old is None else old + new
-        return columns
-
-    def derivatives(self) -> tuple[Any, Any, Any]:
-        """Graphs of first, shape (m, k), and second derivatives, (m, k (k + 1) / 2), and predictors, (m, k).
-
-        Of the second ones the upper triangle, row by row. They are functions of the separate variables of the
-        coordinates and of the data.
-        """
-        columns = [pt.expand_dims(column, 1) for column in self.columns()]
-        flat = [*self.first, *(block for row in self.second for block in row), *columns]
-        given = iter(self.of_data(flat))
-        first = pt.concatenate([next(given) for _ in self.first], axis=1)
-        rows = [
-            pt.concatenate([next(given) for _ in row], axis=1)[:, a:] for a, row in enumerate(self.second)
-        ]
-        return first, pt.concatenate(rows, axis=1), pt.concatenate(list(given), axis=1)
-
-    def shifted(self, shifts: Any) -> Any:
-        """Graph of first derivatives, shape (m, k), with each predictor moved by `shifts`, (m, k)."""
-        values = list(self.values)
-        for g in self.groups:
-            piece, value = self.pieces[g], cast(Any, values[g])
-            own = shifts[:, piece.first : piece.first + piece.numbers]
-            values[g] = value + own.reshape((own.shape[0], *value.shape[1:]))
-        return pt.concatenate(self.of_data(self.first, values), axis=1)
+        return f"{number}, of {', '.join(kinds)}"
 
     def summary(self) -> list[tuple[str, int, int, list[int]]]:
         """What can be compared with ``==``."""
@@ -163,7 +119,7 @@ def find(
     roots: Mapping[Variable, int],
     n_rows: int,
     start: np.ndarray,
-    outcomes: Collection[Variable] | None = None,
+    outcomes: Collection[Variable] = (),
 ) -> Predictors | None:
     """Look for predictors.
 
@@ -178,8 +134,7 @@ def find(
     start : ndarray, shape (p,)
         Any phi, to try graphs at.
     outcomes : collection of Variable, optional
-        Roots that no row ``x_a`` may read: rows are then the same for a record and its twins. Second
-        derivatives, and kinks, are left out.
+        Roots that no row ``x_a`` may read: rows are then the same for a record and its twins.
 
     Returns
     -------
@@ -198,10 +153,7 @@ def find(
     ]
     parts = {v: start[place].reshape(coordinates.shapes[v]) for v, place in coordinates.columns.items()}
     try:
-        made = _found(
-            rows, coordinates.columns, records, parts, shapes, {stand_ins[v] for v in outcomes or ()}
-        )
-        return made if outcomes is not None else _with_second(made, parts, shapes)
+        return _found(rows, coordinates.columns, records, parts, shapes, {stand_ins[v] for v in outcomes})
     except Exception:  # another structure, or an Op without derivatives; made-up records: not about values
         return None
 
@@ -257,7 +209,7 @@ def _found(
     (rows,) = adjoints.replaced([met.rows], inputs)
     found = [_matrix(a) for a in adjoints.gradients(rows.sum(), [p.input for p in places])]
     made = Predictors(
-        [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, [], dict(records), []
+        [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, dict(records)
     )
     tables = [k for k, place in enumerate(places) if place.other is not None]
     others = [cast(Variable, places[k].other) for k in tables]
@@ -268,20 +220,6 @@ def _found(
         if places[k].kind == "product" and numbers * sizes[k] != places[k].columns.size:
             raise NotStructuredError
     return _assembled(made, places, sizes[: len(places)])
-
-
-def _with_second(
-    made: Predictors, parts: Mapping[Variable, np.ndarray], shapes: Sequence[tuple[int, ...]]
-) -> Predictors:
-    """Add second derivatives, and where they say nothing."""
-    wrt = [made.inputs[k] for k in made.groups]
-    second = [
-        [_matrix(b) for b in adjoints.gradients(cast(Any, first)[:, a].sum(), wrt)]
-        for k, first in zip(made.groups, made.first, strict=True)
-        for a in range(made.pieces[k].numbers)
-    ]
-    made = made._replace(second=second)
-    return made._replace(kinks=kinks(made, parts, shapes))
 
 
 def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:

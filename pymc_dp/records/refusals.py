@@ -126,6 +126,6 @@ def refuse_derivative(op: object) -> ModelRefusedError:
     """A derivative that PyTensor does not have."""
     return ModelRefusedError(
         f"PyTensor has no derivative of {op}",
-        "a surrogate is made of second derivatives of each record's log-likelihood.",
-        "use a step without control_variates=, which needs none (DPPenaltyMH, DPBarker, DPFastMH).",
+        "a likelihood is released of first derivatives of each record's log-likelihood.",
+        "use a step that needs none: DPPenaltyMH, DPBarker, DPFastMH.",
     )

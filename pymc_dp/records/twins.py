@@ -17,10 +17,10 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import graph
-from pymc_dp.records.curvature_rows import rows_in
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
+from pymc_dp.records.predictor_rows import rows_in
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.sums import compiled, gather, guarded, sums
 

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
-from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.kernels.tuning import optimal_barker_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
@@ -15,8 +14,6 @@ from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals
-from pymc_dp.steps.residual_arguments import settings_of
 
 
 class DPBarker(MetropolisStep):
@@ -45,8 +42,6 @@ class DPBarker(MetropolisStep):
         an about logistic one (Heikkilä et al. 2019; Räisä 2021, Algorithm 2). A record's ratio is clipped at
         ``sqrt(b) / (n T)``, and moves are shortened to that over `lipschitz`. Approximate by the central
         limit theorem and by the correction distribution. b and n fix the price. Default: all records.
-    control_variates : bool or ControlVariates
-        As in `DPPenaltyMH`.
     proposal : {"fixed_radius", "gaussian", ...} or Proposal, optional
         As in `DPPenaltyMH`.
     step_size : float, optional
@@ -112,7 +107,6 @@ class DPBarker(MetropolisStep):
         lipschitz: float | None = None,
         clip_bound: float | None = None,
         batch_size: int | None = None,
-        control_variates: bool | ControlVariates | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
         target_accept: float | None = None,
@@ -121,32 +115,15 @@ class DPBarker(MetropolisStep):
         **kwargs: Any,
     ):
         check_walk(proposal, step_size, target_accept)
-        variates = settings_of(
-            control_variates,
-            clip_bound=clip_bound,
-            batch_size=batch_size,
-            proposal=proposal,
-            step_size=step_size,
-            target_accept=target_accept,
-            adapt_step_size=None if adapt_step_size else False,
-        )
         if batch_size is not None and (lipschitz is None or clip_bound is not None):
             raise ValueError(
                 "batch_size= goes with lipschitz=: on batches a ratio is clipped at sqrt(batch_size) / (n * "
                 "tempering) nats, and moves are short enough for that."
             )
-        if variates is None:
-            self.clip = as_clip(lipschitz, clip_bound)
+        self.clip = as_clip(lipschitz, clip_bound)
         super().__init__(
             vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
         )
-        if variates is not None:
-            self._use(
-                OnResiduals(
-                    variates, "barker", self.records, self.tempering, lipschitz, self.neighboring_relation
-                )
-            )
-            return
         if batch_size is not None:
             if self.neighboring_relation != "substitute":
                 raise ValueError("batch_size= is for neighboring_relation='substitute': n must be public.")
@@ -163,7 +140,7 @@ class DPBarker(MetropolisStep):
         best = optimal_barker_walk(d, not self.moves.gaussian)[1]
         self.moves.target_accept = self.moves.target_accept or best
 
-    def _price_of_walk(self, call: Call) -> PrivacyPlan:
+    def _price(self, call: Call) -> PrivacyPlan:
         if self._batches is not None:
             sizes = self._batches.batch_size, self._batches.dataset_size
             bound = barker_correction.clip_bound(*sizes, self.tempering)
@@ -172,7 +149,7 @@ class DPBarker(MetropolisStep):
             return pricing.barker_at(call, self.clip.constant, self.tempering, self.clip_fraction)
         return pricing.barker(call, self.tempering, clip_fraction=self.clip_fraction)
 
-    def _start_walk(self, chain: Chain) -> None:
+    def _start_moves(self, chain: Chain) -> None:
         chain.clip_bound = chain.plan.clip_bound
         if self._batches is not None:
             chain.stats["batch_size"] = float(self._batches.batch_size)
@@ -183,6 +160,6 @@ class DPBarker(MetropolisStep):
         self.step_size = self.moves.initial or default
 
     def _clip_name(self) -> str:
-        if self.residuals is not None or self.plan.clip_bound is None:
+        if self.plan.clip_bound is None:
             return super()._clip_name()
         return str(ConstantClip(self.plan.clip_bound))

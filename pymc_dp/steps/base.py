@@ -59,7 +59,7 @@ class DPStep(Iterating):
     approximation = ""
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
-    default_tune_steps, shows_progress = 500, False  # the latter before the first draw; dp.sample sets it
+    default_tune_steps = 500
     _state_class = DPStepState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
         "accepted": (bool, []),
@@ -130,7 +130,7 @@ class DPStep(Iterating):
             neighboring_relation=neighboring_relation,
             compile_kwargs=compile_kwargs,
         )
-        self._released = Released(model, self.records, compile_kwargs)
+        self._released = Released.of_records(model, self.records, compile_kwargs)
         arguments.warn_if_weak(self)
         self.exclude_deterministics = sorted(exclude_deterministics)
         self.rng = get_random_generator(rng)

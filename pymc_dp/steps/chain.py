@@ -1,7 +1,7 @@
 """A chain: what belongs to it, how it makes an iteration, and what each draw of it carries."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -87,8 +87,14 @@ class Released:
     Parameters
     ----------
     model : pymc.Model
-    records : RecordModel
-        Or its interface: which variables are released, and which dimensions keep their coordinates here.
+    names : sequence of str
+        Variables that are released.
+    start : dict of str to ndarray
+        A point, which tells dtypes and shapes.
+    withheld_dims : collection of str
+        Dimensions that keep their coordinates here.
+    left_out : collection of str
+        Deterministics that are not released, for the report.
     compile_kwargs : mapping
 
     Notes
@@ -100,12 +106,30 @@ class Released:
     def __init__(
         self,
         model: pm.Model,
-        records: Any,
-        compile_kwargs: Mapping[str, Any] | None,
+        names: Sequence[str],
+        start: PointType,
+        *,
+        withheld_dims: Collection[str] = (),
+        left_out: Collection[str] = (),
+        compile_kwargs: Mapping[str, Any] | None = None,
     ):
         self._model, self._compile_kwargs = model, dict(compile_kwargs or {})
-        self._names, self._withheld = list(records.released_variables), set(records.withheld_dims)
-        self._point, self._left_out = records.reading.start, sorted(records.reading.left_out)
+        self._names, self._point = list(names), start
+        self._withheld, self._left_out = set(withheld_dims), sorted(left_out)
+
+    @classmethod
+    def of_records(
+        cls, model: pm.Model, records: Any, compile_kwargs: Mapping[str, Any] | None
+    ) -> "Released":
+        """Those of a `RecordModel`, or of its interface."""
+        return cls(
+            model,
+            records.released_variables,
+            records.reading.start,
+            withheld_dims=records.withheld_dims,
+            left_out=records.reading.left_out,
+            compile_kwargs=compile_kwargs,
+        )
 
     def __call__(self, point: PointType) -> bytes:
         """Values of all variables, one after another."""
@@ -178,8 +202,6 @@ class Iterating(BlockedStep):
     records: Any  # a RecordModel, or its interface on records that are elsewhere
     clip: Clip
     clip_fraction: bool
-    #: An `OnResiduals`: what is different with control variates; None without.
-    residuals: Any = None
     _chain: Chain | None = None  # from set-up to the last draw
     _released: Released
 
@@ -238,9 +260,7 @@ class Iterating(BlockedStep):
         }
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
-        """State before a chain's first iteration, which may be at another point than `theta`."""
-        if self.residuals is not None:
-            return self.residuals.arrive(self, chain, theta)
+        """State before a chain's first iteration."""
         return State(theta, *chain.ratio.at(theta))
 
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
@@ -252,20 +272,14 @@ class Iterating(BlockedStep):
         stats : dict of str to float
             `noise_std`, `clip_bound`, and what else the plan charges for or is public, such as `batch_size`.
         """
-        if self.residuals is not None:
-            self.residuals.expand(chain)
         propose = partial(self._propose, chain)
         chain.state, info = metropolis(
             chain.state, propose, chain.ratio, chain.accept, self.rng, chain.random
         )
         chain.clipped += info.ratio.clipped
-        if self.residuals is not None:
-            self.residuals.decided(chain, info.accepted)
         return info.accepted, self._stats(chain, info)
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
-        if self.residuals is not None:
-            return self.residuals.propose(chain, rng, state)
         move = self.moves.move(rng)
         return Move(state.theta + move, chain.clip_bound or self.clip.bound(move), prior_change(state))
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
-from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.accounting.values import is_number
@@ -20,8 +19,6 @@ from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals
-from pymc_dp.steps.residual_arguments import settings_of
 
 TESTS = ("barker", "penalty", "published")
 
@@ -50,8 +47,6 @@ class DPFastMH(MetropolisStep):
     batch_size : float, optional
         Expected number of drawn records, ``lambda + n B``. Default: see docs/fast_mh; at least 1,000. From n
         / 2 on all records are used.
-    control_variates : bool or ControlVariates
-        As in `DPPenaltyMH`; a batch has about 100 records.
     test : {"barker", "penalty", "published"}
         "penalty" adds Gaussian noise to the log-ratio. "published" is Zhang & Zhang's (2023) Algorithm 2,
         which is not private (docs/fast_mh); it needs `allow_not_private`.
@@ -128,7 +123,6 @@ class DPFastMH(MetropolisStep):
         lipschitz: Any = None,
         clip_bound: float | None = None,
         batch_size: float | None = None,
-        control_variates: bool | ControlVariates | None = None,
         test: str = "barker",
         noise_std: float | None = None,
         public_n: int | None = None,
@@ -146,35 +140,14 @@ class DPFastMH(MetropolisStep):
         for name, value in (("batch_size", batch_size), ("noise_std", noise_std), ("public_n", public_n)):
             if value is not None and not (is_number(value) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
-        variates = settings_of(
-            control_variates,
-            clip_bound=clip_bound,
-            batch_size=batch_size,
-            test=None if test == "barker" else test,
-            noise_std=noise_std,
-            public_n=public_n,
-            proposal=proposal,
-            step_size=step_size,
-            target_accept=target_accept,
-            adapt_step_size=None if adapt_step_size else False,
-            published=published,
-        )
         if clip_bound is not None and step_size is None:
             raise ValueError("clip_bound= needs step_size=: moves so short that few records are clipped.")
         if test == "published":
             _confirm(allow_not_private, clip_bound, batch_size)
         self.test = test
-        if variates is None:
-            self.clip = LipschitzClip(1.0) if test == "published" else as_clip(lipschitz, clip_bound)
+        self.clip = LipschitzClip(1.0) if test == "published" else as_clip(lipschitz, clip_bound)
         budget = math.inf if test == "published" else epsilon
         super().__init__(vars, epsilon=budget, delta=delta, **(kwargs | {"clip_fraction": False}))
-        if variates is not None:
-            self._use(
-                OnResiduals(
-                    variates, "fast", self.records, self.tempering, lipschitz, self.neighboring_relation
-                )
-            )
-            return
         self._n = self._known_n(public_n, batch_size)
         self._inclusion = None if batch_size is None else batch_size / self._n
         if isinstance(self.clip, ConstantClip):
@@ -204,7 +177,7 @@ class DPFastMH(MetropolisStep):
             raise ValueError(f"batch_size = {batch_size:g} is larger than n = {n}; leave it out.")
         return n
 
-    def _price_of_walk(self, call: Call) -> PrivacyPlan:
+    def _price(self, call: Call) -> PrivacyPlan:
         if self._published is not None:
             return plan_of(call, Unlimited())
         return fast_mh_pricing.fast_mh(
@@ -221,7 +194,7 @@ class DPFastMH(MetropolisStep):
     def _ratio(self, plan: PrivacyPlan) -> Any:
         return super()._ratio(plan) if self._published is None else self._published
 
-    def _start_walk(self, chain: Chain) -> None:
+    def _start_moves(self, chain: Chain) -> None:
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
         chain.stats["batch_size"] = getattr(chain.plan.mechanism, "batch_size", math.nan)
         bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
@@ -243,8 +216,6 @@ class DPFastMH(MetropolisStep):
         return length / self.moves.unit_length
 
     def _mechanism(self) -> str:
-        if self.residuals is not None:
-            return self.mechanism
         if self.test == "published":
             return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
         on_batches = isinstance(self.plan.mechanism, OnTunaBatches)

@@ -8,7 +8,6 @@ import numpy as np
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
-from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.metropolis import LogRatio, State
 from pymc_dp.privacy.budget import pricing
@@ -17,8 +16,6 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals
-from pymc_dp.steps.residual_arguments import settings_of
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5
@@ -63,8 +60,6 @@ class DPHMC(MetropolisStep):
         Clip of the gradients alone.
     ratio_clip : float, optional
         Clip of the final ratio alone, per unit of distance.
-    control_variates : bool or ControlVariates
-        As in `DPPenaltyMH`: trajectories are then on prior times surrogate. Then `data` is an argument too.
     n_leapfrog : int
         Leapfrog steps, and gradients, of an iteration.
     step_size : float, optional
@@ -119,7 +114,6 @@ class DPHMC(MetropolisStep):
         lipschitz: float | None = None,
         gradient_clip: float | None = None,
         ratio_clip: float | None = None,
-        control_variates: bool | ControlVariates | None = None,
         n_leapfrog: int = 5,
         step_size: float | None = None,
         mass: Any = None,
@@ -129,31 +123,9 @@ class DPHMC(MetropolisStep):
         adapt_mass: bool = True,
         **kwargs: Any,
     ):
-        variates = settings_of(
-            control_variates,
-            gradient_clip=gradient_clip,
-            ratio_clip=ratio_clip,
-            n_leapfrog=None if n_leapfrog == 5 else n_leapfrog,
-            step_size=step_size,
-            mass=mass,
-            gradient_share=None if gradient_share == 0.5 else gradient_share,
-            target_accept=None if target_accept == 0.4 else target_accept,
-            adapt_step_size=None if adapt_step_size else False,
-            adapt_mass=None if adapt_mass else False,
-        )
-        if variates is not None:
-            self.takes_data = True
-            super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-            self._use(
-                OnResiduals(
-                    variates, "penalty", self.records, self.tempering, lipschitz, self.neighboring_relation
-                )
-            )
-            return
         if lipschitz is None and (gradient_clip is None or ratio_clip is None):
             raise ValueError(
-                "control_variates=True needs no bound. Without: give lipschitz=, a bound on every record's "
-                "gradient norm, or both gradient_clip= and "
+                "Give lipschitz=, a bound on every record's gradient norm, or both gradient_clip= and "
                 "ratio_clip= (docs/clipping)."
             )
         if not 0 < gradient_share < 1:
@@ -172,12 +144,12 @@ class DPHMC(MetropolisStep):
             adapt_mass=adapt_mass,
         )
 
-    def _price_of_walk(self, call: Call) -> PrivacyPlan:
+    def _price(self, call: Call) -> PrivacyPlan:
         return pricing.hamiltonian(
             call, self.moves.n_leapfrog, self.gradient_share, clip_fraction=self.clip_fraction
         )
 
-    def _start_walk(self, chain: Chain) -> None:
+    def _start_moves(self, chain: Chain) -> None:
         mechanism: Any = chain.plan.mechanism
         noise = mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip
         chain.noise = Gaussian(noise)
@@ -196,8 +168,6 @@ class DPHMC(MetropolisStep):
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         state = super()._arrive(chain, theta)
-        if self.residuals is not None:
-            return state
         if chain.memory is None:
             chain.memory = Gradient(theta, self._gradient_at(chain, theta))
         elif not np.array_equal(theta, chain.memory.point):
@@ -213,8 +183,6 @@ class DPHMC(MetropolisStep):
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Any:
-        if self.residuals is not None:
-            return super()._propose(chain, rng, state)
         start = self.moves.momentum(rng)
         new, gradient, end = self.moves.run(
             state.theta, chain.memory.value, start, partial(self._gradient_at, chain)
@@ -232,16 +200,13 @@ class DPHMC(MetropolisStep):
         return super()._iterate(chain)
 
     def _stats(self, chain: Chain, info: Any) -> dict[str, float]:
-        if self.residuals is None:
-            if info.accepted:
-                chain.memory = Gradient(info.move.new, info.move.gradient)
-            if self.tune:
-                self.moves.learn_mass(chain.state.theta, chain.iteration + 1)
+        if info.accepted:
+            chain.memory = Gradient(info.move.new, info.move.gradient)
+        if self.tune:
+            self.moves.learn_mass(chain.state.theta, chain.iteration + 1)
         return super()._stats(chain, info)
 
     def _clip_name(self) -> str:
-        if self.residuals is not None:
-            return super()._clip_name()
         return f"gradients at norm {self.gradient_clip:g}, ratios at {self.ratio_clip:g} x distance moved"
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
-from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.kernels.metropolis import Info
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
@@ -24,9 +23,7 @@ from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
-from pymc_dp.steps.on_residuals import OnResiduals
 from pymc_dp.steps.penalty_arguments import clip_of, settings
-from pymc_dp.steps.residual_arguments import settings_of
 
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
@@ -88,11 +85,6 @@ class DPPenaltyMH(MetropolisStep):
     privacy_unit : array_like, shape (n_rows,), or mapping, optional
         Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is
         for persons. By name, as ``{"patient": ids}``, for a ledger of that unit.
-    control_variates : bool or ControlVariates
-        Release a noisy quadratic surrogate of the log-likelihood once, propose on prior times surrogate, and
-        test only what it leaves (docs/control_variates). Then `lipschitz` is a limit of the clip bounds of
-        gradients, and optional; `clip_bound`, `batch_size`, `sufficient_statistics`, the proposal and
-        its step size have no meaning.
     owners : list of Owner, optional
         Data owners, each with its own (epsilon, delta), clip bound, noise and ledger (Yıldırım & Ermiş 2019,
         Algorithm 2); `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then theirs. The rows of
@@ -172,7 +164,6 @@ class DPPenaltyMH(MetropolisStep):
         batch_size: int | None = None,
         sufficient_statistics: str | Statistics | None = None,
         statistic_bound: Any = None,
-        control_variates: bool | ControlVariates | None = None,
         owners: Sequence[Owner] | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
@@ -188,7 +179,6 @@ class DPPenaltyMH(MetropolisStep):
         epsilon, delta, lipschitz, clip_bound = settings(
             owners,
             kwargs,
-            control_variates,
             epsilon=epsilon,
             delta=delta,
             lipschitz=lipschitz,
@@ -197,20 +187,7 @@ class DPPenaltyMH(MetropolisStep):
             sufficient_statistics=sufficient_statistics,
             statistic_bound=statistic_bound,
         )
-        variates = settings_of(
-            control_variates,
-            clip_bound=clip_bound,
-            batch_size=batch_size,
-            sufficient_statistics=sufficient_statistics,
-            statistic_bound=statistic_bound,
-            proposal=proposal,
-            step_size=step_size,
-            target_accept=target_accept,
-            adapt_step_size=None if adapt_step_size else False,
-            release=None if release == "decisions" else release,
-        )
-        if variates is None:
-            self.clip = clip_of(*statistics, lipschitz, clip_bound, batch_size, kwargs)
+        self.clip = clip_of(*statistics, lipschitz, clip_bound, batch_size, kwargs)
         self.release = release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
@@ -219,13 +196,6 @@ class DPPenaltyMH(MetropolisStep):
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self._asks_owners = owners is not None
-        if variates is not None:
-            self._use(
-                OnResiduals(
-                    variates, "penalty", self.records, self.tempering, lipschitz, self.neighboring_relation
-                )
-            )
-            return
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
         elif isinstance(self.clip, StatisticClip):
@@ -248,7 +218,7 @@ class DPPenaltyMH(MetropolisStep):
         best = optimal_guided_walk() if self.moves.guided else optimal_walk(d, not self.moves.gaussian)
         self._best_noise_std, self.moves.target_accept = best[0], self.moves.target_accept or best[1]
 
-    def _price_of_walk(self, call: Call) -> PrivacyPlan:
+    def _price(self, call: Call) -> PrivacyPlan:
         if self._asks_owners:
             return of_owners.price(self.records, call, self.release)
         if self._batches is not None:
@@ -265,8 +235,7 @@ class DPPenaltyMH(MetropolisStep):
         """What a report needs to know; nothing here is computed from private rows."""
         if not self._asks_owners:
             return super().facts()
-        settings = None if self.residuals is None else self.residuals.budget.suited(self.epsilon, self.delta)
-        return super().facts() | of_owners.facts(self.records, self.plan, settings)
+        return super().facts() | of_owners.facts(self.records, self.plan)
 
     def _ratio(self, plan: PrivacyPlan) -> Any:
         """Where the log-ratio comes from; owners charge the call here."""
@@ -277,7 +246,7 @@ class DPPenaltyMH(MetropolisStep):
             return OnStatistics(self.statistics, self.clip, self.tempering, self._sensitivity, nm)
         return super()._ratio(plan)
 
-    def _start_walk(self, chain: Chain) -> None:
+    def _start_moves(self, chain: Chain) -> None:
         ratio: Any = chain.ratio
         self.step_size = self.moves.initial or 0.1
         if isinstance(ratio, OnStatistics):

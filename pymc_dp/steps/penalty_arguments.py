@@ -37,9 +37,7 @@ def clip_of(
     return StatisticClip(statistics, statistic_bound)
 
 
-def settings(
-    owners: Any, kwargs: dict[str, Any], control_variates: Any, **own: Any
-) -> tuple[Any, Any, Any, Any]:
+def settings(owners: Any, kwargs: dict[str, Any], **own: Any) -> tuple[Any, Any, Any, Any]:
     """Budget and clip bound of a step; with owners, the largest of theirs, and their data into `kwargs`.
 
     Parameters
@@ -47,7 +45,6 @@ def settings(
     owners : sequence of Owner or None
     kwargs : dict
         Arguments for `DPStep`; changed.
-    control_variates : bool or ControlVariates or None
     **own : object
         The step's own epsilon, delta, lipschitz, clip_bound, and what else does not go with owners.
 
@@ -70,6 +67,6 @@ def settings(
     refused = [name for name, argument in given.items() if argument is not None]
     if refused:
         raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
-    joint = Owners(owners, kwargs.get("neighboring_relation", "substitute"), bool(control_variates))
+    joint = Owners(owners, kwargs.get("neighboring_relation", "substitute"))
     kwargs.update(data=joint, clip_fraction=False)
     return joint.epsilon, joint.delta, joint.lipschitz, joint.clip_bound

@@ -7,11 +7,8 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.control_variates.releases import Releases
-from pymc_dp.control_variates.settings import ControlVariates
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, RELEASED, ExactSum, Gaussian, PrivacyRandom
 from tests.conftest import logistic_model
-from tests.control_variates.fixed import CENTRE, METRIC, POINT, some_records
 
 FALSE_ALARM = 1e-6
 
@@ -92,19 +89,3 @@ def test_gradients_that_leave_are_on_the_grid(cls, kwargs, monkeypatch):
     gradients = [(noise, value) for noise, value in released if np.ndim(value)]
     assert len(gradients) > 10
     assert all(noise.bits == RELEASED and on_grid(value, noise.grid) for noise, value in gradients)
-
-
-def test_sums_of_a_surrogate_are_on_the_grid():
-    settings, mu_squared = ControlVariates(), 4.0
-    made = Releases(some_records(), settings, mu_squared, PrivacyRandom(3))
-    share = 0.25
-    for kind, sensitivity in (("gradient", 2.0), ("direction", 2.0), ("histogram", math.sqrt(2.0))):
-        made._left = [(kind, share)]
-        noise = Gaussian(sensitivity / math.sqrt(share * mu_squared))
-        if kind == "gradient":
-            value = made.gradient(POINT, METRIC, CENTRE, 0.7)[0]
-        elif kind == "direction":
-            value = made.direction(POINT, METRIC, CENTRE, 0.5)
-        else:
-            value = made.norms(POINT, METRIC, CENTRE, (4,))[0].counts
-        assert on_grid(value, noise.grid)

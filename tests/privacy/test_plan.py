@@ -207,7 +207,6 @@ def test_a_mechanism_that_could_not_be_read_again_is_refused_when_it_is_written(
 def test_a_clip_bound_is_in_untempered_nats_everywhere():
     """With the likelihood to a tenth, the same price allows ten times the bound, whatever the sampler."""
     call = Call(1.0, 1e-6, "substitute", 1, 0, 200)
-    once = EventSet([], "substitute")
     sizes = {"n": 10**5, "d": 5}
     prices = {
         "Barker": lambda t: pricing.barker(call, t),
@@ -215,8 +214,6 @@ def test_a_clip_bound_is_in_untempered_nats_everywhere():
         "fast penalty": lambda t: fast_mh_pricing.fast_mh(call, **sizes, noise_std=2.0, tempering=t),
         "fast, few": lambda t: fast_mh_pricing.fast_mh(call, n=100, d=5, tempering=t),
         "fast penalty, few": lambda t: fast_mh_pricing.fast_mh(call, n=100, d=5, noise_std=2.0, tempering=t),
-        "residuals": lambda t: pricing.penalty_on_residuals(call, 1.0, t, False, once),
-        "residuals, fast": lambda t: fast_mh_pricing.barker_on_residuals(call, 10**5, t, once),
     }
     for name, price in prices.items():
         whole, tenth = price(1.0), price(0.1)

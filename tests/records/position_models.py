@@ -16,6 +16,7 @@ import pytensor.tensor as pt
 from pytensor.scan.basic import scan
 
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 
 N, K, L, BAD = 40, 4, 3, 5
@@ -217,13 +218,15 @@ class Tried:
         return [r.full_batch.rows(theta), r.ratios(theta, 0.9 * theta, np.arange(N))]
 
     def derivatives(self) -> list[np.ndarray]:
+        """Scores of each record and of its twins, and their rows."""
         r, found = self.records, []
-        phi = r.coordinates(self.theta)
-        for part in r.derivatives(phi, hessians=True):
-            found += [part.gradient, part.hessian]
-        if r.curvature is not None:
-            found += [np.concatenate(list(a)) for a in zip(*parts_of(r.curvature, phi), strict=True)]
-        return [np.asarray(a) for a in found]
+        for chunk in r.twins(r.coordinates(self.theta), 1, PrivacyRandom(debug_seed=0)):
+            for term in chunk.terms:
+                rows = np.broadcast_to(
+                    term.rows(np.eye(r.coordinates.size)), (*term.own.T.shape, r.coordinates.size)
+                )
+                found += [term.own, np.einsum("mk,kmp->mp", term.own, rows)]
+        return found
 
     def differing(self, compute: Callable[[], list[np.ndarray]]) -> list[str]:
         """Codes with which another record's numbers are not what they were."""
@@ -242,15 +245,6 @@ class Tried:
                 if not np.array_equal(one[self.others], other[self.others], equal_nan=True):
                     found.append(f"{self.name}: {code} moves another record")
         return found
-
-
-def parts_of(curvature: Any, phi: np.ndarray) -> Any:
-    """First and second derivatives of each record by predictors, and its positions."""
-    function, data = curvature._function, curvature._roots
-    from pymc_dp.records import graph
-
-    values = [graph.leaf_value(root) for root in data]
-    yield tuple(np.asarray(v).reshape(N, -1) for v in function(phi, *values) if np.size(v) % N == 0)
 
 
 def main(names: list[str]) -> None:

@@ -15,6 +15,7 @@ from pytensor.scan.basic import scan
 
 import pymc_dp
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import gate, positions
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps.chain import Released
@@ -132,7 +133,7 @@ def test_all_positions_in_compiled_graphs_are_in_range(kind, monkeypatch):
         theta = np.zeros(records.d)
         records.full_batch.rows(theta)
         records.ratios(theta, theta, np.arange(3))
-        next(iter(records.derivatives(records.coordinates(theta))))
+        next(iter(records.twins(records.coordinates(theta), 1, PrivacyRandom(debug_seed=0))))
 
     seen, found = walk(monkeypatch, use)
     assert len(seen) > 3
@@ -214,7 +215,7 @@ def test_a_deterministic_at_a_computed_position_releases_no_memory():
         table = pytensor.shared(np.arange(3.0), name="table")
         pm.Deterministic("rate", table[pt.cast(pt.floor(t), "int64")])
         pm.Normal("y", t, 1, observed=np.linspace(-1, 1, N))
-    released = Released(model, RecordModel(model, verify=False), None)
+    released = Released.of_records(model, RecordModel(model, verify=False), None)
     for value, rate in [(1.5, 1.0), (3.0, np.nan), (1e6, np.nan), (-4.0, np.nan), (1e300, np.nan)]:
         found = np.frombuffer(released({"t": np.array(value)}))
         np.testing.assert_array_equal(found, [value, rate])

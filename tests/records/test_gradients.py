@@ -6,6 +6,7 @@ import pytest
 
 from pymc_dp.records import kernels
 from pymc_dp.records.model import RecordModel
+from tests.records.derivatives import gradients_of
 from tests.records.families import families
 
 QUICK = ("logit", "columns")
@@ -21,7 +22,7 @@ def model_of(name):
 
 def each(records, theta):
     seen = records.coordinates
-    return np.concatenate([p.gradient for p in records.derivatives(seen(theta))]) @ seen.jacobian(theta)
+    return gradients_of(records, seen(theta)) @ seen.jacobian(theta)
 
 
 def clipped(gradients, bound):

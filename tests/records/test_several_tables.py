@@ -13,6 +13,7 @@ from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.several_tables import Tables, TablesTwins, read_records
+from tests.records.derivatives import gradients_of
 
 N, M = 60, 45
 RNG = np.random.default_rng(0)
@@ -73,10 +74,7 @@ def test_tables_have_the_same_coordinates(declare, size):
     found = [table.coordinates for table in tables.tables]
     assert [seen.size for seen in found] == [size, size] and tables.coordinates is found[0]
     np.testing.assert_array_equal(found[0](theta), found[1](theta))
-    gradients = [
-        np.concatenate([part.gradient for part in table.derivatives(table.coordinates(theta))]).sum(axis=0)
-        for table in tables.tables
-    ]
+    gradients = [gradients_of(table, table.coordinates(theta)).sum(axis=0) for table in tables.tables]
     rows = [table.full_batch.rows for table in tables.tables]
     slope = found[0].jacobian(theta).T @ sum(gradients)
     numerical = [
@@ -100,7 +98,7 @@ def test_scores_of_all_tables_are_derivatives_of_the_likelihood(declare, lookups
         found.append(np.einsum("mk,kmp->mp", term.own, rows))
     assert [len(scores) for scores in found] == [N, M]
     for table, scores in zip(tables.tables, found, strict=True):
-        wanted = np.concatenate([part.gradient for part in table.derivatives(phi)])
+        wanted = gradients_of(table, phi)
         np.testing.assert_allclose(scores, wanted, rtol=1e-9, atol=1e-9)
     assert [place.tolist() for place in source.lookups] == lookups and source.parts == 1
     assert source.touched == (3 if declare is best else 1)

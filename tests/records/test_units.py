@@ -14,7 +14,6 @@ import pytest
 from pymc_dp.clipping import shares
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.ratios import barker_correction, subsets
-from pymc_dp.records.derivatives import RecordDerivatives
 from pymc_dp.records.sums import Batches, guarded, sums
 from pymc_dp.records.units import ids_of, units
 
@@ -235,11 +234,6 @@ def test_no_warning_tells_of_a_row():
         batches = object.__new__(Batches)
         batches._tables, batches._function = [], lambda theta: theta
         np.testing.assert_array_equal(batches.ratios(*far, np.arange(2)), [np.inf, np.nan])
-        derivatives = object.__new__(RecordDerivatives)
-        derivatives.d, derivatives._first = 1, lambda theta, direction: rows
-        derivatives._chunks = lambda: iter([(slice(0, 3), [], np.array([0, 2, 4]))])
-        (one,) = derivatives(np.zeros(1))
-        np.testing.assert_array_equal(one.gradient[:, 0], [np.nan, np.inf, np.nan])
         np.testing.assert_array_equal(shares(rows, 1e-100), [1, -1, 1, 1, 0, 1])
         subsets.corrected_ratio(rows, 1e-100, 9, 1.0)
         barker_correction.batch_ratio(rows, 10**6, 1e-3)

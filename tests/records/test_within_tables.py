@@ -96,8 +96,10 @@ def test_no_code_moves_another_record_in_any_model(part):
 
 @pytest.mark.slow
 def test_no_code_moves_derivatives_of_another_record():
-    """Those that are derived anew for surrogates: a code of -20 gave a derivative of -3e169."""
-    assert not tried("derivatives", *FEW, "crossed", "look-up of a look-up", "gathered weights")
+    """Scores: a code of -20 gave a derivative of -3e169."""
+    looped = "scan with a state"  # whose scores PyTensor does not derive: an error before anything is paid
+    few = [name for name in FEW if name != looped]
+    assert not tried("derivatives", *few, "crossed", "look-up of a look-up", "gathered weights")
 
 
 def test_a_public_position_beyond_a_table_raises_with_its_name():

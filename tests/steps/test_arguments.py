@@ -55,15 +55,6 @@ def test_an_argument_like_no_other(kind, model):
         kind(model=model, xyz=1, **ARGS)
 
 
-@pytest.mark.parametrize("kind", STEPS[:4], ids=lambda kind: kind.__name__)
-def test_an_argument_that_control_variates_do_not_have(kind, model):
-    name = "n_leapfrog" if kind is dp.DPHMC else "clip_bound"
-    with pytest.raises(ValueError, match=f"{name}=: no meaning with control_variates="):
-        kind(model=model, control_variates=True, epsilon=2.0, delta=1e-6, **{name: 1})
-    with pytest.raises(TypeError, match="did you mean chains="):
-        kind(model=model, control_variates=True, epsilon=2.0, delta=1e-6, chain=1)
-
-
 # values
 
 
@@ -94,7 +85,6 @@ def test_values_out_of_range(kind, model, name, values, error):
         (dp.DPHMC, "gradient_clip", {"ratio_clip": 1.0}),
         (dp.DPHMC, "ratio_clip", {"gradient_clip": 1.0}),
         (dp.DPPenaltyMH, "statistic_bound", {"sufficient_statistics": "auto"}),
-        (dp.DPPenaltyMH, "lipschitz", {"control_variates": True}),
     ],
     ids=str,
 )
@@ -102,8 +92,6 @@ def test_bounds_of_unusable_size(kind, name, others, value, model):
     """1e308 overflows in the noise's scale; at 1e-310 the noise loses its digits."""
     with pytest.raises(ValueError, match=rf"{name} must be .*positive.* finite.*, between 1e-100"):
         kind(epsilon=2.0, delta=1e-6, model=model, **{name: value}, **others)
-    with pytest.raises(ValueError, match="hessian_bound must be positive"):
-        dp.ControlVariates(hessian_bound=value if value != "a" else 1e-210)
 
 
 WRONG_COUNTS = [{"draws": d} for d in (-1, 0, 1.5, "3", True)] + [{"tune": t} for t in (-1, 1.5, "3", True)]

@@ -146,8 +146,8 @@ def test_poison_only_changes_decisions():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"lipschitz": None}, "needs no bound. Without: give lipschitz="),
-        ({"lipschitz": None, "gradient_clip": 1.0}, "needs no bound. Without: give lipschitz="),
+        ({"lipschitz": None}, "Give lipschitz="),
+        ({"lipschitz": None, "gradient_clip": 1.0}, "Give lipschitz="),
         ({"lipschitz": -1.0}, "lipschitz must be positive"),
         ({"gradient_clip": np.nan}, "gradient_clip must be positive"),
         ({"ratio_clip": 0}, "ratio_clip must be positive"),

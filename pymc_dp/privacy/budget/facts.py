@@ -53,7 +53,7 @@ def parts(facts: dict[str, Any], draws: int) -> list[np.ndarray]:
     """What the draws of a chain carry, in turn: encoded facts, or where these are long a part of them.
 
     PyMC gives a step no way to write attributes into its result; sampler stats survive slicing, thinning
-    and saving. They are stored once a draw: a surrogate of 200 parameters would take a gigabyte.
+    and saving. They are stored once a draw: the coordinates of 10,000 groups would take a gigabyte.
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
-"""From a call to the bound and the batches of DP-Fast MH, of all records or of what a surrogate leaves."""
+"""From a call to the bound and the batches of DP-Fast MH."""
 
 import math
 from functools import lru_cache
 
-from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import round_down
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.pricing import barker, penalty
@@ -21,10 +20,6 @@ SMALLEST_BATCH = 1000
 LARGEST_X = 10.0
 # Share of the records in a batch when there is no privacy to pay for, and so nothing to derive it from.
 NON_PRIVATE_SHARE = 0.1
-# A batch for what a surrogate leaves, in expected draws: it is so little that nothing more is needed.
-_RESIDUAL_BATCH = 100.0
-# In draws of a record: a smaller clip bound is not tried.
-_LEAST_BOUND = 1e-3
 
 
 def default_inclusion(clip_bound: float, n: int, d: int) -> float:
@@ -151,26 +146,3 @@ def fast_mh(
         largest = min(largest, inclusion * LARGEST_X / (1 + LARGEST_X))
     # With a batch for far shorter moves the largest bound is far too dear, and its price takes long.
     return budget.solve(at, min(largest, inclusion or largest) / 2, rising=True, high=largest)
-
-
-def barker_on_residuals(call: Call, n: int, tempering: float, once: EventSet) -> PrivacyPlan:
-    """Batches of 100 draws, and the largest clip bound that fits, up to half a draw a record.
-
-    Residuals are far smaller than that where there are many records: halving it clips nothing.
-
-    Raises
-    ------
-    BudgetError
-        Not even the smallest fits.
-    """
-    inclusion = min(_RESIDUAL_BATCH / n, 0.5)
-    budget, bound = Budget(call, once=once), 0.5 * inclusion
-
-    def at(bound: float) -> OnTunaBatches:
-        return OnTunaBatches(TunaBatches(inclusion, bound), n, tempering)
-
-    least = 2 * _LEAST_BOUND * inclusion
-    while math.isfinite(call.epsilon) and bound >= least and not budget.fits(at(bound)):
-        bound /= 2
-    advice = "Take fewer draws, a larger epsilon, or a larger share of the budget for the chain."
-    return fixed(call, at(bound), lambda: advice, once=once)

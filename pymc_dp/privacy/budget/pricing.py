@@ -6,7 +6,6 @@ composed and found within the budget.
 
 import math
 from collections import Counter
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -30,8 +29,6 @@ from pymc_dp.privacy.mechanisms.iterations import (
 )
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches
 
-# A bound for runs without privacy that clips nothing of interest, in nats.
-UNCLIPPED = 1e3
 # Events in another order may be composed to another last digit.
 _NUDGE = 1e-9
 
@@ -85,7 +82,6 @@ def penalty(
     release: str = "decisions",
     shift: float | None = None,
     noise_std: float | None = None,
-    once: EventSet | None = None,
 ) -> PrivacyPlan:
     """Noise multiplier of the penalty test on the full batch; see `calibrate`."""
     if release not in ("decisions", "noisy_ratio"):
@@ -94,7 +90,7 @@ def penalty(
         raise ValueError("give shift or noise_std, not both.")
     if math.isinf(call.epsilon):
         return plan_of(call, NoisyRatio(0.0) if release == "noisy_ratio" else Penalty(0.0))
-    budget = Budget(call, clip_fraction, once)
+    budget = Budget(call, clip_fraction)
     exact = math.sqrt(call.iterations / budget.mu_squared) * (1 + HEADROOM)
     if release == "noisy_ratio":
         return budget.plan(NoisyRatio(exact))
@@ -112,17 +108,15 @@ def barker(
     tempering: float = 1.0,
     *,
     clip_fraction: bool = False,
-    once: EventSet | None = None,
-    most: float = math.inf,
 ) -> PrivacyPlan:
-    """Barker's test on all records, with the largest clip bound, up to `most`; none without privacy."""
+    """Barker's test on all records, with the largest clip bound; none without privacy."""
     relation = call.neighboring_relation
     if math.isinf(call.epsilon):
-        return plan_of(call, Barker(math.inf, None if math.isinf(most) else most))
-    budget = Budget(call, clip_fraction, once)
+        return plan_of(call, Barker(math.inf, None))
+    budget = Budget(call, clip_fraction)
 
     def at(eta: float) -> Barker:
-        return Barker.of_range(eta, tempering, relation, most)
+        return Barker.of_range(eta, tempering, relation)
 
     # eta^2 / 8-zCDP is mu = eta / 2: as much as that is always allowed, up to the tightness of zCDP.
     return budget.solve(at, 2 * math.sqrt(budget.mu_squared / call.iterations), rising=True)
@@ -166,16 +160,14 @@ def barker_on_batches(call: Call, batches: FixedSizeBatches, clip_bound: float) 
 
 
 @lru_cache(maxsize=256)
-def penalty_on_batches(
-    call: Call, batches: FixedSizeBatches, *, release: str = "decisions", once: EventSet | None = None
-) -> PrivacyPlan:
+def penalty_on_batches(call: Call, batches: FixedSizeBatches, *, release: str = "decisions") -> PrivacyPlan:
     """Noise of the subsampled penalty (Räisä 2021, Theorem 9).
 
     The noise multiplier is the noise's standard deviation over the sensitivity of the corrected ratio.
     """
     if math.isinf(call.epsilon):
         return plan_of(call, PenaltyOnBatches(batches, 0.0, release))
-    budget = Budget(call, once=once)
+    budget = Budget(call)
     plain = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # a Gaussian without sampling
     many = batches.batch_size / batches.dataset_size * plain  # where releases are many and small
     start = max(many, min(plain, 0.3))
@@ -200,18 +192,6 @@ def hamiltonian(
     return budget.solve(
         lambda scale: Hamiltonian(scale * ratio, scale * gradient, n_leapfrog), 0.9, low=0.5, high=1.0
     )
-
-
-def penalty_on_residuals(
-    call: Call, noise_std: float, tempering: float, clip_fraction: bool, once: EventSet
-) -> PrivacyPlan:
-    """The clip bound at which noise of one scale is enough; one that clips nothing without privacy."""
-    plan = penalty(call, clip_fraction=clip_fraction, noise_std=noise_std, once=once)
-    nm = plan.noise_multiplier
-    if nm == 0:
-        return plan_of(call, Penalty(nm, clip_bound=UNCLIPPED))
-    bound = noise_std / (ExactSum.sensitivity(call.neighboring_relation) * tempering * nm)
-    return replace(plan, mechanism=Penalty(nm, noise_std, bound))
 
 
 @lru_cache(maxsize=64)
@@ -267,7 +247,7 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: boo
             dp_event.SelfComposedDpEvent(dynamics.batches.gaussian_event(nm), count * n_steps * call.chains)
             for nm, count in counts.items()
         ]
-        return EventSet([*releases, chain, budget.once])
+        return EventSet([*releases, chain])
 
     # Equal releases in the Gaussian limit: ``mu^2 = k q^2 (exp(1 / nm^2) - 1)``.
     q = dynamics.batches.sampling_probability

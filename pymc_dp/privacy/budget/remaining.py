@@ -34,17 +34,13 @@ class Budget:
     call : Call
     clip_fraction : bool
         Each chain releases its mean clipped share, for 1e-4 of the budget.
-    once : EventSet, optional
-        Gaussian releases made once for all chains.
     """
 
-    def __init__(self, call: Call, clip_fraction: bool = False, once: EventSet | None = None):
-        nothing = EventSet([], call.neighboring_relation)
-        self.call, self.once = call, nothing if once is None else once
+    def __init__(self, call: Call, clip_fraction: bool = False):
+        self.call = call
         self.share: ClipFraction | None = None
         self.mu_squared = math.inf
         if math.isinf(call.epsilon):
-            self.once = nothing
             return
         squared, shares = float(gaussian.mu(call.epsilon, call.delta)) ** 2, 0.0
         if clip_fraction:
@@ -52,14 +48,13 @@ class Budget:
             self.share = ClipFraction(noise)
             shares = exact_gaussian(EventSet(self.share.event(), call.neighboring_relation)).mu ** 2
         # mu^2 that is left for the iterations of all chains, counting Gaussians only.
-        self.mu_squared = squared - (exact_gaussian(self.once).mu ** 2 + call.chains * shares)
-        if self.mu_squared <= 0:
-            raise BudgetError("What is released once costs the whole budget: nothing is left for draws.")
+        self.mu_squared = squared - call.chains * shares
 
     def plan(self, mechanism: Mechanism) -> PrivacyPlan:
         """Plan whose iterations run a mechanism."""
         own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
-        return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=self.once)
+        nothing = EventSet([], self.call.neighboring_relation)
+        return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=nothing)
 
     def fits(self, mechanism: Mechanism, coarse: bool = False) -> bool:
         """Whether its plan is within the budget."""
@@ -107,7 +102,6 @@ def fixed(
     advice: Callable[[], str],
     *,
     clip_fraction: bool = False,
-    once: EventSet | None = None,
 ) -> PrivacyPlan:
     """Plan of an iteration whose price is given.
 
@@ -117,7 +111,7 @@ def fixed(
     mechanism : Mechanism
     advice : callable
         How to make it cheaper, for the error.
-    clip_fraction, once
+    clip_fraction : bool
         As in `Budget`.
 
     Raises
@@ -125,13 +119,13 @@ def fixed(
     BudgetError
         It does not fit; nothing has been read.
     """
-    budget = Budget(call, clip_fraction, once)
+    budget = Budget(call, clip_fraction)
     if math.isinf(call.epsilon) or budget.fits(mechanism):
         return budget.plan(mechanism)
     plan = budget.plan(mechanism)
     (one,) = plan.iteration
-    other = [budget.once, plan.chain.repeated(call.chains)]
-    allowed = calibration.iterations_allowed(one, call.epsilon, call.delta, once=other)
+    chains = plan.chain.repeated(call.chains)
+    allowed = calibration.iterations_allowed(one, call.epsilon, call.delta, once=chains)
     raise BudgetError(
         f"{call.iterations} iterations (chains x (tune + draws)) cost epsilon = "
         f"{round_up(plan.epsilon_at(call.delta))} at delta = {call.delta:g}, and the budget is "

@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
 import numpy as np
@@ -14,8 +14,6 @@ import numpy as np
 from pymc_dp.errors import BudgetError
 
 _ADVICE = "Make a new step for a new call: each call has its own (epsilon, delta), and they add up."
-# Seconds that a chain waits for what another one computes for all.
-_PATIENCE = 86_400.0
 
 
 class ChainSlots:
@@ -48,7 +46,6 @@ class ChainSlots:
                 "CREATE TABLE slot (number INTEGER PRIMARY KEY, call TEXT, chain TEXT, tune INTEGER, draws "
                 "INTEGER, finished INTEGER DEFAULT 0)"
             )
-            db.execute("CREATE TABLE release (value TEXT)")
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
 
     def __getstate__(self):
@@ -97,39 +94,6 @@ class ChainSlots:
             db.execute("UPDATE slot SET finished = 1 WHERE number = ?", (slot,))
             (finished,) = db.execute("SELECT COUNT(*) FROM slot WHERE finished").fetchone()
         return finished == self.chains
-
-    def once(self, compute: Callable[[], str]) -> str:
-        """Release something once for all chains: the first one computes it, the others wait and read it.
-
-        Parameters
-        ----------
-        compute : callable
-            Makes the release, as text.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        BudgetError
-            An earlier attempt did not end: it may have released something, and is not repeated.
-        """
-        # A lock of its own, held while computing: chains may start meanwhile.
-        with closing(sqlite3.connect(f"{self.path}-lock", timeout=_PATIENCE, isolation_level=None)) as lock:
-            lock.execute("BEGIN EXCLUSIVE")
-            with self._transaction() as db:
-                row = db.execute("SELECT value FROM release").fetchone()
-                if row is None:
-                    db.execute("INSERT INTO release VALUES (NULL)")
-            if row is None:
-                value = compute()
-                with self._transaction() as db:
-                    db.execute("UPDATE release SET value = ?", (value,))
-                return value
-        if row[0] is None:
-            raise BudgetError(f"What the chains share was begun and not finished. {_ADVICE}")
-        return row[0]
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -182,6 +146,5 @@ def identity(rng: np.random.Generator) -> tuple[str, str]:
 
 def _remove(path: str, process: int) -> None:
     if os.getpid() == process:
-        for name in (path, f"{path}-lock"):
-            with suppress(OSError):
-                os.unlink(name)
+        with suppress(OSError):
+            os.unlink(path)

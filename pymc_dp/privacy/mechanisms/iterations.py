@@ -5,7 +5,6 @@ As with events, the meaning of a class and of its fields never changes: results 
 in it may be private: under "add_remove" not even the number of records.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -166,10 +165,10 @@ class Barker(Mechanism):
     test = "barker"
 
     @classmethod
-    def of_range(cls, eta: float, tempering: float, relation: str, most: float = math.inf) -> "Barker":
-        """The largest clip bound, up to `most`, at which one record moves the log-odds by at most `eta`."""
+    def of_range(cls, eta: float, tempering: float, relation: str) -> "Barker":
+        """The largest clip bound at which one record moves the log-odds by at most `eta`."""
         bound = eta / (tempering * ExactSum.sensitivity(relation)) * (1 - _HEADROOM)
-        return cls(eta, min(bound, most))
+        return cls(eta, bound)
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A decision of bounded range."""

@@ -1,1 +1,0 @@
-"""Control variates on logistic, Poisson, linear and other models: errors, coverage, speed."""

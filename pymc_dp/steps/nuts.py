@@ -1,0 +1,266 @@
+"""DPNUTS: a step for code that wants one; it releases a likelihood, and samples that with PyMC's NUTS."""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, ClassVar
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import PointType, StatsType
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.step_methods.hmc.base_hmc import BaseHMC
+from pymc.step_methods.state import DataClassState, dataclass_state
+from pymc.util import RandomGenerator, get_random_generator
+
+from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
+from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
+from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.slots import identity
+from pymc_dp.records.gate import initial_point
+from pymc_dp.releasing import release_likelihood
+from pymc_dp.steps import surroundings
+from pymc_dp.steps.chain import Released
+
+# Arguments of `pymc.NUTS` that are passed on.
+_OF_NUTS = frozenset(
+    {
+        name
+        for function in (pm.NUTS.__init__, BaseHMC.__init__)
+        for name, parameter in signature(function).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
+    - {"self", "vars", "model", "blocked", "rng", "initial_point", "dtype"}
+)
+_OF_RELEASE = frozenset(signature(release_likelihood).parameters)
+# What PyMC calls some of these stats in its result, and a release too.
+_RENAMED = {
+    "model_logp": "lp",
+    "mean_tree_accept": "acceptance_rate",
+    "depth": "tree_depth",
+    "tree_size": "n_steps",
+}
+# The stats of NUTS that are one number a draw, without clocks.
+_NUMBERS = {
+    name: (dtype, shape)
+    for name, (dtype, shape) in pm.NUTS.stats_dtypes_shapes.items()
+    if shape == [] and not name.startswith(CLOCKS)
+}
+
+
+@dataclass_state
+class DPNUTSState(StepMethodState):
+    """Resumable state of a chain: that of NUTS."""
+
+    nuts: DataClassState
+
+
+class DPNUTS(BlockedStep):
+    """PyMC's NUTS on a released likelihood, as a step.
+
+    When the step is made the likelihood is released, and paid for, once (`release_likelihood`). Draws read no
+    record: any number of chains, draws and calls costs nothing more.
+
+    Parameters
+    ----------
+    vars : list, optional
+        All free variables of the model (the default); anything less is refused.
+    epsilon : float, optional
+        Guarantee of the release, and so of everything that is drawn; with `owners` each has its own.
+    delta : float, optional
+        As in `release_likelihood`.
+    model : pymc.Model, optional
+        Default: the one of the context.
+    **kwargs
+        The other arguments of `release_likelihood` (ledger, privacy_unit, public, ...), and those of
+        `pymc.NUTS` (target_accept, max_treedepth, ...).
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+        What was released.
+    settings : dict
+        Arguments of `pymc.NUTS`.
+
+    Raises
+    ------
+    ModelRefusedError
+        The model couples records, would leak, or has discrete parameters.
+    PrivacyBudgetExceeded
+        The ledger has no room.
+    NotSampledError
+        `pymc.NUTS` refuses its arguments; the error has the likelihood, which was paid for.
+    TypeError, ValueError
+        An argument is missing, unknown or out of range.
+
+    Notes
+    -----
+    **Privacy.** All of the release is made, in this process, before the step exists; see
+    `release_likelihood` for its events. The step moves the parameters by the public model
+    (``likelihood.model()``): it holds no record and no model that has some, nor does a pickle of it. What
+    PyMC stores beside its draws is private, as with any step: publish what `dp.release` returns.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm, pymc_dp as dp
+    >>> y = np.random.default_rng(1).normal(size=20_000)
+    >>> with pm.Model():
+    ...     mean = pm.Normal("mean", 0, 2)
+    ...     _ = pm.Normal("y", mean, 1, observed=y)
+    ...     step = dp.DPNUTS(epsilon=1, delta=1e-6)
+    ...     idata = dp.release(pm.sample(100, tune=200, step=step, chains=2, cores=1, quiet=True))
+    >>> idata.posterior["mean"].shape
+    (2, 100)
+    """
+
+    name = "dp_nuts"
+    _state_class = DPNUTSState
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
+        **_NUMBERS,
+        "epsilon_spent": (np.float64, []),
+        facts.STAT: (object, None),
+        facts.DRAW: (object, None),
+    }
+    stats_dtypes: ClassVar[list[dict[str, Any]]] = [
+        {name: dtype for name, (dtype, _) in stats_dtypes_shapes.items()}
+    ]
+    # What each draw carries, from set-up to the last draw; None where no chain runs.
+    _carried: list[Any] | None = None
+    _point: PointType | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "DPNUTS":
+        """Without PyMC's note of the arguments, among which is the model: it would be in each copy."""
+        return object.__new__(cls)
+
+    def __getnewargs_ex__(self):
+        return (), {}
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        model: pm.Model | None = None,
+        **kwargs: Any,
+    ):
+        if unknown := kwargs.keys() - _OF_RELEASE - _OF_NUTS:
+            raise TypeError(
+                f"DPNUTS got {sorted(unknown)}, which neither dp.release_likelihood nor pymc.NUTS has."
+            )
+        model = pm.modelcontext(model)
+        self.vars = surroundings.all_free_variables(vars, model)
+        _refuse_discrete(model)
+        given = {name: kwargs.pop(name) for name in sorted(_OF_RELEASE & kwargs.keys())}
+        self.settings, self._call = kwargs, uuid.uuid4().hex
+        self.likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, **given)
+        public = self.likelihood.model()
+        try:
+            self.nuts = pm.NUTS(model=public, compile_kwargs=given.get("compile_kwargs"), **kwargs)
+        except Exception as error:
+            raise NotSampledError(
+                f"pymc.NUTS was not made ({type(error).__name__}: {error}).", self.likelihood
+            ) from error
+        self._released = Released(
+            public,
+            [rv.name for rv in public.unobserved_RVs],
+            initial_point(public),
+            left_out=self.likelihood.facts["left_out"],
+            compile_kwargs=given.get("compile_kwargs"),
+        )
+        self.rng = get_random_generator(None)
+
+    @property
+    def tune(self) -> bool:
+        """Whether NUTS adapts."""
+        return self.nuts.tune
+
+    @tune.setter
+    def tune(self, value: bool) -> None:
+        self.nuts.tune = value
+
+    def reset_tuning(self) -> None:
+        """Let NUTS adapt from the beginning."""
+        self.nuts.reset_tuning()
+
+    def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
+        """Note what each draw of this chain will carry. Called by PyMC once a chain."""
+        surroundings.check_alone(self)
+        super().setup_chain(rng, tune, draws)
+        self.nuts.setup_chain(self.rng, tune, draws)
+        plan = plan_of(self.likelihood.facts, 1, tune, draws)
+        self._spent = plan.epsilon_at(plan.delta) if plan.is_private else np.inf
+        self._slot, self._iteration, self._point = _number_of(self.rng), 0, None
+        self._carried = facts.parts(self._facts(plan), draws)
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """Make one transition of NUTS on the public model."""
+        if self._carried is None:
+            raise BudgetError("DPNUTS runs inside pm.sample or dp.sample, which start its chains.")
+        if self._point is None:
+            surroundings.check_start(point)
+        elif any(np.any(point[name] != value) for name, value in self._point.items()):
+            raise PrivacyError(surroundings.MOVED)
+        new, (found,) = self.nuts.step(point)
+        self._iteration += 1
+        self._point = {v.name: np.array(new[v.name]) for v in self.vars}
+        stats: dict[str, Any] = {name: found[name] for name in _NUMBERS} | {"epsilon_spent": self._spent}
+        numbers = [float(value) for value in stats.values()]
+        stats[facts.STAT] = self._carried[self._iteration % len(self._carried)]
+        stats[facts.DRAW] = facts.encode_draw(
+            self._call, self._slot, self._iteration, numbers, self._released(self._point)
+        )
+        return new, [stats]
+
+    def _facts(self, plan: Any) -> dict[str, Any]:
+        variables = self._released.facts()
+        return {
+            **facts_of_draws(self.likelihood, plan, self._call),
+            **variables,
+            "released_variables": sorted(one["name"] for one in variables["variables"]),
+            "stats": _recorded(),
+        }
+
+    @property
+    def sampling_state(self) -> DataClassState:
+        """State to resume a chain from."""
+        return super().sampling_state
+
+    @sampling_state.setter
+    def sampling_state(self, state: DataClassState) -> None:
+        BlockedStep.sampling_state.fset(self, state)
+        self._point = None
+
+    def _progressbar_config(self, n_chains: int = 1) -> tuple[list[Any], Mapping[str, Any]]:
+        """Columns of PyMC's progress bar; the first place that sees other steps."""
+        surroundings.check_alone(self)
+        return self.nuts._progressbar_config(n_chains)
+
+    @staticmethod
+    def _make_progressbar_update_functions():
+        return pm.NUTS._make_progressbar_update_functions()
+
+    def __repr__(self) -> str:
+        return f"<DPNUTS of {self.likelihood!r}>"
+
+
+def _recorded() -> dict[str, str]:
+    """Names and types of the sampler stats that each draw carries, for a release."""
+    types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
+    return types | {"epsilon_spent": "<f8"}
+
+
+def _number_of(rng: np.random.Generator) -> int:
+    """A number that only this chain has: chains start in processes of their own."""
+    return int(hashlib.sha256(repr(identity(rng)).encode()).hexdigest()[:15], 16)
+
+
+def _refuse_discrete(model: pm.Model) -> None:
+    discrete = [v.name for v in model.value_vars if v not in model.continuous_value_vars]
+    if discrete:
+        raise ModelRefusedError(
+            f"NUTS does not sample {', '.join(discrete)}: discrete.",
+            "PyMC would give these variables a step of its own, which reads the exact likelihood.",
+            "sum them out (pm.Mixture), or take a step that samples all variables, such as dp.DPPenaltyMH.",
+        )

@@ -1,0 +1,116 @@
+"""Linear predictors of records: which are found, and scores by them against whole gradients."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
+from tests.records.derivatives import gradients_of
+from tests.records.families import families
+
+N, P = 70, 4
+QUICK = ("logit",)
+SLOW = ("hier", "bern_p", "columns", "poisson", "studentt", "gamma", "negbin", "censored", "weibull")
+X, GROUP, Y = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3, np.arange(N) % 2
+
+
+def scores(records, phi):
+    """By the likelihood coordinates, shape (n, p), as `Twins` gives them: numbers times rows."""
+    found = np.zeros((records.n, phi.size))
+    for chunk in records.twins(phi, 0, PrivacyRandom(debug_seed=0)):
+        for term in chunk.terms:
+            rows = np.broadcast_to(term.rows(np.eye(phi.size)), (*term.own.T.shape, phi.size))
+            found[chunk.units] += np.einsum("mk,kmp->mp", term.own, rows)
+    return found
+
+
+def compare(model):
+    """Scores by predictors, and whole gradients."""
+    records = RecordModel(model)
+    phi = records.coordinates(records._start) + 0.3 * np.random.default_rng(0).normal(
+        size=records.coordinates.size
+    )
+    expected = gradients_of(records, phi)
+    np.testing.assert_allclose(scores(records, phi), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+    assert np.abs(expected).max() > 1e-3
+    return records
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_as_by_whole_gradients(name):
+    with pm.Model() as model:
+        families(n=150)[name]()
+    assert compare(model).predictors is not None
+
+
+def test_what_is_added_up_is_one_predictor():
+    with pm.Model() as model:
+        level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
+        pm.Bernoulli("y", logit_p=level[GROUP] + X @ beta, observed=Y)
+    found = RecordModel(model).predictors
+    assert found.size == 1 and found.describe() == "one linear predictor, of a matrix product, a look-up"
+    with pm.Model() as model:  # control: the same parts, not added
+        level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
+        pm.Bernoulli("y", logit_p=level[GROUP] * (X @ beta), observed=Y)
+    assert RecordModel(model).predictors.size == 2
+
+
+def test_numbers_times_parameters_are_a_product():
+    with pm.Model() as model:
+        level, slope, beta = pm.Normal("level", shape=3), pm.Normal("slope"), pm.Normal("beta", shape=P)
+        logit = level[GROUP] + slope * X[:, 0] ** 2 / 3 + (beta * X).sum(axis=1)
+        pm.Bernoulli("y", logit_p=logit, observed=Y)
+    records = compare(model)
+    assert records.predictors.size == 1
+    assert [(q.kind, q.columns.shape) for q in records.predictors.pieces] == [
+        ("product", (P, 1)), ("product", (1, 1)), ("lookup", (3,))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        lambda a, b, x: a * x * pm.math.exp(b * x),  # not linear
+        lambda a, b, x: a * x + pm.math.exp(b * x),  # not added to each other
+        lambda a, b, x: a * x + b / (1 + a**2 * x**2),  # met twice
+    ],
+)
+def test_what_is_no_product(mean):
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=mean(pm.Normal("a"), pm.Normal("b"), X[:, 0]), observed=Y)
+    assert compare(model).predictors.size == 2
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [np.arange(40, 80, dtype=np.int8), np.arange(40, dtype=np.int32) + 10**5, np.full(40, 1e25, np.float32)],
+    ids=lambda numbers: str(numbers.dtype),
+)
+def test_products_of_narrow_numbers_do_not_overflow(numbers):
+    """Beside a parameter they are multiplied in its type."""
+    data = pytensor.shared(numbers)
+    with pm.Model() as model:
+        pm.Bernoulli("y", logit_p=pm.Normal("b") * data * data + pm.Normal("a"), observed=np.arange(40) % 2)
+    records, phi = RecordModel(model), np.zeros(2)
+    expected = gradients_of(records, phi)
+    np.testing.assert_allclose(scores(records, phi), expected, rtol=1e-9)
+    assert np.abs(expected).max() > 500
+
+
+def test_one_parameter_times_several_numbers():
+    """A length of one is no length: it goes with any."""
+    with pm.Model() as model:
+        mean = (pm.Normal("b", shape=1) * pm.Data("x", X)).sum(axis=1)
+        pm.Bernoulli("y", logit_p=mean, observed=Y)
+    compare(model)
+
+
+def test_what_is_found_does_not_depend_on_values():
+    found = []
+    for seed in (0, 1):
+        with pm.Model() as model:
+            families(seed=seed)["hier"]()
+        found.append(RecordModel(model).predictors.summary())
+    assert found[0] == found[1]
