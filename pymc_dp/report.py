@@ -9,6 +9,7 @@ import numpy as np
 from xarray import Dataset, DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
+from pymc_dp.likelihood.report import fit_in_words
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget import words
@@ -107,6 +108,7 @@ class PrivacyReport:
             ),
             ("Proposal", facts["proposal"]),
             *_verdict(facts),
+            *fit_in_words(facts),
         ]
         if self.clip_fractions:
             rows.append(

@@ -167,5 +167,6 @@ def _facts(likelihood: Likelihood, posterior: Dataset, model: pm.Model, plan: Pr
         ],
         "coords": {},
         "verdict": known["verdict"],
+        "fit": known.get("fit"),
         "versions": known["versions"],
     }

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, compare, trace_weight
+from pymc_dp.likelihood.fit import CELLS, FIT_TWINS, Spread, count_places
 from pymc_dp.likelihood.octaves import OCTAVES, Scales, count_octaves
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
@@ -96,23 +97,25 @@ class Measurements:
     source : Source
     spending : Spending
         Whose next release is the whole. It was paid.
+    kept : float
+        Share that is kept for the end: see `spread`.
 
     Notes
     -----
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
     record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are
     positive semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the
-    rows of at most t coordinates (docs/proofs/twins, section 1).
+    rows of at most t coordinates; a spread by ``sqrt(c)`` (docs/proofs/twins, section 1).
     """
 
-    def __init__(self, source: Source, spending: Spending):
-        self.source, self._spending = source, spending
+    def __init__(self, source: Source, spending: Spending, kept: float = 0.0):
+        self.source, self._spending, self.kept = source, spending, kept
         self._two = 2.0 if spending.neighboring_relation == "substitute" else 1.0
 
     @property
     def left(self) -> float:
-        """Share of the budget that is not spent."""
-        return self._spending.unspent
+        """Share of the budget that is neither spent nor kept."""
+        return self._spending.unspent - self.kept
 
     def _release(self, total: np.ndarray, std: float) -> np.ndarray:
         return Gaussian(std).release(ExactSum(total), self._spending.random)
@@ -124,6 +127,20 @@ class Measurements:
         for chunk in self.source(phi, twins, self._spending.random):
             total += count_octaves(chunk, self.source.size, self.source.touched)
         return Scales(self._release(total, noise), noise)
+
+    def spread(self, phi: np.ndarray, metric: np.ndarray) -> Spread:
+        """Count how far out records are among their twins, with the share that was kept.
+
+        Parameters
+        ----------
+        phi : ndarray, shape (p,)
+        metric : ndarray, shape (p, p)
+        """
+        noise = self._spending.portion(self.kept) * math.sqrt(self._two)
+        total = np.zeros(CELLS)
+        for chunk in self.source(phi, FIT_TWINS, self._spending.random):
+            total += count_places(chunk, metric, self._spending.random)
+        return Spread(self._release(total, noise), noise)
 
     @np.errstate(all="ignore")
     def compare(

@@ -9,7 +9,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.likelihood.beliefs import Message
+from pymc_dp.likelihood.beliefs import Message, Normal
+from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
@@ -36,6 +37,7 @@ def release_likelihood(
     trusted_ops: Collection[Any] = (),
     neighboring_relation: str = "substitute",
     public_n: float | None = None,
+    fit_test: bool = True,
     ledger: Ledger | None = None,
     label: str = "release_likelihood",
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -62,6 +64,9 @@ def release_likelihood(
     public_n : float, optional
         About the number of records, from public knowledge: with ``neighboring_relation="add_remove"``, where
         it is needed.
+    fit_test : bool
+        Spend up to 2.5% of the budget on whether outcomes are spread as the model says: `facts["fit"]`.
+        Nothing is spent where that could not be seen.
     ledger : Ledger, optional
     label : str
         For the ledger's reader.
@@ -111,15 +116,26 @@ def release_likelihood(
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
     entry = spending.pay()
-    search = Search(Measurements(twins, spending), n, mu, prior, twins.rank)
+    kept = share_of_fit(n, mu, neighboring_relation) if fit_test else 0.0
+    measurements = Measurements(twins, spending, kept)
+    search = Search(measurements, n, mu, prior, twins.rank)
     with np.errstate(all="ignore"):
         try:
             found = search(start)
         except np.linalg.LinAlgError:  # of released numbers: no matrix is behind them, and nothing is known
             nothing = Message.nothing(twins.size)
             found = Found(start, nothing, search.rounds, search.shares, nothing.information)
+    fit = look_at_fit(measurements, found, prior) if kept else judge_fit(None)
     spending.confirm(entry)
-    return _likelihood(found, part, records, twins, spending, prior, debug_seed)
+    return _likelihood(found, fit, part, records, twins, spending, prior, debug_seed)
+
+
+def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict[str, Any]:
+    """Release how records are spread at what was found, with the share that was kept: see `judge_fit`."""
+    if not np.any(found.message.information):
+        return judge_fit(None)
+    phi, metric, wider = where_to_look(found.message, found.information, prior)
+    return judge_fit(measurements.spread(phi, metric), wider)
 
 
 def _check_generative(twins: TablesTwins) -> None:
@@ -157,6 +173,7 @@ def _delta(delta: float | None, records: Records, ledger: Ledger | None) -> floa
 
 def _likelihood(
     found: Found,
+    fit: dict[str, Any],
     part: PublicModel,
     records: Records,
     twins: TablesTwins,
@@ -190,6 +207,7 @@ def _likelihood(
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
         "verdict": judge(found, prior, labels),
+        "fit": fit,
         "versions": versions(),
     }
     gradient = found.message.vector - information @ point
