@@ -273,7 +273,7 @@ def _iterations(facts: dict[str, Any], plan: PrivacyPlan) -> list[tuple[str, str
 
 
 def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Of a released likelihood: which parameters are usable, and how much wider than without noise."""
+    """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
     verdicts: dict[str, list[str]] = {}
     for label, known in facts.get("verdict", {}).items():
         wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] > 1 else ""

@@ -124,7 +124,7 @@ def where_to_look(
     message : Message
         What was found.
     information : ndarray, shape (p, p)
-        What records tell without noise.
+        What records tell without privacy.
     prior : Normal
 
     Returns
@@ -158,8 +158,8 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> dict[str
     found : Spread, optional
         Default: nothing was counted.
     wider : ndarray, shape (p,), optional
-        Squared standard deviations of the parameters at which places were taken over those without noise, in
-        directions at right angles: a right model at parameters that are off has counts that are off.
+        Squared standard deviations of the parameters at which places were taken over those without privacy,
+        in directions at right angles: a right model at parameters that are off has counts that are off.
 
     Returns
     -------

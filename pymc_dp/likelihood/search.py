@@ -63,7 +63,8 @@ class Found(NamedTuple):
     shares : list of float
         Of the budget: each round's.
     information : ndarray, shape (p, p)
-        What the same estimate would tell without noise, as far as released numbers show.
+        What records would tell without privacy, as far as released numbers show: the last slope over what
+        its clip leaves of it.
     """
 
     point: np.ndarray
@@ -125,9 +126,7 @@ class Search:
                 break
             share *= _GROWTH if step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)
-        return Found(
-            self._point, self._result(), self.rounds, self.shares, self.rounds[-1].mean / self._share
-        )
+        return Found(self._point, self._result(), self.rounds, self.shares, self._information)
 
     # shares of the budget
 
