@@ -23,6 +23,7 @@ from pymc_dp.evaluation.check import Check, check
 from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
+from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.release import release_likelihood
 from pymc_dp.more_draws import surrogate_draws, surrogate_of
@@ -92,6 +93,7 @@ __all__ = [
     "compare",
     "compare_accountants",
     "expected_accuracy",
+    "expected_width",
     "from_bambi",
     "inspect",
     "log_failures",

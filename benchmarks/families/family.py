@@ -11,13 +11,10 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 import pymc_dp as dp
 from benchmarks.families.models import FAMILIES
 from benchmarks.families.others import OTHERS
-from pymc_dp.likelihood.fit import judge_fit, share_of_fit
-from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
-from pymc_dp.likelihood.release import look_at_fit
-from pymc_dp.likelihood.search import Search
-from pymc_dp.privacy.accounting.gaussian import mu
+from pymc_dp.likelihood.release import release_from
+from pymc_dp.planning import moments
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
@@ -115,24 +112,13 @@ class Family:
 
     def of_likelihood(self, epsilon, seed):
         """Mean and standard deviations of a released likelihood times a normal one like the prior."""
-        _, found, prior = self._released(epsilon, seed)
-        covariance = np.linalg.inv(found.message.information + prior.precision)
-        mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
-        return mean, np.sqrt(np.diag(covariance))
+        return moments(self.released(epsilon, seed)[0], self.public[2])
 
-    def tested(self, epsilon, seed):
-        """What the test of the spread says."""
-        measurements, found, prior = self._released(epsilon, seed, fit_test=True)
-        return look_at_fit(measurements, found, prior) if measurements.kept else judge_fit(None)
-
-    def _released(self, epsilon, seed, fit_test=False):
+    def released(self, epsilon, seed, fit_test=False):
+        """What is found, and what the test of the fit says."""
         twins, start, prior = self.public
         spending = Spending(epsilon, DELTA, [1.0], "substitute", debug_seed=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dp.NotPrivateWarning)
             spending.pay()
-        level = float(mu(epsilon, DELTA)) if np.isfinite(epsilon) else np.inf
-        kept = share_of_fit(self.n, level, "substitute") if fit_test else 0.0
-        measurements = Measurements(twins, spending, kept)
-        with np.errstate(all="ignore"):
-            return measurements, Search(measurements, self.n, level, prior, twins.rank)(start), prior
+        return release_from(twins, spending, self.n, prior, start, fit_test)

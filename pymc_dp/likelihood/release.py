@@ -14,7 +14,7 @@ from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
-from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
@@ -108,15 +108,24 @@ def release_likelihood(
     )
     check_unit(ledger, unit)
     n = _number(records, public_n)
-    delta = _delta(delta, records, ledger)
+    delta = choose_delta(delta, records, ledger)
     spending = Spending(epsilon, delta, [1.0], neighboring_relation, ledger, label, debug_seed)
-    mu = float(gaussian.mu(spending.epsilon, spending.delta)) if math.isfinite(epsilon) else math.inf
     twins, part = TablesTwins(records), PublicModel(records)
-    _check_generative(twins)
+    check_generative(twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
     entry = spending.pay()
-    kept = share_of_fit(n, mu, neighboring_relation) if fit_test else 0.0
+    found, fit = release_from(twins, spending, n, prior, start, fit_test)
+    spending.confirm(entry)
+    return _likelihood(found, fit, part, records, twins, spending, prior, debug_seed)
+
+
+def release_from(
+    twins: TablesTwins, spending: Spending, n: float, prior: Normal, start: np.ndarray, fit_test: bool
+) -> tuple[Found, dict[str, Any]]:
+    """What was found, and what the test of the fit says: all releases, which are paid for."""
+    mu = float(gaussian.mu(spending.epsilon, spending.delta)) if math.isfinite(spending.epsilon) else math.inf
+    kept = share_of_fit(n, mu, spending.neighboring_relation) if fit_test else 0.0
     measurements = Measurements(twins, spending, kept)
     search = Search(measurements, n, mu, prior, twins.rank)
     with np.errstate(all="ignore"):
@@ -125,9 +134,7 @@ def release_likelihood(
         except np.linalg.LinAlgError:  # of released numbers: no matrix is behind them, and nothing is known
             nothing = Message.nothing(twins.size)
             found = Found(start, nothing, search.rounds, search.shares, nothing.information)
-    fit = look_at_fit(measurements, found, prior) if kept else judge_fit(None)
-    spending.confirm(entry)
-    return _likelihood(found, fit, part, records, twins, spending, prior, debug_seed)
+    return found, look_at_fit(measurements, found, prior) if kept else judge_fit(None)
 
 
 def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict[str, Any]:
@@ -138,7 +145,7 @@ def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict
     return judge_fit(measurements.spread(phi, metric), wider)
 
 
-def _check_generative(twins: TablesTwins) -> None:
+def check_generative(twins: TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(
@@ -162,7 +169,7 @@ def _number(records: Records, public_n: float | None) -> float:
     return float(public_n)
 
 
-def _delta(delta: float | None, records: Records, ledger: Ledger | None) -> float | None:
+def choose_delta(delta: float | None, records: Records, ledger: Ledger | None = None) -> float | None:
     """The largest power of ten below 1 / (10 n), where none is given."""
     if delta is not None or ledger is not None:
         return delta
@@ -183,11 +190,6 @@ def _likelihood(
 ) -> Likelihood:
     point, information = found.point, found.message.information
     information = 0.5 * (information + information.T)
-    labels = [
-        part_.name + (f"[{', '.join(map(str, index))}]" if index else "")
-        for part_ in part.parts
-        for index in np.ndindex(*part_.shape)
-    ]
     known = spending.facts()
     arrays = {
         array.label: [array.label, list(array.shape), array.kind]
@@ -206,7 +208,7 @@ def _likelihood(
         "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
-        "verdict": judge(found, prior, labels),
+        "verdict": judge(found, prior, name_numbers(part.parts)),
         "fit": fit,
         "versions": versions(),
     }

@@ -50,6 +50,45 @@ _ARRIVED = 1.0
 _ALL = 1 - 1e-9
 
 
+def slope_part(n: float, mu: float, size: float) -> float:
+    """Part of a round for the slope, where records have so many coordinates."""
+    return max(_SLOPE * min((n * mu / (_SLOPE_AT * size)) ** -_SLOPE_POWER, 1.0), _LEAST_SLOPE)
+
+
+def sharpest_clip(
+    n: float, mu: float, share: float, size: float, rank: int, least: float = 0.0
+) -> tuple[float, float, Efficiency]:
+    """The clip bound, over the root of a record's coordinates, that makes the result sharpest.
+
+    Parameters
+    ----------
+    n, mu : float
+        Number of records; of the whole budget.
+    share : float
+        Of the budget, for the score.
+    size : float
+        Coordinates of a record.
+    rank : int
+        Most predictors of a record.
+    least : float
+        Of the bound.
+
+    Returns
+    -------
+    variance : float
+        Of the estimate of a coordinate of which each record tells 1.
+    clip : float
+    left : Efficiency
+    """
+    most = float(np.clip(_OF_SLOPES[0] * (n * mu / (_SLOPE_AT * size)) ** _OF_SLOPES[2], *_OF_SLOPES[:2]))
+    best = (math.inf, 1.0, Efficiency(1.0, 1.0, 1.0))
+    for clip in np.maximum(_CLIPS, least):
+        left = efficiency(float(clip), max(round(size), 1), rank, round(most, 2))
+        noise = 2 * clip * math.sqrt(size) / (mu * math.sqrt(share))
+        best = min(best, ((noise**2 + n * left.variance) / (n * left.slope) ** 2, float(clip), left))
+    return best
+
+
 class Found(NamedTuple):
     """What the releases say together.
 
@@ -143,8 +182,7 @@ class Search:
 
     @property
     def _slope_part(self) -> float:
-        level = self._n * self._mu / (_SLOPE_AT * self._touches)
-        return max(_SLOPE * min(level**-_SLOPE_POWER, 1.0), _LEAST_SLOPE)
+        return slope_part(self._n, self._mu, self._touches)
 
     def _left(self, share: float) -> bool:
         return self._measure.left - share > _LATE
@@ -257,16 +295,7 @@ class Search:
         return float(np.clip(1 + (ratio - 1) / (1 + (error / _NORMAL) ** 2), _LEAST_REST, 1.0))
 
     def _clip(self, share: float, size: float, least: float) -> tuple[float, Efficiency]:
-        """The clip bound, over the root of a record's coordinates, that makes the result sharpest."""
-        level = self._n * self._mu / (_SLOPE_AT * size)
-        most = float(np.clip(_OF_SLOPES[0] * level ** _OF_SLOPES[2], *_OF_SLOPES[:2]))
-        best = (math.inf, 1.0, Efficiency(1.0, 1.0, 1.0))
-        for clip in np.maximum(_CLIPS, least):
-            left = efficiency(float(clip), max(round(size), 1), self._rank, round(most, 2))
-            noise = 2 * clip * math.sqrt(size) / (self._mu * math.sqrt(share))
-            width = (noise**2 + self._n * left.variance) / left.slope**2
-            best = min(best, (width, float(clip), left))
-        return best[1], best[2]
+        return sharpest_clip(self._n, self._mu, share, size, self._rank, least)[1:]
 
     def _twins(self, last: bool) -> int:
         if not last:
