@@ -276,7 +276,7 @@ def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
     verdicts: dict[str, list[str]] = {}
     for label, known in facts.get("verdict", {}).items():
-        wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] > 1 else ""
+        wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] >= 1.05 else ""
         verdicts.setdefault(known["verdict"], []).append(label + wider)
     return (
         [("Verdict", "; ".join(f"{said}: {', '.join(of)}" for said, of in verdicts.items()))]
