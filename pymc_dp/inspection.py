@@ -15,8 +15,8 @@ from pymc_dp.records.reading import VariableReading
 from pymc_dp.records.several_tables import Records, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import units
 
-# Of widths that are shown.
-_EPSILONS = (1.0, 4.0)
+# Of widths that are shown; from here on they are a lower bound.
+_EPSILONS, _A_BOUND = (1.0, 4.0), 1.4
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,10 @@ class Inspection:
         if self.form:
             lines.append(f"Derivatives of a record: {self.form}")
         if self.widths:
-            said = ", ".join(f"{wider:.1f} with epsilon = {one:g}" for one, wider in self.widths.items())
+            said = ", ".join(
+                f"{wider:.1f}{' or more' if wider > _A_BOUND else ''} with epsilon = {one:g}"
+                for one, wider in self.widths.items()
+            )
             lines.append(f"Intervals, over those without privacy, about: {said}")
         lines += [f"\nRefused: {refusal}" for refusal in self.refusals]
         return "\n".join(lines)

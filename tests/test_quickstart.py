@@ -12,10 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EPSILON = 1.0
-# In non-private posterior standard deviations. With epsilon = 1 the noise of a release is an error of about 0.1
-# (@ERR@), and 4,000 draws leave the ratio of standard deviations within a few
-# per cent: 3, and a factor of 2, are more than 10 standard errors away, so a false alarm is rarer than 1e-20.
-# A search that has not arrived misses by tens.
+# In non-private posterior standard deviations. With epsilon = 1 the noise of a release is an error of about
+# .1 (six runs of benchmarks.quickstart_errors: .11, at most .24; ratios of standard deviations .99 to 1.04):
+# 3, and a factor of 2, are more than 10 standard errors away, so a false alarm is rarer than 1e-20. A search
+# that has not arrived misses by tens.
 LARGEST_ERROR = 3.0
 
 

@@ -36,8 +36,8 @@ def expected_width(
     -------
     float
         At least 1. It is what noise and clips do at the end of a search, where scores are like normal ones:
-        nearly right for 5,000 records and more, and too small for a thousand (docs/planning has a table). It
-        does not know the prior, which bounds how wide a posterior is.
+        right within 15% up to 1.4, and a lower bound beyond (docs/planning has a table). It does not know the
+        prior, which bounds how wide a posterior is.
 
     Raises
     ------
