@@ -138,14 +138,15 @@ def where_to_look(
     Raises
     ------
     LinAlgError
-        Nothing is known.
+        What was found is no matrix of finite numbers.
 
     Notes
     -----
     **Privacy.** Functions of what was released.
     """
     covariance = inverse(message.information + prior.precision)
-    root = np.linalg.cholesky(covariance)
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
     phi = covariance @ (message.vector + prior.precision @ prior.mean)
     return phi, root.T, np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
 

@@ -40,8 +40,8 @@ class Likelihood:
         What is known of the release, as JSON has it: `epsilon` and `delta` of the budget (`epsilon` is None
         where there is no privacy), `events` (as `EventSet.to_json` writes them), `neighboring_relation`,
         `unit` ("row" or "person"), `n` (None where it is private), `tables` (numbers of records, where there
-        are several), `is_private`, `debug_seed_used`, `versions`, and `verdict`: for each parameter, numbers
-        by what they say.
+        are several), `is_private`, `debug_seed_used`, `versions`, `verdict` (for each parameter, numbers by
+        what they say), and `fit` (whether outcomes are spread as the model says: see `judge_fit`).
     public : PublicModel, optional
         What `model` is made of.
 

@@ -141,7 +141,10 @@ def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict
     """Release how records are spread at what was found, with the share that was kept: see `judge_fit`."""
     if not np.any(found.message.information):
         return judge_fit(None)
-    phi, metric, wider = where_to_look(found.message, found.information, prior)
+    try:
+        phi, metric, wider = where_to_look(found.message, found.information, prior)
+    except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
+        return judge_fit(None)
     return judge_fit(measurements.spread(phi, metric), wider)
 
 

@@ -20,6 +20,7 @@ from pymc_dp.likelihood.fit import (
     where_to_look,
 )
 from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.release import look_at_fit
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.likelihood.records import hostile
@@ -199,6 +200,15 @@ def test_where_places_are_looked_at():
     np.testing.assert_allclose(metric.T @ metric, covariance, rtol=1e-9)
     expected = np.linalg.eigvals(2 * information @ covariance)
     np.testing.assert_allclose(np.sort(wider), np.sort(expected), rtol=1e-9)
+
+
+def test_numbers_that_no_matrix_is_behind_end_no_call():
+    """After payment nothing fails: it is not tested."""
+    prior = Normal(np.eye(2), np.zeros(2))
+    for information in (np.full((2, 2), np.nan), np.zeros((2, 2))):
+        found = SimpleNamespace(message=Message(information, np.zeros(2)), information=np.eye(2))
+        with np.errstate(all="ignore"):
+            assert look_at_fit(None, found, prior)["said"] == "not tested"
 
 
 @pytest.mark.slow
