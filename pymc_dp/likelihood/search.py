@@ -252,7 +252,8 @@ class Search:
         """Release a score with its slope, and learn from them."""
         parts = (share * (1 - self._slope_part), share * self._slope_part)
         metric, size = self._metric(), self._touches
-        clip, left = self._clip(parts[0], size, _WALK_CLIP if self._step > _FAR_CLIP else 0.0)
+        least = _WALK_CLIP if self._step > _FAR_CLIP else 0.0
+        _, clip, left = sharpest_clip(self._n, self._mu, parts[0], size, self._rank, least)
         bounds = Bounds(clip * math.sqrt(size), left.bound)
         self.bounds = bounds
         seen = self._measure.compare(self._point, metric, bounds, self._twins(last), parts)
@@ -293,9 +294,6 @@ class Search:
         ratio = seen.trace / slope * normal
         error = math.hypot(normal * seen.trace_noise, seen.slope_noise * math.sqrt(len(seen.slope))) / slope
         return float(np.clip(1 + (ratio - 1) / (1 + (error / _NORMAL) ** 2), _LEAST_REST, 1.0))
-
-    def _clip(self, share: float, size: float, least: float) -> tuple[float, Efficiency]:
-        return sharpest_clip(self._n, self._mu, share, size, self._rank, least)[1:]
 
     def _twins(self, last: bool) -> int:
         if not last:
