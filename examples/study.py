@@ -90,7 +90,7 @@ def simulate(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 def plan() -> pd.DataFrame:
     """What budgets would buy, before anything private is read."""
     table = dp.expected_accuracy(
-        lambda rows: build(rows, 3), simulate, n=N, epsilons=(0.5, 0.8, 2.0), delta=DELTA, repeats=1
+        lambda rows: build(rows, 3), simulate, n=N, epsilons=(0.5, 0.8, 2.0), delta=DELTA
     )
     return table.pivot_table(index="parameter", columns="epsilon", values=["wider", "moved"])
 
@@ -106,7 +106,7 @@ def private_posterior(prepared: pd.DataFrame, south: int, ledger: dp.Ledger, dra
             ledger=ledger,
             label="admitted again: logistic regression",
             progressbar=False,
-            compute_convergence_checks=False,
+            quiet=True,
         )
 
 

@@ -18,6 +18,7 @@ from pymc_dp.evaluation.check import Check, check
 from pymc_dp.evaluation.compare import Comparison, compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
 from pymc_dp.inspection import Inspection, inspect
+from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy
@@ -82,6 +83,7 @@ __all__ = [
     "compare",
     "compare_accountants",
     "expected_accuracy",
+    "expected_width",
     "from_bambi",
     "inspect",
     "log_failures",

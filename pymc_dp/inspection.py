@@ -1,18 +1,22 @@
 """inspect(): how a model is read, before anything is sampled or paid."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.reading import VariableReading
-from pymc_dp.records.several_tables import check_tables, read_records
+from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import units
+
+# Of widths that are shown; from here on they are a lower bound.
+_EPSILONS, _A_BOUND = (1.0, 4.0), 1.4
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ class Inspection:
     form : str
         What scores of records are made of, which decides how long a release takes; empty if the model is
         refused.
+    widths : dict of float to float
+        By epsilon: how many times as wide as without privacy intervals of a released likelihood will be,
+        about, of what all records tell of (`expected_width`); empty if it is not known.
     """
 
     n: int | None
@@ -45,6 +52,7 @@ class Inspection:
     refusals: list[ModelRefusedError]
     tables: list[int]
     form: str = ""
+    widths: Mapping[float, float] = field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:
@@ -75,6 +83,12 @@ class Inspection:
             lines.append(f"Coordinates that are not released: {', '.join(self.withheld_dims)}")
         if self.form:
             lines.append(f"Derivatives of a record: {self.form}")
+        if self.widths:
+            said = ", ".join(
+                f"{wider:.1f}{' or more' if wider > _A_BOUND else ''} with epsilon = {one:g}"
+                for one, wider in self.widths.items()
+            )
+            lines.append(f"Intervals, over those without privacy, about: {said}")
         lines += [f"\nRefused: {refusal}" for refusal in self.refusals]
         return "\n".join(lines)
 
@@ -131,6 +145,7 @@ def inspect(
       m  sampled     reads no record
       y  likelihood  one term a record, clipped
     Derivatives of a record: one linear predictor, of shared parameters
+    Intervals, over those without privacy, about: 1.2 with epsilon = 1, 1.0 with epsilon = 4
     """
     model = pm.modelcontext(model)
     settings: Any = {
@@ -160,9 +175,10 @@ def inspect(
     arrays = {a.label: a for one in found for a in one.arrays}
     arrays |= {a.label: a for one in found for a in one.arrays if a.axis is not None}
     withheld = sorted({dim for one in found for dim in one.withheld_dims})
-    form = ""
+    form, widths = "", {}
     if not refusals:
-        form = read_records(model, privacy_unit=privacy_unit, **settings, verify=False).form
+        records = read_records(model, privacy_unit=privacy_unit, **settings, verify=False)
+        form, widths = records.form, _widths(records)
     return Inspection(
         n,
         list(arrays.values()),
@@ -171,4 +187,22 @@ def inspect(
         refusals,
         list(tables),
         form,
+        widths,
     )
+
+
+def _widths(records: RecordModel | Tables) -> dict[float, float]:
+    """What is expected of a released likelihood; nothing where there are no twins."""
+    try:
+        twins = TablesTwins(records)
+    except ModelRefusedError:
+        return {}
+    if twins.unlike:
+        return {}
+    relation = records.neighboring_relation
+    return {
+        epsilon: expected_width(
+            records.n, twins.touched, epsilon, predictors=twins.rank, neighboring_relation=relation
+        )
+        for epsilon in _EPSILONS
+    }

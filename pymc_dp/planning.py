@@ -3,36 +3,39 @@
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 
-from pymc_dp.control_variates.curvature import prior_curvature
-from pymc_dp.control_variates.finder import Finder
-from pymc_dp.control_variates.surrogate import Surrogate
-from pymc_dp.control_variates.verdict import judge, what_was_cut
-from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.inspection import inspect
+from pymc_dp.likelihood.beliefs import Normal
+from pymc_dp.likelihood.fit import share_of_fit
+from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.priors import approximate_prior
+from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.search import Found
+from pymc_dp.likelihood.sources import RecordsHere
+from pymc_dp.likelihood.verdict import judge
+from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_target
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
-from pymc_dp.sampling import sample
-from pymc_dp.steps.on_residuals import names_of
-from pymc_dp.steps.penalty import DPPenaltyMH
+from pymc_dp.records.several_tables import TablesTwins, read_records
+from pymc_dp.releasing import check_generative, choose_delta, search_from
 
 #: Builds a model of rows that hold no private record.
 Build = Callable[[Any], pm.Model]
 #: Makes so many rows, from a generator of public randomness.
 Simulate = Callable[[int, np.random.Generator], Any]
 
-# Draws of the call that is timed; what an iteration takes is the median of their distances.
-_TIMED = 40
 # Rows of the models that are only looked at.
 _LOOKED_AT = 50
+_COLUMNS = ["n", "epsilon", "parameter", "wider", "moved", "verdict", "seconds"]
 
 
 def expected_accuracy(
@@ -41,17 +44,18 @@ def expected_accuracy(
     *,
     n: int | Sequence[int],
     epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0),
-    delta: float = 1e-6,
-    draws: int = 1000,
-    chains: int = 2,
+    delta: float | None = None,
     repeats: int = 3,
     random_seed: int = 0,
-    **settings: Any,
+    exclude_deterministics: Collection[str] = (),
+    public: Collection[Any] = (),
+    trusted_ops: Collection[Any] = (),
+    neighboring_relation: str = "substitute",
 ) -> pd.DataFrame:
-    """What a call with control variates will do to each parameter, for budgets and numbers of records.
+    """What `release_likelihood` will do to each parameter, for budgets and numbers of records.
 
-    The surrogate is released from simulated rows, as it would be from private ones, and its own formulas say
-    what its noise does to the posterior. No private row is at hand.
+    Likelihoods are released from simulated rows, as they would be from private ones, and beside them one
+    without noise, of the same rows. No private row is at hand, and nothing is paid.
 
     Parameters
     ----------
@@ -63,28 +67,25 @@ def expected_accuracy(
     n : int or sequence of int
         Numbers of records.
     epsilons : sequence of float
-    delta : float
-    draws, chains : int
-        Of the call that is planned, for its seconds.
+    delta : float, optional
+        Default: as in `release_likelihood`.
     repeats : int
-        Data sets that are simulated for each n; results are averaged over them.
+        Data sets that are simulated for each n.
     random_seed : int
-        Of the simulated rows.
-    **settings
-        Of the step: control_variates, tempering, neighboring_relation, exclude_deterministics, public, ...
+        Of the simulated rows, and of the noise.
+    exclude_deterministics, public, trusted_ops, neighboring_relation
+        As in `release_likelihood`.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each n, epsilon and parameter:
+        A row for each n, epsilon and likelihood coordinate (of what PyMC transforms, on that scale):
 
-        * wider: its standard deviation over that of the posterior without privacy; 1 is no loss
-        * moved: how far its mean moves, in standard deviations of that posterior (root of the mean square)
-        * seconds: of the whole call, on this machine, one chain after another
-        * refused: share of the repeats in which the call would be refused for too few records, or what else
-        * why: the first refusal's first sentence
-
-        Where all are refused, numbers are NaN.
+        * wider: its standard deviation over that without privacy; 1 is no loss. The median of all repeats
+        * moved: how far its mean is from that without privacy, in standard deviations of the latter (root of
+          the mean square)
+        * verdict: what the report says of it, most often
+        * seconds: of a release, on this machine: compilation included, sampling not
 
     Raises
     ------
@@ -97,32 +98,30 @@ def expected_accuracy(
     -----
     **Privacy.** Reads what `build` and `simulate` are given and made of: they must know no private row, nor a
     number that was computed from one. Rows that do not come from `simulate` are noticed, where the model has
-    their number: it is looked at with two numbers of rows first. There is no argument for a step, a ledger or
-    data.
+    their number: it is looked at with two numbers of rows first. There is no argument for a ledger.
 
-    Near the posterior's mode; of parameters with a bound, on the scale without one. Prior and model of the
-    simulated rows are what the result is about: data unlike them behave otherwise.
+    Prior and model of the simulated rows are what the result is about: data unlike them behave otherwise.
     """
     sizes = [n] if isinstance(n, int | np.integer) else list(n)
-    _check(build, simulate, sizes, epsilons, delta, repeats, settings)
+    settings = {
+        "exclude_deterministics": exclude_deterministics,
+        "public": public,
+        "trusted_ops": trusted_ops,
+        "neighboring_relation": neighboring_relation,
+    }
+    _check(build, simulate, sizes, epsilons, delta, repeats)
     for rows in (_LOOKED_AT, _LOOKED_AT + 1):
         _look(build(simulate(rows, np.random.default_rng(random_seed))), rows, settings)
     found = []
     for size in sizes:
-        seconds = math.nan
-        results: dict[float, list[_Result]] = {float(epsilon): [] for epsilon in epsilons}
+        results: list[_Result] = []
         for k in range(repeats):
-            model = build(simulate(int(size), np.random.default_rng([random_seed, int(size), k])))
-            for epsilon, result in _of_rows(model, int(size), sorted(results), delta, k, settings).items():
-                results[epsilon].append(result)
-            if math.isnan(seconds) and not results[max(results)][-1].why:
-                seconds = _seconds(model, max(results), delta, draws, chains, settings)
-        for epsilon, several in results.items():
-            found += _rows_of(int(size), epsilon, several, seconds)
-    return pd.DataFrame(found, columns=["n", "epsilon", "parameter", *_COLUMNS])
-
-
-_COLUMNS = ("wider", "moved", "seconds", "refused", "why")
+            rng = np.random.default_rng([random_seed, int(size), k])
+            releases = Releases(build(simulate(int(size), rng)), int(size), delta, settings)
+            seeds = rng.integers(2**31, size=len(epsilons) + 1).tolist()
+            results += releases.compare(list(map(float, epsilons)), seeds)
+        found += _summary(int(size), results)
+    return pd.DataFrame(found, columns=_COLUMNS)
 
 
 class FromPrior:
@@ -167,178 +166,119 @@ class FromPrior:
         return rows | {self.outcome: np.asarray(drawn)}
 
 
-class _Result:
-    """Of one simulated data set: arrays of shape (d,), or why it is refused."""
+class _Result(NamedTuple):
+    """Of one release: arrays of shape (p,), and a verdict for each name."""
 
-    def __init__(self, names: list[str], wider: Any = None, moved: Any = None, why: str = ""):
-        self.names, self.wider, self.moved, self.why = names, wider, moved, why
+    epsilon: float
+    names: list[str]
+    wider: np.ndarray
+    moved: np.ndarray
+    verdicts: list[str]
+    seconds: float
 
 
-def _check(
-    build: Any, simulate: Any, sizes: list[Any], epsilons: Any, delta: Any, repeats: Any, settings: Any
-) -> None:
+class Releases:
+    """Releases from one model of rows that hold nothing private, compiled once.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    rows : int
+        That were simulated.
+    delta : float, optional
+    settings : mapping
+        Of `read_records`.
+
+    Raises
+    ------
+    ModelRefusedError
+        See `expected_accuracy`.
+    """
+
+    def __init__(self, model: pm.Model, rows: int, delta: float | None, settings: Mapping[str, Any]):
+        self._began = time.perf_counter()
+        records = read_records(model, **settings)
+        _check_rows(rows, records.n)
+        self._n, self._relation = float(records.n), settings["neighboring_relation"]
+        self._delta = choose_delta(delta, records)
+        self._twins, part = TablesTwins(records), PublicModel(records)
+        check_generative(self._twins)
+        self._start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
+        self.prior, self.names = approximate_prior(part, self._start), name_numbers(part.parts)
+
+    def __call__(self, epsilon: float, seed: int) -> Found:
+        """What one release finds."""
+        spending = Spending(epsilon, self._delta, [1.0], self._relation, debug_seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotPrivateWarning)  # nothing is private here
+            spending.pay()
+        mu = float(gaussian.mu(spending.epsilon, spending.delta))
+        kept = share_of_fit(self._n, mu, self._relation)
+        measurements = Measurements(RecordsHere(self._twins, spending.random), spending, kept)
+        return search_from(measurements, self._n, mu, self.prior, self._twins.rank, self._start)[0]
+
+    def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[_Result]:
+        """Of each epsilon a release, beside one without noise."""
+        results = []
+        exact, sd = moments(self(math.inf, seeds[-1]), self.prior)
+        seconds = time.perf_counter() - self._began
+        for epsilon, seed in zip(epsilons, seeds, strict=False):
+            found = self(epsilon, seed)
+            mean, own = moments(found, self.prior)
+            verdicts = [said["verdict"] for said in judge(found, self.prior, self.names).values()]
+            results.append(
+                _Result(epsilon, self.names, own / sd, np.abs(mean - exact) / sd, verdicts, seconds)
+            )
+        return results
+
+
+def moments(found: Found, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviations of the coordinates, under a normal prior like the model's."""
+    covariance = np.linalg.inv(found.message.information + prior.precision)
+    mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
+    return mean, np.sqrt(np.diag(covariance))
+
+
+def _check(build: Any, simulate: Any, sizes: list[Any], epsilons: Any, delta: Any, repeats: Any) -> None:
     if not (callable(build) and callable(simulate)):
         raise TypeError("expected_accuracy takes two functions: build(rows) and simulate(n, rng).")
     for epsilon in epsilons:
-        check_target(epsilon, delta)
+        check_target(epsilon, 0.5 if delta is None else delta)
         if math.isinf(epsilon):
             raise ValueError("epsilons are finite.")
     whole = [isinstance(x, int | np.integer) and not isinstance(x, bool) for x in [*sizes, repeats]]
     if not (all(whole) and sizes and len(epsilons) and min(sizes) > _LOOKED_AT and repeats >= 1):
         raise ValueError(f"n are integers above {_LOOKED_AT}, repeats is at least 1, epsilons are not empty.")
-    for name in ("ledger", "data", "model", "privacy_unit", "vars", "debug_seed", "label"):
-        if name in settings:
-            raise TypeError(
-                f"expected_accuracy has no {name}=: it is about simulated rows, and pays nothing."
-            )
 
 
 def _look(model: Any, rows: int, settings: Mapping[str, Any]) -> None:
     """Raise unless the model has so many records."""
     if not isinstance(model, pm.Model):
         raise TypeError(f"build(rows) must return a pymc.Model, got {type(model).__name__}.")
-    names = ("exclude_deterministics", "public", "trusted_ops", "neighboring_relation")
-    found = inspect(model, **{name: settings[name] for name in names if name in settings})
+    found = inspect(model, **settings)
     if found.refusals:
         raise found.refusals[0]
-    if found.n != rows:
+    _check_rows(rows, found.n)
+
+
+def _check_rows(rows: int, n: int | None) -> None:
+    if n != rows:
         raise ModelRefusedError(
-            f"simulate made {rows} rows, and the model has {found.n} records.",
+            f"simulate made {rows} rows, and the model has {n} records.",
             "records that do not come from simulate may be private ones.",
             "build(rows) takes all arrays of records from rows, and simulate(n, rng) makes n of them.",
         )
 
 
-def _step(model: pm.Model, epsilon: float, delta: float, chains: int, settings: Mapping[str, Any]) -> Any:
-    with model:
-        return DPPenaltyMH(
-            epsilon=epsilon, delta=delta, chains=chains, **({"control_variates": True} | dict(settings))
-        )
-
-
-def _of_rows(
-    model: pm.Model, n: int, epsilons: list[float], delta: float, seed: int, settings: Mapping[str, Any]
-) -> dict[float, _Result]:
-    """Release surrogates of simulated rows, one an epsilon, and ask their formulas."""
-    step = _step(model, max(epsilons), delta, 1, settings)
-    if step.records.n != n:
-        raise ModelRefusedError(
-            f"simulate made {n} rows, and the model has {step.records.n} records.",
-            "records that do not come from simulate may be private ones.",
-            "build(rows) takes all arrays of records from rows.",
-        )
-    names, out = names_of(step), {}
-    for epsilon in epsilons:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                wider, moved, _ = of_records(step, epsilon, delta, seed)
-            out[epsilon] = _Result(names, wider, moved)
-        except PrivacyError as error:
-            out[epsilon] = _Result(names, why=str(error).split(". ")[0])
-    return out
-
-
-def of_records(
-    step: Any, epsilon: float, delta: float, seed: int
-) -> tuple[np.ndarray, np.ndarray, Surrogate]:
-    """Release a surrogate from a step's records, which hold nothing private; its effects, and itself.
-
-    Parameters
-    ----------
-    step : DPPenaltyMH
-        With control variates, on simulated rows.
-    epsilon, delta : float
-    seed : int
-        Of the noise, which is not secret here.
-
-    Raises
-    ------
-    PrivacyError
-        The call would be refused.
-    """
-    records, on = step.records, step.residuals
-    step.epsilon = epsilon
-    step.cost(draws=1, tune=0, chains=1)  # refuses what cannot succeed
-    settings = on.budget.suited(epsilon, delta)
-    squared, random = on.budget.mu_squared(epsilon, delta), PrivacyRandom(seed)
-    finder = Finder(
-        records, settings, squared, random, step.tempering, epsilon, on.lipschitz, None, on.relation
-    )
-    surrogate = finder(records.ravel(records.reading.start))
-    judge(surrogate, records, what_was_cut(surrogate, records, names_of(step)), on.settings)
-    return *effects(surrogate, records), surrogate
-
-
-def effects(surrogate: Surrogate, records: Any) -> tuple[np.ndarray, np.ndarray]:
-    """What the noise of a surrogate does to each parameter, near its centre.
-
-    Parameters
-    ----------
-    surrogate : Surrogate
-    records : RecordModel
-        For prior and coordinates, which are public.
-
-    Returns
-    -------
-    wider, moved : ndarray, shape (d,)
-        Standard deviation over the exact posterior's; expected distance of the mean from the exact one's, in
-        those.
-
-    Notes
-    -----
-    **Privacy.** Functions of released numbers and the prior.
-
-    The target's mean is ``P^-1 J' W g`` plus what does not depend on the noisy gradient g, for the
-    precision P of the widened target and ``W`` as in `Surrogate.public`: its noise has the covariance
-    ``P^-1 J' W G W' J P^-1``. What clips may have cut is left out of G: it is a bound.
-    """
-    point = surrogate.point
-    curvature = prior_curvature(records, point)
-    jacobian = np.nan_to_num(records.coordinates.jacobian(point))
-    exact, _ = surrogate.posterior(curvature, jacobian)
-    covariance = np.linalg.inv(surrogate.precision(curvature, jacobian))
-    unit = np.eye(len(surrogate.phi))
-    slopes = np.column_stack([replace(surrogate, gradient=column).public()[0] for column in unit])
-    mean = covariance @ jacobian.T @ slopes
-    scale = np.sqrt(np.maximum(np.diag(exact), 1e-300))
-    # What clips may have cut widens the target, and is not what happens: docs/planning.
-    noisy = surrogate.gradient_noise - (0.0 if surrogate.cut_left is None else surrogate.cut_left)
-    noise = np.diag(mean @ noisy @ mean.T)
-    return np.sqrt(np.diag(covariance)) / scale, np.sqrt(np.maximum(noise, 0.0)) / scale
-
-
-def _seconds(
-    model: pm.Model, epsilon: float, delta: float, draws: int, chains: int, settings: Mapping[str, Any]
-) -> float:
-    """Of a call, from a short one on simulated rows."""
-    times: list[float] = []
-    start = time.perf_counter()
-    try:
-        step = _step(model, epsilon, delta, 1, settings)
-        sample(
-            step,
-            draws=_TIMED,
-            tune=0,
-            cores=1,
-            quiet=True,
-            progressbar=False,
-            compute_convergence_checks=False,
-            callback=lambda trace, draw: times.append(time.perf_counter()),
-        )
-    except PrivacyError:
-        return math.nan
-    one = float(np.median(np.diff(times)))
-    return times[-1] - start + one * max(draws * chains - _TIMED, 0)
-
-
-def _rows_of(n: int, epsilon: float, results: list[_Result], seconds: float) -> list[tuple[Any, ...]]:
-    good = [result for result in results if not result.why]
-    why = next((result.why for result in results if result.why), "")
-    refused = 1 - len(good) / len(results)
+def _summary(n: int, results: list[_Result]) -> list[tuple[Any, ...]]:
+    """A row for each epsilon and parameter."""
     rows = []
-    for k, name in enumerate(results[0].names):
-        wider = float(np.mean([r.wider[k] for r in good])) if good else math.nan
-        moved = float(np.sqrt(np.mean([r.moved[k] ** 2 for r in good]))) if good else math.nan
-        rows.append((n, epsilon, name, wider, moved, seconds if good else math.nan, refused, why))
+    for epsilon in dict.fromkeys(result.epsilon for result in results):
+        here = [result for result in results if result.epsilon == epsilon]
+        wider = np.median([result.wider for result in here], axis=0)
+        moved = np.sqrt(np.mean([result.moved**2 for result in here], axis=0))
+        seconds = float(np.median([result.seconds for result in here]))
+        for k, name in enumerate(here[0].names):
+            said = Counter(result.verdicts[k] for result in here).most_common(1)[0][0]
+            rows.append((n, epsilon, name, float(wider[k]), float(moved[k]), said, seconds))
     return rows

@@ -10,11 +10,12 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.likelihood.beliefs import Message
+from pymc_dp.likelihood.beliefs import Message, Normal
+from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
-from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
@@ -44,6 +45,7 @@ def release_likelihood(
     trusted_ops: Collection[Any] = (),
     neighboring_relation: str = "substitute",
     public_n: float | None = None,
+    fit_test: bool = True,
     ledger: Ledger | None = None,
     label: str = "release_likelihood",
     cores: int = 1,
@@ -75,6 +77,9 @@ def release_likelihood(
     public_n : float, optional
         About the number of records, from public knowledge: with ``neighboring_relation="add_remove"``, where
         it is needed.
+    fit_test : bool
+        Spend up to 2.5% of the budget on whether outcomes are spread as the model says: `facts["fit"]`.
+        Nothing is spent where that could not be seen.
     ledger : Ledger, optional
     label : str
         For the ledger's reader.
@@ -133,28 +138,49 @@ def release_likelihood(
     check_unit(ledger, unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     n = _number(records, public_n)
     if joint is None:
-        delta = _delta(delta, records, ledger)
+        delta = choose_delta(delta, records, ledger)
         spending = Spending(epsilon or 0.0, delta, [1.0], neighboring_relation, ledger, label, debug_seed)
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
     else:
         spending, mu = joint.spending, joint.mu
     part = PublicModel(records)
-    _check_generative(twins)
+    check_generative(twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     prior = approximate_prior(part, start)
+    kept = share_of_fit(n, mu, neighboring_relation) if fit_test and joint is None else 0.0
     entry = spending.pay()
-    search = Search(_measurements(records, twins, spending, debug_seed, cores), n, mu, prior, twins.rank)
-    with np.errstate(all="ignore"):
-        try:
-            found = search(start)
-        except np.linalg.LinAlgError:  # of released numbers: no matrix is behind them, and nothing is known
-            nothing = Message.nothing(twins.size)
-            found = Found(start, nothing, search.rounds, search.shares, nothing.information)
+    measurements = _measurements(records, twins, spending, debug_seed, cores, kept)
+    found, fit = search_from(measurements, n, mu, prior, twins.rank, start)
     spending.confirm(entry)
     if joint is not None:
         with suppress(PrivacyError):  # an owner that is gone has said all that it was asked
             records.ask("end")
-    return _likelihood(found, part, records, spending, prior, debug_seed, joint)
+    return _likelihood(found, fit, part, records, spending, prior, debug_seed, joint)
+
+
+def search_from(
+    measurements: Measurements, n: float, mu: float, prior: Normal, rank: int, start: np.ndarray
+) -> tuple[Found, dict[str, Any]]:
+    """What was found, and what the test of the fit says: all releases, which are paid for."""
+    search = Search(measurements, n, mu, prior, rank)
+    with np.errstate(all="ignore"):
+        try:
+            found = search(start)
+        except np.linalg.LinAlgError:  # of released numbers: no matrix is behind them, and nothing is known
+            nothing = Message.nothing(len(start))
+            found = Found(start, nothing, search.rounds, search.shares, nothing.information)
+    return found, look_at_fit(measurements, found, prior) if measurements.kept else judge_fit(None)
+
+
+def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict[str, Any]:
+    """Release how records are spread at what was found, with the share that was kept: see `judge_fit`."""
+    if not np.any(found.message.information):
+        return judge_fit(None)
+    try:
+        phi, metric, wider = where_to_look(found.message, found.information, prior)
+    except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
+        return judge_fit(None)
+    return judge_fit(measurements.spread(phi, metric), wider)
 
 
 def _read(
@@ -172,18 +198,23 @@ def _read(
 
 
 def _measurements(
-    records: Any, twins: Twins | TablesTwins, spending: Spending, debug_seed: int | None, cores: int
+    records: Any,
+    twins: Twins | TablesTwins,
+    spending: Spending,
+    debug_seed: int | None,
+    cores: int,
+    kept: float,
 ) -> Measurements:
     """Where noisy sums come from; owners charge the call here."""
     if isinstance(records, RecordsOfOwners):
         return records.measurements(spending)
     if isinstance(records, ShardedRecords):
         # Twins have a stream of their own, so that noise is the same for any number of parts.
-        return Measurements(records.source(PrivacyRandom(debug_seed, stream=1)), spending)
-    return Measurements(RecordsHere(twins, spending.random, cores), spending)
+        return Measurements(records.source(PrivacyRandom(debug_seed, stream=1)), spending, kept)
+    return Measurements(RecordsHere(twins, spending.random, cores), spending, kept)
 
 
-def _check_generative(twins: Twins | TablesTwins) -> None:
+def check_generative(twins: Twins | TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(
@@ -207,7 +238,7 @@ def _number(records: Records, public_n: float | None) -> float:
     return float(public_n)
 
 
-def _delta(delta: float | None, records: Records, ledger: Ledger | None) -> float | None:
+def choose_delta(delta: float | None, records: Records, ledger: Ledger | None = None) -> float | None:
     """The largest power of ten below 1 / (10 n), where none is given."""
     if delta is not None or ledger is not None:
         return delta
@@ -218,6 +249,7 @@ def _delta(delta: float | None, records: Records, ledger: Ledger | None) -> floa
 
 def _likelihood(
     found: Found,
+    fit: dict[str, Any],
     part: PublicModel,
     records: Records,
     spending: Spending,
@@ -227,11 +259,6 @@ def _likelihood(
 ) -> Likelihood:
     point, information = found.point, found.message.information
     information = 0.5 * (information + information.T)
-    labels = [
-        part_.name + (f"[{', '.join(map(str, index))}]" if index else "")
-        for part_ in part.parts
-        for index in np.ndindex(*part_.shape)
-    ]
     known = spending.facts()
     epsilon = spending.epsilon if joint is None else joint.epsilon
     arrays = {
@@ -252,7 +279,8 @@ def _likelihood(
         "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
-        "verdict": judge(found, prior, labels),
+        "verdict": judge(found, prior, name_numbers(part.parts)),
+        "fit": fit,
         "versions": versions(),
     }
     if isinstance(records, RecordsOfOwners):

@@ -9,6 +9,7 @@ import numpy as np
 from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
+from pymc_dp.likelihood.report import fit_in_words
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import round_up, weaknesses
 from pymc_dp.privacy.budget import words
@@ -102,6 +103,7 @@ class PrivacyReport:
             ),
             ("Proposal", facts["proposal"]),
             *_verdict(facts),
+            *fit_in_words(facts),
         ]
         if self.clip_fractions:
             rows.append(
@@ -247,10 +249,10 @@ def _iterations(facts: dict[str, Any], plan: PrivacyPlan) -> list[tuple[str, str
 
 
 def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Of a released likelihood: which parameters are usable, and how much wider than without noise."""
+    """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
     verdicts: dict[str, list[str]] = {}
     for label, known in facts.get("verdict", {}).items():
-        wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] > 1 else ""
+        wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] >= 1.05 else ""
         verdicts.setdefault(known["verdict"], []).append(label + wider)
     return (
         [("Verdict", "; ".join(f"{said}: {', '.join(of)}" for said, of in verdicts.items()))]

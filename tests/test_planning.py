@@ -1,18 +1,22 @@
-"""expected_accuracy: from simulated rows alone, and about what then happens."""
+"""expected_accuracy and expected_width: from simulated rows or from numbers alone, and what then happens."""
+
+import math
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from pymc_dp.control_variates import Surrogate
 
 import pymc_dp as dp
-from pymc_dp import planning
-from pymc_dp.planning import effects, of_records
+from pymc_dp.planning import Releases
 from pymc_dp.plots import plot_accuracy
-from pymc_dp.records.model import RecordModel
 
-SIZE = 6_000
+SETTINGS = {
+    "exclude_deterministics": (),
+    "public": (),
+    "trusted_ops": (),
+    "neighboring_relation": "substitute",
+}
 
 
 def simulate(n, rng):
@@ -27,63 +31,51 @@ def build(rows):
     return model
 
 
-@pytest.fixture(scope="module")
-def records():
-    return RecordModel(build(simulate(400, np.random.default_rng(0))))
-
-
-def surrogate(records, noise, gradient=0.0):
-    """Information 4 in units of the metric 1/2, as the noise of the gradient is."""
-    return Surrogate(
-        point=np.zeros(1),
-        phi=np.zeros(1),
-        metric=np.array([[0.5]]),
-        centre=np.zeros(1),
-        gradient_bound=1.0,
-        hessian_bound=1.0,
-        gradient=np.array([gradient]),
-        gradient_noise=np.array([[noise]]),
-        hessian=np.array([[-4.0]]),
-        hessian_noise=0.0,
-        tempering=1.0,
-    )
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.5, 4.0])
-def test_effects_against_the_law_of_the_gradient(records, noise):
-    """Prior variance 4, likelihood N(g / 4, 1 / 4): widths in closed form, means by many noisy gradients."""
-    wider, moved = effects(surrogate(records, noise), records)
-    exact, widened = 1 / (4 + 0.25), 1 / (1 / (0.25 + noise / 16) + 0.25)
-    assert wider[0] == pytest.approx(np.sqrt(widened / exact), rel=1e-6)
-    rng = np.random.default_rng(1)
-    means = [
-        widened * surrogate(records, noise, g).public()[0][0] for g in rng.normal(0, np.sqrt(noise), 4000)
-    ]
-    # A standard deviation of 4000 values is known to 1.1 per cent: 6 of these.
-    assert moved[0] == pytest.approx(np.std(means) / np.sqrt(exact), rel=0.067, abs=1e-12)
-    if noise:
-        other = effects(surrogate(records, 1.5 * noise), records)[1][0]
-        assert other != pytest.approx(np.std(means) / np.sqrt(exact), rel=0.067)  # control
+@pytest.mark.slow
+def test_a_release_without_noise_is_the_posterior_without_privacy():
+    """What widths are compared with: mode and curvature of a logistic regression, in closed form."""
+    rows = simulate(3000, np.random.default_rng(3))
+    releases = Releases(build(rows), 3000, 1e-6, SETTINGS)
+    found, x, y, b = releases(math.inf, 1), rows["x"], rows["y"], 0.0
+    for _ in range(20):
+        p = 1 / (1 + np.exp(-b * x))
+        information = x**2 @ (p * (1 - p)) + 0.25
+        b += (x @ (y - p) - b / 4) / information
+    covariance = np.linalg.inv(found.message.information + releases.prior.precision)
+    mean = covariance @ (found.message.vector + releases.prior.precision @ releases.prior.mean)
+    assert mean[0] == pytest.approx(b, abs=0.1 / math.sqrt(information))
+    assert covariance[0, 0] == pytest.approx(1 / information, rel=0.05)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_what_is_expected_happens(monkeypatch):
-    """The table, and the line of the price, beside a release from other rows (ten models: docs/planning)."""
-    monkeypatch.setattr(planning, "_TIMED", 4)
-    (row,) = dp.expected_accuracy(
-        build, simulate, n=SIZE, epsilons=(2.0,), repeats=1, draws=10, chains=1
-    ).itertuples()
-    assert row.refused == 0 and row.seconds > 0 and 0 < row.moved < 1
-    model = build(simulate(SIZE, np.random.default_rng(99)))
-    with model:
-        step = dp.DPPenaltyMH(epsilon=2.0, delta=1e-6, control_variates=True, chains=1)
-    wider, _, _ = of_records(step, 2.0, 1e-6, 7)
-    assert 1 / 1.3 < wider[0] / row.wider < 1.3
-    plan = step.cost(draws=10)
-    said = float(str(plan).split("expect posteriors about ")[1].split()[0])
-    assert 1 / 1.3 < said / row.wider < 1.3
-    assert plan == type(plan).from_dict(plan.to_dict()) and "expects" not in plan.to_dict()
+def test_what_is_expected_happens():
+    """The table, and the formula, beside a release from other rows; and that less budget is worse."""
+    table = dp.expected_accuracy(build, simulate, n=4000, epsilons=(0.3, 2.0), repeats=2)
+    few, row = table.itertuples()
+    assert list(table.columns) == ["n", "epsilon", "parameter", "wider", "moved", "verdict", "seconds"]
+    assert (few.epsilon, few.parameter, few.n, row.epsilon) == (0.3, "b", 4000, 2.0)
+    assert row.seconds > 0 and 0 < row.moved < 2 and row.verdict == "usable"
+    assert few.wider > 1.1 * row.wider > 1.1
+    model = build(simulate(4000, np.random.default_rng(99)))
+    with pytest.warns(dp.NotPrivateWarning):
+        released = dp.release_likelihood(model, epsilon=2.0, delta=1e-5, debug_seed=1)
+    assert 1 / 1.2 < released.facts["verdict"]["b"]["wider"] / row.wider < 1.2
+    assert 1 / 1.2 < dp.expected_width(4000, 1, 2.0, 1e-5) / row.wider < 1.2
+    assert dp.inspect(model).widths[1.0] == dp.expected_width(4000, 1, 1.0)
+    again = dp.expected_accuracy(build, simulate, n=4000, epsilons=(0.3, 2.0), repeats=2)
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), table.drop(columns="seconds"))
+
+
+def test_expected_widths():
+    """From numbers alone: less with more of everything but parameters; 1 without noise."""
+    widths = [dp.expected_width(n, 6, 1) for n in (1_000, 5_000, 50_000)]
+    assert widths == sorted(widths, reverse=True) and 1.6 < widths[0] < 2.5 and widths[-1] < 1.1
+    assert dp.expected_width(5_000, 12, 1) > widths[1] > dp.expected_width(5_000, 6, 4)
+    assert dp.expected_width(5_000, 6, 1, neighboring_relation="add_remove") < widths[1]
+    assert dp.expected_width(5_000, 6, math.inf) == 1
+    for bad in ((0, 6, 1), (100, 0, 1), (100, 1, -1)):
+        with pytest.raises(ValueError):
+            dp.expected_width(*bad)
 
 
 @pytest.mark.parametrize(
@@ -133,14 +125,12 @@ def test_rows_from_the_prior():
 
 def test_plot():
     rows = [
-        (n, e, p, 1 + 1 / (e * k), 1 / e, 3.0, 0.0, "")
+        (n, e, p, 1 + 1 / (e * k), 1 / e, "usable", 3.0)
         for n in (1000, 2000)
         for e in (1.0, 4.0)
         for k, p in ((1, "a"), (2, "b"))
     ]
-    table = pd.DataFrame(
-        rows, columns=["n", "epsilon", "parameter", "wider", "moved", "seconds", "refused", "why"]
-    )
+    table = pd.DataFrame(rows, columns=["n", "epsilon", "parameter", "wider", "moved", "verdict", "seconds"])
     for quantity in ("wider", "moved"):
         collection = plot_accuracy(table, quantity=quantity, backend="none")
         line = collection.viz["lines"].dataset["accuracy"].sel(n=1000, parameter="b").item()

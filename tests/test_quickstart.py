@@ -8,15 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
 EPSILON = 1.0
-# In non-private posterior standard deviations. With epsilon = 1 the noise of the surrogate's gradient is an
-# error of about 0.1, and 500 draws of two chains leave the ratio of standard deviations within a few per
-# cent: 3, and a factor of 2, are more than 10 standard errors away, so a false
-# alarm is rarer than 1e-20. A chain that has not arrived misses by tens.
+# In non-private posterior standard deviations. With epsilon = 1 the noise of a release is an error of about
+# .1 (six runs of benchmarks.quickstart_errors: .11, at most .24; ratios of standard deviations .99 to 1.04):
+# 3, and a factor of 2, are more than 10 standard errors away, so a false alarm is rarer than 1e-20. A search
+# that has not arrived misses by tens.
 LARGEST_ERROR = 3.0
 
 
@@ -51,12 +50,10 @@ def test_quickstart_script_is_private_and_close_to_nuts():
     assert EPSILON / 2 < report["epsilon_at_delta"] <= EPSILON
     assert report["epsilon_of_delta"]["1e-06"] <= EPSILON
     assert report["not_released"] == []
-    # Nothing is clipped: lipschitz = 1 holds for every flight. The noise has a standard deviation of 0.001.
-    assert np.all(np.abs(report["clip_fractions"]) < 0.02)
     check_table(result["table"])
 
 
-def test_a_table_of_a_chain_that_has_not_arrived_fails():
+def test_a_table_of_a_search_that_has_not_arrived_fails():
     effects = ("intercept", "hour", "holidays")
     table = {name: dict.fromkeys(effects, 0.004) for name in ("private sd", "NUTS sd")}
     table["NUTS mean"] = {"intercept": -1.06, "hour": 0.67, "holidays": 0.25}

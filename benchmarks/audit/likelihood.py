@@ -1,9 +1,9 @@
 """The releases of a likelihood, each on the worst pair of data sets that we know.
 
 What one record adds is as far as can be from what the other one adds: two bounds for scores, sqrt(2) for
-slopes, two cells in each of two rows for scales. All others add 0, but where twins matter. Three releases are
-made, of shares of one budget: two at the point, the last where every record adds 0. The attacker has the sum
-of the first two, and the first without the noise of the last.
+slopes, two cells in each of two rows for scales, two cells for a spread. All others add 0, but where twins
+matter. Three releases are made, of shares of one budget: two at the point, the last where every record adds
+0. The attacker has the sum of the first two, and the first without the noise of the last.
 """
 
 import warnings
@@ -70,6 +70,16 @@ class Shifting(Source):
         own = np.ones((OTHERS, 1))
         drawn = np.where(random.uniform(OTHERS) < 0.5, 1.0, -1.0)[:, None]
         yield chunk(own, np.stack([own, drawn]), (phi[0] == 0) * np.eye(2)[None, :1])
+
+
+class Ranked(Source):
+    """Compared with nineteen points of length one: nearest or farthest; in no cell at another point."""
+
+    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Any:
+        """The record."""
+        own = np.array([[self.outcome]])
+        row = self.row[None, None] if phi[0] == 0 else np.full((1, 1, 2), np.nan)
+        yield chunk(own, np.concatenate([own[None], np.ones((19, 1, 1))]), row)
 
 
 def chunk(own: np.ndarray, group: np.ndarray, rows: np.ndarray) -> Any:
@@ -158,6 +168,20 @@ RELEASES = [
         ],
         2.0,
     ),
+    Release(
+        "spread",
+        (16.0, 0.1),
+        ((1.0, 0.0), (1.0, 0.0)),
+        Bounds(1.0, 1.0),
+        lambda found: (found.counts[-1] - found.counts[0]) / found.noise / np.sqrt(2),
+        [
+            Fault(
+                "counted three times",
+                (Patch(measurements, "count_places", lambda of: lambda *a: 3 * of(*a)),),
+            )
+        ],
+        np.sqrt(2),
+    ),
 ]
 TWINS = Release(
     "score, with twins",
@@ -174,12 +198,15 @@ def measured(release: Release, made: Measurements, phi: np.ndarray, share: float
     """One release; a slope comes with a score, and a score with a slope, of which next to nothing is paid."""
     if release.kind == "scales":
         return made.scales(phi, 1, share)
+    if release.kind == "spread":
+        made.kept = share
+        return made.spread(phi, METRIC)
     shares = (TINY, share) if release.kind == "slope" else (share, TINY)
     return made.compare(phi, METRIC, release.bounds, 1, shares)
 
 
 def source_of(release: Release, which: int) -> Source:
-    kind = Shifting if release is TWINS else Source
+    kind = Shifting if release is TWINS else {"spread": Ranked}.get(release.kind, Source)
     return kind(release.outcomes[which], release.rows[which])
 
 
@@ -192,7 +219,7 @@ def apart(release: Release) -> float:
         one = measured(
             release, Measurements(RecordsHere(source_of(release, which), paid.random), paid), HERE, 0.5
         )
-        found.append(getattr(one, {"scales": "counts"}.get(release.kind, release.kind)))
+        found.append(getattr(one, {"scales": "counts", "spread": "counts"}.get(release.kind, release.kind)))
     return float(np.linalg.norm(found[0] - found[1]))
 
 

@@ -11,15 +11,17 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 import pymc_dp as dp
 from benchmarks.families.models import FAMILIES
 from benchmarks.families.others import OTHERS
+from pymc_dp.likelihood.fit import share_of_fit
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
-from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.sources import RecordsHere
-from pymc_dp.privacy.accounting.gaussian import mu
+from pymc_dp.planning import moments
+from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
+from pymc_dp.releasing import search_from
 
 DELTA = 1e-6
 
@@ -114,15 +116,16 @@ class Family:
 
     def of_likelihood(self, epsilon, seed):
         """Mean and standard deviations of a released likelihood times a normal one like the prior."""
+        return moments(self.released(epsilon, seed)[0], self.public[2])
+
+    def released(self, epsilon, seed, fit_test=False):
+        """What is found, and what the test of the fit says."""
         twins, start, prior = self.public
         spending = Spending(epsilon, DELTA, [1.0], "substitute", debug_seed=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dp.NotPrivateWarning)
             spending.pay()
-        level = float(mu(epsilon, DELTA)) if np.isfinite(epsilon) else np.inf
-        with np.errstate(all="ignore"):
-            source = RecordsHere(twins, spending.random)
-            found = Search(Measurements(source, spending), self.n, level, prior, twins.rank)(start)
-        covariance = np.linalg.inv(found.message.information + prior.precision)
-        mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
-        return mean, np.sqrt(np.diag(covariance))
+        mu = float(gaussian.mu(epsilon, DELTA))
+        kept = share_of_fit(self.n, mu, "substitute") if fit_test else 0.0
+        measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
+        return search_from(measurements, self.n, mu, prior, twins.rank, start)

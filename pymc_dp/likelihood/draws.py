@@ -172,6 +172,7 @@ def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict
         "call": call,
         "owners": [_of_owner(one, plan) for one in known.get("owners", ())],
         "verdict": known["verdict"],
+        "fit": known.get("fit"),
         "versions": known["versions"],
     }
 

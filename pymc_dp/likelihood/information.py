@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Bounds that are tried: of scores, over sqrt(coordinates of a record); of slopes, over what they are on
+# average. Least part of a round for the slope.
+_CLIPS, _OF_SLOPES, _LEAST_SLOPE = np.geomspace(0.15, 4.0, 17), (2.0, 3.0), 0.06
 # Records, and scores of each, that are simulated for it.
 _PLAIN = (400, 64)
 # Draws of a small matrix, and of a large one, whose entries matter less each.
@@ -55,6 +58,57 @@ def efficiency(clip: float, size: int, rank: int, most: float) -> Efficiency:
     slope = (weight * (factor * length).mean(1)).mean() / size
     variance = (weight**2 * (factor**2 * length).mean(1)).mean() / size
     return Efficiency(float(slope), float(variance), bound)
+
+
+class Sharpest(NamedTuple):
+    """The bounds of a round that tell most.
+
+    Attributes
+    ----------
+    variance : float
+        Of the estimate of a coordinate of which each record tells 1.
+    clip : float
+        Of scores, over the root of a record's coordinates.
+    part : float
+        Of the round's budget, for the slope.
+    left : Efficiency
+    """
+
+    variance: float
+    clip: float
+    part: float
+    left: Efficiency
+
+
+def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> Sharpest:
+    """Bounds of scores and slopes, and what the slope has of the budget, that tell most of the parameters.
+
+    Parameters
+    ----------
+    n, mu : float
+        Number of records; of the round.
+    size : float
+        Coordinates of a record, on average.
+    rank : int
+        Most predictors of a record.
+    way : float
+        From the point to the parameters, in units of what one record tells: a slope that is off counts by it.
+
+    Notes
+    -----
+    The score's noise, about ``a / sqrt(1 - part)``, is beside that of the slope times the way, about
+    ``b / sqrt(part)``: their squares have the least sum, ``(a + b)**2``, where part is ``b / (a + b)``.
+    """
+    best = Sharpest(math.inf, 1.0, 0.5, Efficiency(1.0, 1.0, 1.0))
+    for most in _OF_SLOPES:
+        for clip in _CLIPS:
+            left = efficiency(float(clip), max(round(size), 1), rank, most)
+            noises = 2 * clip * math.sqrt(size) / mu, math.sqrt(2.0) * left.bound * way / mu
+            part = max(noises[1] / max(sum(noises), 1e-300), _LEAST_SLOPE)
+            noise = noises[0] ** 2 / (1 - part) + noises[1] ** 2 / part
+            variance = (noise + n * left.variance) / (n * left.slope) ** 2
+            best = min(best, Sharpest(variance, float(clip), part, left))
+    return best
 
 
 class Slope(NamedTuple):

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood import file
-from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential
+from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, name_numbers
 from pymc_dp.likelihood.report import REQUIRED, read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee
 
@@ -41,8 +40,8 @@ class Likelihood:
         What is known of the release, as JSON has it: `epsilon` and `delta` of the budget (`epsilon` is None
         where there is no privacy), `events` (as `EventSet.to_json` writes them), `neighboring_relation`,
         `unit` ("row" or "person"), `n` (None where it is private), `tables` (numbers of records, where there
-        are several), `is_private`, `debug_seed_used`, `versions`, and `verdict`: for each parameter, numbers
-        by what they say.
+        are several), `is_private`, `debug_seed_used`, `versions`, `verdict` (for each parameter, numbers by
+        what they say), and `fit` (whether outcomes are spread as the model says: see `judge_fit`).
     public : PublicModel, optional
         What `model` is made of.
 
@@ -89,11 +88,7 @@ class Likelihood:
     @property
     def labels(self) -> list[str]:
         """A name for each number of phi: ``beta[0]``."""
-        return [
-            part.name + (f"[{', '.join(map(str, index))}]" if index else "")
-            for part in self.coordinates
-            for index in product(*map(range, part.shape))
-        ]
+        return name_numbers(self.coordinates)
 
     @property
     def guarantee(self) -> Guarantee:

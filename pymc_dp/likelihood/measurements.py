@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, trace_weight
+from pymc_dp.likelihood.fit import Spread
 from pymc_dp.likelihood.octaves import Scales
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
@@ -51,6 +52,9 @@ class Source(Shapes, Protocol):
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """Add what units say, each term of a unit within these bounds: integers; see `comparisons`."""
 
+    def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """Count units by how far out they are among their twins, shape (CELLS,): integers; see `fit`."""
+
 
 class Comparison(NamedTuple):
     """A noisy score with its slope, in a metric A.
@@ -84,6 +88,8 @@ class Measurements:
     source : Source
     spending : Spending
         Whose next release is the whole. It was paid.
+    kept : float
+        Share that is kept for the end: see `spread`.
 
     Attributes
     ----------
@@ -95,18 +101,18 @@ class Measurements:
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
     record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are
     positive semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the
-    rows of at most t coordinates (docs/proofs/twins, section 1).
+    rows of at most t coordinates; a spread by ``sqrt(c)`` (docs/proofs/twins, section 1).
     """
 
-    def __init__(self, source: Source, spending: Spending):
+    def __init__(self, source: Source, spending: Spending, kept: float = 0.0):
         self.source: Shapes = source
-        self._sums, self._spending = source, spending
+        self._sums, self._spending, self.kept = source, spending, kept
         self._two = 2.0 if spending.neighboring_relation == "substitute" else 1.0
 
     @property
     def left(self) -> float:
-        """Share of the budget that is not spent."""
-        return self._spending.unspent
+        """Share of the budget that is neither spent nor kept."""
+        return self._spending.unspent - self.kept
 
     def _release(self, total: np.ndarray, std: float) -> np.ndarray:
         return Gaussian(std).release(ExactSum(total), self._spending.random)
@@ -115,6 +121,17 @@ class Measurements:
         """Count in which octaves the scores of each coordinate are."""
         noise = self._spending.portion(share) * math.sqrt(self._two * self.source.touched)
         return Scales(self._release(self._sums.scales(phi, twins), noise), noise)
+
+    def spread(self, phi: np.ndarray, metric: np.ndarray) -> Spread:
+        """Count how far out records are among their twins, with the share that was kept.
+
+        Parameters
+        ----------
+        phi : ndarray, shape (p,)
+        metric : ndarray, shape (p, p)
+        """
+        noise = self._spending.portion(self.kept) * math.sqrt(self._two)
+        return Spread(self._release(self._sums.spread(phi, metric), noise), noise)
 
     @np.errstate(all="ignore")
     def compare(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from itertools import product
 from typing import NamedTuple
 
 import pymc as pm
@@ -30,6 +31,15 @@ class Part(NamedTuple):
     name: str
     shape: tuple[int, ...]
     expression: str
+
+
+def name_numbers(parts: Sequence[Part]) -> list[str]:
+    """A name for each number of the coordinates: ``beta[0]``."""
+    return [
+        part.name + (f"[{', '.join(map(str, index))}]" if index else "")
+        for part in parts
+        for index in product(*map(range, part.shape))
+    ]
 
 
 class PublicModel:

@@ -70,11 +70,18 @@ def write_report(facts: dict[str, Any], released: str) -> str:
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
+        *fit_in_words(facts),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
     ]
     title = "Released likelihood"
     return "\n".join([title, "=" * len(title), *(line for row in rows for line in wrap(*row))])
+
+
+def fit_in_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the test of the model's spread says, as a row of a report; none where there was none."""
+    said = (facts.get("fit") or {}).get("said")
+    return [("Fit", str(said))] if said else []
 
 
 def _of_guarantee(facts: dict[str, Any]) -> list[tuple[str, str]]:

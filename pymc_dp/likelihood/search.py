@@ -8,7 +8,7 @@ import numpy as np
 from pymc_dp.likelihood import information
 from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, symmetric
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.information import Efficiency, Slope, efficiency
+from pymc_dp.likelihood.information import Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, Measurements
 
 # Scales are released with so much of the budget that the counts of all records stand out: noise of a count
@@ -24,11 +24,6 @@ _SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 2.0, 1.15, 0.5, 0.05
 _FURTHEST, _FAR = 2.5, 1.2
 # Scales are not counted again where less than that would be left.
 _LATE = 0.62
-# Least part of a round for the slope.
-_LEAST_SLOPE = 0.06
-# Bounds that are tried: of scores, over sqrt(coordinates of a record); of slopes, over what they are on
-# average.
-_CLIPS, _OF_SLOPES = np.geomspace(0.15, 4.0, 17), (2.0, 3.0)
 # The way to the parameters that is reckoned with, in units of what one record tells: at least, at most.
 _WAY = (0.02, 1.0)
 # Passes of misfits and beliefs: of a round, and of the last.
@@ -64,7 +59,8 @@ class Found(NamedTuple):
     shares : list of float
         Of the budget: each round's.
     information : ndarray, shape (p, p)
-        What the same estimate would tell without noise, as far as released numbers show.
+        What records would tell without privacy, as far as released numbers show: the last slope over what
+        its clip leaves of it.
     """
 
     point: np.ndarray
@@ -126,9 +122,7 @@ class Search:
                 break
             share *= _GROWTH if step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)
-        return Found(
-            self._point, self._result(), self.rounds, self.shares, self.rounds[-1].mean / self._share
-        )
+        return Found(self._point, self._result(), self.rounds, self.shares, self._information)
 
     # shares of the budget
 
@@ -210,9 +204,10 @@ class Search:
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and learn from them."""
         metric, size = self._metric(), self._touches
-        clip, part, left = self._plan(share, size)
-        parts = (share * (1 - part), share * part)
-        bounds = Bounds(clip * math.sqrt(size), left.bound)
+        way = float(np.clip(max(self._step / 2, self._spread), *_WAY)) if self.rounds else _WAY[1]
+        best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
+        left, parts = best.left, (share * (1 - best.part), share * best.part)
+        bounds = Bounds(best.clip * math.sqrt(size), left.bound)
         self.bounds = bounds
         seen = self._measure.compare(self._point, metric, bounds, self._twins(last), parts)
         rest = self._rest(seen, left)
@@ -253,25 +248,6 @@ class Search:
         error = math.hypot(normal * seen.trace_noise, seen.slope_noise * math.sqrt(len(seen.slope))) / slope
         believed = 1 + (ratio - 1) / (1 + (error / _NORMAL) ** 2)
         return float(np.clip(believed / _FEW_TELL, _LEAST_REST, 1.0))
-
-    def _plan(self, share: float, size: float) -> tuple[float, float, Efficiency]:
-        """The clip, over the root of a record's coordinates, and the slope's part of a round, that tell most.
-
-        The score's noise is beside that of the slope times the way to the parameters: where both are about
-        ``a / sqrt(1 - part)`` and ``b / sqrt(part)``, the best part is ``b / (a + b)``, and their variances
-        together are ``(a + b)**2``.
-        """
-        way = float(np.clip(max(self._step / 2, self._spread), *_WAY)) if self.rounds else _WAY[1]
-        mu, best = self._mu * math.sqrt(share), (math.inf, 1.0, 0.5, Efficiency(1.0, 1.0, 1.0))
-        for most in _OF_SLOPES:
-            for clip in _CLIPS:
-                left = efficiency(float(clip), max(round(size), 1), self._rank, most)
-                noises = 2 * clip * math.sqrt(size) / mu, math.sqrt(2) * left.bound * way / mu
-                part = max(noises[1] / max(sum(noises), 1e-300), _LEAST_SLOPE)
-                noise = noises[0] ** 2 / (1 - part) + noises[1] ** 2 / part
-                width = (noise + self._n * left.variance) / left.slope**2
-                best = min(best, (width, float(clip), part, left))
-        return best[1:]
 
     def _twins(self, last: bool) -> int:
         least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
+from pymc_dp.likelihood.fit import CELLS, FIT_TWINS, count_places
 from pymc_dp.likelihood.measurements import Shapes
 from pymc_dp.likelihood.octaves import OCTAVES, count_octaves
 
@@ -101,6 +102,14 @@ class RecordsHere:
         total = Totals(self.size)
         for some in self._each(of_some, phi, twins):
             total.add(some)
+        return total
+
+    @np.errstate(all="ignore")
+    def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """See `Source.spread`."""
+        total = np.zeros(CELLS)
+        for chunk in self._units(phi, FIT_TWINS, self._random):
+            total += count_places(chunk, metric, self._random)
         return total
 
     def _each(self, function: Callable[[Chunk], T], phi: np.ndarray, twins: int) -> Iterator[T]:

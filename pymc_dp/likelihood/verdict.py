@@ -26,8 +26,8 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
     Returns
     -------
     dict
-        By label: `verdict` in words; `wider`, the standard deviation over that of the same estimate without
-        noise, as far as released numbers tell; `of_prior`, over the prior's.
+        By label: `verdict` in words; `wider`, the standard deviation over that without privacy, as far as
+        released numbers tell; `of_prior`, over the prior's.
 
     Notes
     -----
@@ -44,7 +44,7 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
         elif wider <= _AS_GOOD:
             said = "usable"
         else:
-            said = "usable, wider than without noise"
+            said = "usable, wider than without privacy"
         verdicts[label] = {"verdict": said, "wider": wider, "of_prior": of_prior}
     return verdicts
 

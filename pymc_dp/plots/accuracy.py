@@ -34,7 +34,7 @@ def plot_accuracy(
     Parameters
     ----------
     expected : pandas.DataFrame
-        From `pymc_dp.expected_accuracy`. Budgets that were refused have no points.
+        From `pymc_dp.expected_accuracy`.
     quantity : {"wider", "moved"}
     plot_collection, backend, **pc_kwargs
         As in `plot_privacy_profile`.

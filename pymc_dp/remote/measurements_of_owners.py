@@ -36,7 +36,7 @@ class MeasurementsOfOwners(Measurements):
     """
 
     def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]], spending: Spending):
-        self.source, self._ask, self._spending = shapes, ask, spending
+        self.source, self._ask, self._spending, self.kept = shapes, ask, spending, 0.0
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """See `Measurements.scales`."""

@@ -117,6 +117,10 @@ class Shard:
         """See `Source.compare`, and `scales`."""
         return self._source(key).compare(phi, metric, bounds, twins)
 
+    def spread(self, phi: np.ndarray, metric: np.ndarray, key: np.ndarray) -> np.ndarray:
+        """See `Source.spread`, and `scales`."""
+        return self._source(key).spread(phi, metric)
+
     def _source(self, key: np.ndarray) -> RecordsHere:
         return RecordsHere(self.records.twins, PrivacyRandom.keyed(key))
 

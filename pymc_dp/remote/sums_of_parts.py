@@ -73,3 +73,7 @@ class SumsOfParts:
         for part in self._ask("compare_with_twins", phi, metric, bounds, twins):
             total.add(part)
         return total
+
+    def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """See `Source.spread`."""
+        return np.sum(self._ask("spread", phi, metric), axis=0)

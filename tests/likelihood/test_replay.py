@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
+from pymc_dp.likelihood.fit import share_of_fit
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
@@ -14,6 +15,7 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
+from pymc_dp.releasing import look_at_fit
 
 N, GROUPS = 300, 4
 HORRORS = [0.0, 1e300, -1e300, np.inf, np.nan, 5e-324]
@@ -35,7 +37,7 @@ class Replayed(Measurements):
     """Records what is asked, and answers what was answered before."""
 
     def __init__(self, source, spending, answers=None):
-        super().__init__(source, spending)
+        super().__init__(source, spending, share_of_fit(N, 1.0, "substitute"))
         self.asked, self.exact, self.answers, self.said = [], [], answers, []
 
     def _release(self, total, std):
@@ -53,6 +55,10 @@ class Replayed(Measurements):
     def compare(self, phi, metric, bounds, twins, shares):
         self.asked.append(("compare", phi.tobytes(), metric.tobytes(), bounds, twins, shares))
         return super().compare(phi, metric, bounds, twins, shares)
+
+    def spread(self, phi, metric):
+        self.asked.append(("spread", phi.tobytes(), metric.tobytes()))
+        return super().spread(phi, metric)
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +79,17 @@ def run(parts, answers=None):
         told = len(caught)  # that a debug seed is not private
         measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
         found = Search(measure, N, 1.0, prior, twins.rank)(start)
+        fit = look_at_fit(measure, found, prior)
+        assert fit["p_value"] is not None  # it was counted
         assert len(caught) == told
-    return measure, found
+    return measure, (found, fit)
 
 
 @pytest.mark.slow
 def test_a_replaced_record_changes_nothing_but_sums_within_their_sensitivity(parts):
     made = parts[0]
     original = {name: made[name].get_value() for name in ("x", "g", "y_seen")}
-    first, found = run(parts)
+    first, (found, fit) = run(parts)
     multiplier = Spending(4.0, 1e-6, [1.0], "substitute").multipliers[0]
     cases = [("x", value) for value in HORRORS] + [("y_seen", value) for value in HORRORS]
     cases += [("g", code) for code in (0, GROUPS, -10, 2**31 - 1)]
@@ -91,10 +99,10 @@ def test_a_replaced_record_changes_nothing_but_sums_within_their_sensitivity(par
         changed[3] = value
         made[name].set_value(changed)
         try:
-            again, other = run(parts, first.said)
+            again, (other, again_fit) = run(parts, first.said)
         finally:
             made[name].set_value(original[name])
-        assert again.asked == first.asked
+        assert again.asked == first.asked and again_fit == fit
         np.testing.assert_array_equal(other.message.information, found.message.information)
         np.testing.assert_array_equal(other.message.vector, found.message.vector)
         spent = 0.0

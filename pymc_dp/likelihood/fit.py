@@ -1,0 +1,213 @@
+"""Whether outcomes are spread as the model says: places of records among their twins, counted with noise."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from pymc_dp.likelihood.beliefs import Message, Normal, inverse, symmetric
+
+#: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
+FIT_TWINS = 19
+# Upper ends of the cells of places, but for the last; and the part of the records that the model says are in
+# each: the nearer half, and on to the outermost twentieth.
+_ENDS = np.array([0.5, 0.8, 0.95])
+_EXPECTED = np.diff(np.concatenate([[0.0], _ENDS, [1.0]]))
+#: Number of cells.
+CELLS = len(_EXPECTED)
+# Counts have noise of so much of the records, where that costs no more than the second part of the budget;
+# more than the last, and the counts are not released.
+_NOISE, _LEAST, _MOST, _TOO_MUCH = 0.01, 0.001, 0.025, 0.06
+# Scores that differ by less, relatively, are those of one outcome.
+_TIE = 1e-9
+# A model is not said to be wrong for differences this small (of the records of a cell .01 / sqrt(.05), 4%).
+_SMALL = 0.01
+# Parameters that are off by w standard deviations, each, move counts like so many times sum w^2 records.
+_OFF = 0.5
+# Of right models so many are said to be wrong, at most.
+_LEVEL = 0.01
+
+
+class Spread(NamedTuple):
+    """Noisy counts of records by their places among their twins.
+
+    Attributes
+    ----------
+    counts : ndarray, shape (CELLS,)
+    noise : float
+        Standard deviation of each count's noise.
+    """
+
+    counts: np.ndarray
+    noise: float
+
+
+def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:
+    """Part of the budget for these counts, from public numbers; 0 where they would show nothing.
+
+    Parameters
+    ----------
+    n : float
+        Number of records, or about that.
+    mu : float
+        Of the whole budget.
+    neighboring_relation : {"substitute", "add_remove"}
+    """
+    sensitivity = math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0
+    share = min(max((sensitivity / (mu * _NOISE * n)) ** 2, _LEAST), _MOST)
+    return share if sensitivity / (mu * math.sqrt(share)) <= _TOO_MUCH * n else 0.0
+
+
+@np.errstate(all="ignore")
+def count_places(chunk: Any, metric: np.ndarray, random: Any) -> np.ndarray:
+    """Counts of how far out records are among their twins: what one pass adds.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    metric : ndarray, shape (p, p)
+        Distances are norms of scores in it.
+    random : PrivacyRandom
+        Secret.
+
+    Returns
+    -------
+    ndarray, shape (CELLS,)
+
+    Notes
+    -----
+    The place of a record is the part of the group that is not as far out, with a uniform part of those that
+    are as far: uniform on (0, 1) where the record is exchangeable with its twins, or has the probabilities of
+    all outcomes. Of several terms one is looked at, which is drawn without looking.
+
+    **Privacy.** A unit adds 1 to one cell, or nothing where a number is not finite.
+    """
+    m = len(chunk.terms[0].own)
+    looked_at = np.floor(random.uniform(m) * len(chunk.terms)).astype(int)
+    counts = np.zeros(CELLS)
+    for k, term in enumerate(chunk.terms):
+        place = _places(term, metric, random.uniform(m))
+        seen = np.isfinite(place) & (looked_at == k)
+        counts += np.bincount(np.searchsorted(_ENDS, place[seen], side="right"), minlength=CELLS)
+    return counts
+
+
+def _places(term: Any, metric: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Shape (m,); NaN where there is none."""
+    rows, group = term.rows(metric), np.asarray(term.group)
+    gram = np.einsum("amp,bmp->mab", rows, rows)
+    own = _norms(np.asarray(term.own)[None], gram)[0]
+    others = _norms(group, gram)
+    weights = np.full((1, 1), 1 / max(len(group), 1)) if term.weights is None else term.weights
+    weights = np.broadcast_to(weights, others.shape)
+    apart = others - own
+    tied = np.abs(apart) <= _TIE * own
+    place = np.where(tied, uniform * weights, np.where(apart < 0, weights, 0.0)).sum(0)
+    known = np.isfinite(own) & np.all(np.isfinite(others) & np.isfinite(weights) & (weights >= 0), axis=0)
+    return np.where(known & (len(group) > 0), place, np.nan)
+
+
+def _norms(scores: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """Of scores, shape (G, m, k), with the inner products of their rows: shape (G, m)."""
+    turned = np.matmul(scores[:, :, None, :], gram)[:, :, 0, :]
+    return np.sqrt(np.maximum((turned * scores).sum(2), 0.0))
+
+
+def where_to_look(
+    message: Message, information: np.ndarray, prior: Normal
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The posterior's mean, in which metric scores are looked at there, and how far off it may be.
+
+    Parameters
+    ----------
+    message : Message
+        What was found.
+    information : ndarray, shape (p, p)
+        What records tell without privacy.
+    prior : Normal
+
+    Returns
+    -------
+    phi : ndarray, shape (p,)
+    metric : ndarray, shape (p, p)
+        A score has the norm ``(s' V s)^1/2``, V the posterior's covariance.
+    wider : ndarray, shape (p,)
+        See `judge_fit`.
+
+    Raises
+    ------
+    LinAlgError
+        What was found is no matrix of finite numbers.
+
+    Notes
+    -----
+    **Privacy.** Functions of what was released.
+    """
+    covariance = inverse(message.information + prior.precision)
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    phi = covariance @ (message.vector + prior.precision @ prior.mean)
+    return phi, root.T, np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
+
+
+def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> dict[str, Any]:
+    """What counts say of the model.
+
+    Parameters
+    ----------
+    found : Spread, optional
+        Default: nothing was counted.
+    wider : ndarray, shape (p,), optional
+        Squared standard deviations of the parameters at which places were taken over those without privacy,
+        in directions at right angles: a right model at parameters that are off has counts that are off.
+
+    Returns
+    -------
+    dict
+        `said`, in words; `tail`, how many times as many records as the model says are in its outermost
+        twentieth, with `error`, its standard deviation if the model is right; `p_value`, of all counts
+        together. None where nothing is known.
+
+    Notes
+    -----
+    Counts less what the model says of their sum, ``D``, have, if the model is right, the covariance of noise
+    and at most ``n f`` times that of one record's cell. ``f`` holds ``max wider`` for parameters that are off
+    (the most that a linear function of n scores moves counts by, by Cauchy and Schwarz), and what differences
+    are too small to be told.
+
+    **Privacy.** Post-processing.
+    """
+    if found is None or wider is None:
+        return {"said": "not tested", "tail": None, "error": None, "p_value": None}
+    total = max(float(found.counts.sum()), 1.0)
+    away = np.eye(CELLS) - _EXPECTED[:, None]
+    # Less one cell, as differences add up to zero.
+    differences = (away @ found.counts)[1:]
+    off = total * _SMALL**2 + (_OFF * wider.sum()) ** 2 / total
+    one = np.diag(_EXPECTED) - np.outer(_EXPECTED, _EXPECTED)
+    covariance = found.noise**2 * away @ away.T + total * (max(wider.max(), 1.0) + off) * one
+    covariance = covariance[1:, 1:]
+    p_value = float(stats.chi2.sf(differences @ np.linalg.solve(covariance, differences), CELLS - 1))
+    expected = _EXPECTED[-1] * total
+    tail, error = 1 + differences[-1] / expected, math.sqrt(covariance[-1, -1]) / expected
+    return {
+        "said": _in_words(p_value, tail, error),
+        "tail": float(max(tail, 0.0)),
+        "error": float(error),
+        "p_value": p_value,
+    }
+
+
+def _in_words(p_value: float, tail: float, error: float) -> str:
+    if p_value >= _LEVEL:
+        return "outcomes are spread as the model says, as far as can be told"
+    beyond = f"{max(tail, 0.0):.2g} times as many as expected are beyond its 5% tails"
+    if tail > 1 + error:
+        return (
+            f"records lie further out than the model says: {beyond}; consider NegativeBinomial for Poisson, "
+            "StudentT for Normal, or a covariate that is missing"
+        )
+    if tail < 1 - error:
+        return f"records lie closer in than the model says: {beyond}"
+    return f"outcomes are not spread as the model says, though {beyond}"
