@@ -11,6 +11,7 @@ from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
 from pymc_dp.records.lengths import tables_of
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import VariableReading
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import units

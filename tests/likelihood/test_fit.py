@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
+from pymc_dp import releasing
 from pymc_dp.likelihood.beliefs import Message, Normal
 from pymc_dp.likelihood.fit import (
     CELLS,
