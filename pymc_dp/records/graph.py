@@ -11,15 +11,19 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import Switch
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.type import TensorType
 
 from pymc_dp.records import special  # noqa: F401  (compiled forms of what gradients are made of)
 from pymc_dp.records.row_types.ops import inner_constants
@@ -130,6 +134,22 @@ def axes_of_length(leaf: Variable, n: int) -> list[int]:
     return [axis for axis, size in enumerate(np.shape(leaf_value(leaf))) if size == n]
 
 
+def _of_any_number(node: Any, n: int) -> Any:
+    """A node as it is; a scan without the shapes that its step assumes, of arrays along `n` records."""
+    if not isinstance(node.op, Scan):
+        return node
+    inner = node.op.fgraph.unfreeze()
+    inputs = [
+        v.type.clone(shape=tuple(None if size == n else size for size in v.type.shape))()
+        if isinstance(v.type, TensorType)
+        else v.type()
+        for v in inner.inputs
+    ]
+    step = clone_replace(inner.outputs, dict(zip(inner.inputs, inputs, strict=True)), rebuild_strict=False)
+    op = node.op.clone_with_inner_graph(FunctionGraph(inputs, step, clone=False))
+    return op.make_node(*node.inputs)
+
+
 class _Sizes:
     """Rewrites the size inputs of shape-making Ops: wherever it says `n`, say `size` instead."""
 
@@ -191,7 +211,7 @@ def replace_records(
         first_size = _SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
         inputs = [sizes(old) if i >= first_size else memo.get(old, old) for i, old in enumerate(node.inputs)]
         if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, rebuilt(node, inputs), strict=True))
+            memo.update(zip(node.outputs, rebuilt(_of_any_number(node, n), inputs), strict=True))
     return [memo.get(out, out) for out in outputs]
 
 
