@@ -11,8 +11,6 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -30,6 +28,8 @@ from pymc_dp.records.row_types.ops import inner_constants
 
 # Position of the first input of each Op that says a size rather than a value.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
+# What a scan is made with beside its step.
+_SETTINGS = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
 
 
 def rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
@@ -145,9 +145,14 @@ def _of_any_number(node: Any, n: int) -> Any:
         else v.type()
         for v in inner.inputs
     ]
-    step = clone_replace(inner.outputs, dict(zip(inner.inputs, inputs, strict=True)), rebuild_strict=False)
-    op = node.op.clone_with_inner_graph(FunctionGraph(inputs, step, clone=False))
-    return op.make_node(*node.inputs)
+    memo: dict[Variable, Variable] = dict(zip(inner.inputs, inputs, strict=True))
+    for step in inner.toposort():
+        given = [memo.get(v, v) for v in step.inputs]
+        same = isinstance(step.op, SpecifyShape)  # of a state, to have it as long as it was at first
+        memo.update(zip(step.outputs, given if same else rebuilt(step, given), strict=False))
+    outputs = [memo.get(v, v) for v in inner.outputs]
+    settings = {name: getattr(node.op, name) for name in _SETTINGS}
+    return Scan(inputs, outputs, node.op.info, **settings).make_node(*node.inputs)
 
 
 class _Sizes:
