@@ -255,7 +255,7 @@ class _Made:
 
     def _has_records(self, draws: Any, axis: int) -> bool:
         """Whether there are as many along an axis as records, by the sizes that it is made from."""
-        (length,) = rewrite_graph([draws.shape[axis]], include=("ShapeOpt", "canonicalize"), clone=True)
+        length: Any = rewrite_graph(draws.shape[axis], include=("ShapeOpt", "canonicalize"), clone=True)
         self.typing([length], self.sources)
         return self.typing.is_length(length)
 
