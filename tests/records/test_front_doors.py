@@ -32,4 +32,6 @@ def test_public_inputs_beyond_a_table_are_named():
     found = dict(zip(CODES, results("inputs"), strict=True))
     for code in (CODES[0], -1):  # the last group, as in NumPy
         assert "Error" not in found.pop(code)
-    assert all(said.startswith("IndexError") and "'g'" in said for said in found.values()), found
+    wide = {code for code in CODES if abs(code) > 2**31}  # PyMC keeps 32 bits of them
+    for code, said in found.items():
+        assert said.startswith("ValueError" if code in wide else "IndexError") and "'g'" in said, (code, said)
