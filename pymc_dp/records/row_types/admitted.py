@@ -1,6 +1,6 @@
 """The Ops that are known not to raise, whatever numbers they are given, in all that is compiled.
 
-An error would be about one record, and would be for all to see. `tests/records/test_admitted.py` tries each
+An error would be about one record, and would be for all to see. `tests/records/test_gate.py` tries each
 with what is no number, infinite, zero, subnormal, singular and empty, differentiated as well.
 """
 
