@@ -125,7 +125,7 @@ class NotSampledError(PrivacyError):
             f"{why}\n"
             "  Nothing is lost: the likelihood was released, and this error has it as its attribute "
             "`likelihood`. Sample it again, at no cost, with more tuning or another sampler: "
-            "pm.sample(tune=5000, target_accept=0.95, model=error.likelihood.model())."
+            "pm.sample(tune=5000, target_accept=0.999, model=error.likelihood.model())."
         )
 
 

@@ -97,8 +97,9 @@ def sample(
     PrivacyError
         The step refuses.
     NotSampledError
-        Without a step: the sampler failed, or chains do not agree. It carries the likelihood, which was paid
-        for.
+        Without a step: the sampler failed, or chains do not agree, nor do they at a second try with
+        ``target_accept=0.99``, which is made unless `kwargs` choose that or a sampler. It carries the
+        likelihood, which was paid for.
 
     Notes
     -----

@@ -68,7 +68,10 @@ def predict(
     PrivacyError
         The result is not whole, or is of another model.
     ValueError
-        `inputs` or `var_names` has a name that the model does not have.
+        `inputs` or `var_names` has a name that the model does not have; or `inputs` has whole numbers that
+        PyMC does not hold.
+    IndexError
+        `inputs` has a position that is not in the table that it looks up.
 
     Notes
     -----
@@ -255,6 +258,14 @@ def _reading(
     return found, reading
 
 
+def _check_held(model: pm.Model, given: Mapping[str, np.ndarray]) -> None:
+    """Refuse whole numbers that went round: PyMC keeps those of 64 bits in 32, where 2**63 - 1 is -1."""
+    for name, value in given.items():
+        data: Any = model[name]
+        if value.dtype.kind in "iu" and not np.array_equal(data.get_value(), value):
+            raise ValueError(f"inputs: {name!r} has whole numbers that PyMC does not hold, in 32 bits.")
+
+
 def _draws(
     posterior: Any,
     model: pm.Model,
@@ -275,6 +286,7 @@ def _draws(
             }
             new = {dim: np.arange(size) for dim, size in lengths.items()}
             pm.set_data(given, coords={**new, **(coords or {})})
+            _check_held(copy, given)
         made = pm.sample_posterior_predictive(
             DataTree.from_dict({"posterior": posterior}),
             var_names=list(names),

@@ -24,6 +24,10 @@ from pymc_dp.results import GROUPS, plain
 LIKELIHOOD = "Likelihood"
 # Chains: they cost nothing.
 _CHAINS = 4
+# Where draws are not a posterior, once more with steps so short that they reach scales near zero: horseshoes.
+_CAREFUL = 0.99
+# What says that the user has chosen how to sample.
+_CHOICES = frozenset({"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"})
 # Sampler stats that are times.
 CLOCKS = ("perf_counter", "process_time")
 # Draws above this R-hat, or with fewer effective ones, are not returned; looked at from so many draws on.
@@ -49,8 +53,9 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     Raises
     ------
     NotSampledError
-        The sampler failed, chains do not agree, or there are too few effective draws; it carries the
-        likelihood, which is paid for.
+        The sampler failed, chains do not agree, or there are too few effective draws, and so again with
+        `target_accept` 0.99 where `kwargs` do not choose it or a sampler; it carries the likelihood, which is
+        paid for.
 
     Notes
     -----
@@ -60,13 +65,15 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     chains = kwargs.pop("chains", None) or _CHAINS
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
-    try:
-        with np.errstate(all="ignore"):  # first steps may be far out
-            idata = pm.sample(draws, chains=chains, model=model, **tuned, **settings)
-    except Exception as error:
-        raise NotSampledError(f"pymc.sample failed ({type(error).__name__}: {error}).", likelihood) from error
-    with np.errstate(all="ignore"):  # what is constant has no R-hat
-        _check(idata, likelihood)
+    tries = [settings] if _CHOICES & kwargs.keys() else [settings, settings | {"target_accept": _CAREFUL}]
+    for choice in tries:
+        idata = _sampled(likelihood, model, {"draws": draws, "chains": chains} | tuned | choice)
+        with np.errstate(all="ignore"):  # what is constant has no R-hat
+            found = _wrong(idata)
+        if found is None:
+            break
+    if found is not None:
+        raise NotSampledError(found, likelihood)
     groups = {}
     for group, stats in GROUPS.items():
         if group in idata.children:
@@ -92,21 +99,30 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     return made
 
 
-def _check(idata: DataTree, likelihood: Likelihood) -> None:
+def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, Any]) -> DataTree:
+    try:
+        with np.errstate(all="ignore"):  # first steps may be far out
+            return pm.sample(model=model, **settings)
+    except Exception as error:
+        raise NotSampledError(f"pymc.sample failed ({type(error).__name__}: {error}).", likelihood) from error
+
+
+def _wrong(idata: DataTree) -> str | None:
+    """Why draws are not a posterior, if they are not."""
     posterior = idata["posterior"]
     if posterior.sizes["chain"] < 2 or posterior.sizes["chain"] * posterior.sizes["draw"] < _LOOKED_AT:
-        return
+        return None
     r_hat = max(
         float(np.nanmax(v.values, initial=1.0)) for v in az.rhat(posterior.dataset).data_vars.values()
     )
     found = az.ess(posterior.dataset).data_vars.values()
     effective = min(float(np.nanmin(v.values, initial=math.inf)) for v in found)
-    if r_hat > _R_HAT or effective < _EFFECTIVE:
-        raise NotSampledError(
-            f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective "
-            f"number of draws {effective:.0f}.",
-            likelihood,
-        )
+    if r_hat <= _R_HAT and effective >= _EFFECTIVE:
+        return None
+    return (
+        f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective "
+        f"number of draws {effective:.0f}."
+    )
 
 
 def _numbers(dataset: Dataset) -> Dataset:

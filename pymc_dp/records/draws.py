@@ -11,6 +11,7 @@ from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
@@ -24,7 +25,7 @@ from pymc_dp.records.harmless import harmless, missing
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
-from pymc_dp.records.row_types.ops import inner_graphs, known, sizes_of
+from pymc_dp.records.row_types.ops import inner_graphs, known
 
 # Draws of which the first within the bounds is taken, where PyMC knows no quantiles: a record whose outcomes
 # are outside with probability .5 has none with probability 2e-10.
@@ -247,14 +248,16 @@ class _Made:
         if axes:
             return Rows(axes.pop())
         # Of public parameters: independent of each other along any axis.
-        n, sizes = self._reading.n_rows, sizes_of(size) if hasattr(size.type, "ndim") else None
         for axis in range(batch):
-            if out.type.shape[axis] == n or (sizes and self._is_length(sizes[axis])):
+            if out.type.shape[axis] == self._reading.n_rows or self._has_records(out, axis):
                 return Rows(axis)
         return Mixed("a draw that records share")
 
-    def _is_length(self, size: Any) -> bool:
-        return isinstance(size, Variable) and self.typing.is_length(size)
+    def _has_records(self, draws: Any, axis: int) -> bool:
+        """Whether there are as many along an axis as records, by the sizes that it is made from."""
+        length: Any = rewrite_graph(draws.shape[axis], include=("ShapeOpt", "canonicalize"), clone=True)
+        self.typing([length], self.sources)
+        return self.typing.is_length(length)
 
 
 def _as_large(node: Any, inputs: Sequence[Any]) -> Variable:

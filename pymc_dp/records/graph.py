@@ -16,16 +16,20 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import Switch
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.type import TensorType
 
 from pymc_dp.records import special  # noqa: F401  (compiled forms of what gradients are made of)
 from pymc_dp.records.row_types.ops import inner_constants
 
 # Position of the first input of each Op that says a size rather than a value.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
+# What a scan is made with beside its step.
+_SETTINGS = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
 
 
 def rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
@@ -130,6 +134,27 @@ def axes_of_length(leaf: Variable, n: int) -> list[int]:
     return [axis for axis, size in enumerate(np.shape(leaf_value(leaf))) if size == n]
 
 
+def _of_any_number(node: Any, n: int) -> Any:
+    """A node as it is; a scan without the shapes that its step assumes, of arrays along `n` records."""
+    if not isinstance(node.op, Scan):
+        return node
+    inner = node.op.fgraph.unfreeze()
+    inputs = [
+        v.type.clone(shape=tuple(None if size == n else size for size in v.type.shape))()
+        if isinstance(v.type, TensorType)
+        else v.type()
+        for v in inner.inputs
+    ]
+    memo: dict[Variable, Variable] = dict(zip(inner.inputs, inputs, strict=True))
+    for step in inner.toposort():
+        given = [memo.get(v, v) for v in step.inputs]
+        same = isinstance(step.op, SpecifyShape)  # of a state, to have it as long as it was at first
+        memo.update(zip(step.outputs, given if same else rebuilt(step, given), strict=False))
+    outputs = [memo.get(v, v) for v in inner.outputs]
+    settings = {name: getattr(node.op, name) for name in _SETTINGS}
+    return Scan(inputs, outputs, node.op.info, **settings).make_node(*node.inputs)
+
+
 class _Sizes:
     """Rewrites the size inputs of shape-making Ops: wherever it says `n`, say `size` instead."""
 
@@ -191,7 +216,7 @@ def replace_records(
         first_size = _SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
         inputs = [sizes(old) if i >= first_size else memo.get(old, old) for i, old in enumerate(node.inputs)]
         if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, rebuilt(node, inputs), strict=True))
+            memo.update(zip(node.outputs, rebuilt(_of_any_number(node, n), inputs), strict=True))
     return [memo.get(out, out) for out in outputs]
 
 

@@ -15,11 +15,11 @@ from pytensor.graph.features import ReplaceValidate
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.math import TriGamma
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 
+from pymc_dp.errors import PrivacyError
 from pymc_dp.records.positions import (
     WRITES,
     Position,
@@ -36,9 +36,11 @@ from pymc_dp.records.positions import (
 )
 from pymc_dp.records.row_types.index_rules import places_of
 
-# Below it the square of a number is subnormal or 0, and its inverse overflows.
-_POLE = 1e-154
 _LOWEST_EXPONENT = -(2**62)
+
+
+class NotRewrittenError(PrivacyError, AssertionError):
+    """A graph was not made safe; of the one kind of error that PyTensor does not pass over."""
 
 
 class Safe(GraphRewriter):
@@ -71,7 +73,23 @@ class Safe(GraphRewriter):
             fgraph.attach_feature(ReplaceValidate())
 
     def apply(self, fgraph: Any) -> None:
-        """Rewrite a graph in place."""
+        """Rewrite a graph in place.
+
+        Raises
+        ------
+        NotRewrittenError
+            Whatever went wrong: PyTensor goes on without a rewrite that fails, unless it fails like this.
+        """
+        try:
+            self._rewrite_all(fgraph)
+        except Exception as error:
+            raise NotRewrittenError(
+                f"Positions of a graph could not be put in range ({type(error).__name__}): it is not "
+                "compiled. This is a bug in pymc_dp, and says nothing about your data: please report the "
+                "model."
+            ) from error
+
+    def _rewrite_all(self, fgraph: Any) -> None:
         for node in list(fgraph.toposort()):
             new = self._rewritten(node)
             if new is None:
@@ -88,8 +106,6 @@ class Safe(GraphRewriter):
             return list(inner.make_node(*node.inputs).outputs)
         if indexes(node):
             return self._indexed(node)
-        if isinstance(node.op, Elemwise) and type(node.op.scalar_op) is TriGamma:
-            return [_without_pole(node)]
         if isinstance(node.op, Elemwise) and node.outputs[0].type.dtype.startswith(("int", "uint")):
             result = _of_whole_numbers(node)
             return None if result is None else [pt.cast(result, node.outputs[0].type.dtype)]
@@ -110,9 +126,9 @@ class Safe(GraphRewriter):
         if not isinstance(core(node), WRITES):
             (out,) = _again(node, inputs)
             return [pt.switch(valid, out, _no_number(out.type.dtype))]
-        none = _no_number(node.inputs[0].type.dtype) if core(node).set_instead_of_inc else 0
-        none = np.asarray(none, dtype=node.inputs[1].type.dtype)
-        inputs[1] = pt.switch(valid, inputs[1], none)
+        dtype = node.inputs[0].type.dtype  # what is written may be of a smaller one, which has no NaN
+        none = _no_number(dtype) if core(node).set_instead_of_inc else np.asarray(0, dtype=dtype)
+        inputs[1] = pt.switch(valid, pt.cast(inputs[1], dtype), none)
         return _again(node, inputs)
 
     def _checked(self, index: Any, size: Any) -> Any:
@@ -187,13 +203,6 @@ def _no_number(dtype: str) -> Any:
     if kind == "b":
         return np.False_
     return np.asarray(np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max, dtype=dtype)
-
-
-def _without_pole(node: Any) -> Any:
-    """The trigamma function, 1 / x^2 near 0, where compiled code would divide by what has become 0."""
-    x = pt.cast(node.inputs[0], "float64")
-    near = pt.lt(pt.abs(x), _POLE)
-    return pt.cast(pt.switch(near, np.inf, node.op(pt.switch(near, 1.0, x))), node.outputs[0].type.dtype)
 
 
 def _of_whole_numbers(node: Any) -> Any:

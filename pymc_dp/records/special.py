@@ -41,9 +41,9 @@ def hurwitz(s, x):
         return (1.0 / x) ** (s - 1) / (s - 1.0)
     total = 0.0
     while x < _LARGE:
-        total += x ** (-s)
+        total += (1.0 / x) ** s  # a negative power of what becomes 0 would raise
         x += 1.0
-    power = x ** (-s)
+    power = (1.0 / x) ** s
     total += power * (x / (s - 1.0) + 0.5)
     factor, squared = power * s / x, 1.0 / (x * x)
     for j in range(len(_TERMS)):
@@ -96,10 +96,10 @@ def _register() -> None:
         return
 
     def of_trigamma(op, node, **kwargs):
-        return trigamma, scalar_op_cache_key(op, pymc_dp=1)
+        return trigamma, scalar_op_cache_key(op, pymc_dp=2)
 
     def of_polygamma(op, node, **kwargs):
-        return polygamma, scalar_op_cache_key(op, pymc_dp=1)
+        return polygamma, scalar_op_cache_key(op, pymc_dp=2)
 
     register_scalar_funcify(TriGamma)(of_trigamma)
     register_scalar_funcify(PolyGamma)(of_polygamma)

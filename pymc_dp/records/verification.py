@@ -69,7 +69,7 @@ def _by_position(
     try:
         rows, alone = (guarded(function, start + 0.1, *values) for values in (made_up, fewer))
     except PrivacyError:
-        return  # what can be computed for all records only: batches will say so
+        raise refusals.refuse_position() from None
     if alone.shape != rows[1:].shape or not np.allclose(
         alone, rows[1:], rtol=1e-6, atol=1e-8, equal_nan=True
     ):

@@ -21,6 +21,7 @@ from pymc_dp.likelihood.fit import (
     where_to_look,
 )
 from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.likelihood.records import hostile
@@ -77,7 +78,8 @@ def test_noise_is_that_of_what_was_kept(relation):
     expected = math.sqrt(2 if relation == "substitute" else 1) / (float(gaussian.mu(EPSILON, DELTA)) * 0.1)
     records, found = Records(some()), []
     for seed in range(rounds):
-        made = Measurements(records, paid(relation, seed=seed), share)
+        spending = paid(relation, seed=seed)
+        made = Measurements(RecordsHere(records, spending.random), spending, share)
         assert made.left == pytest.approx(1 - share)
         made.compare(PHI, METRIC, SimpleNamespace(score=1.0, slope=1.0), 3, (made.left - 1e-6, 1e-6))
         spread = made.spread(PHI, METRIC)

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
+from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.search import Search
 
 N = 1000
@@ -90,3 +91,56 @@ def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
     with pytest.raises(ValueError, match="privacy unit"):
         dp.release_likelihood(made, epsilon=1, ledger=ledger, privacy_unit=np.arange(N) // 2)
     assert not ledger.entries()
+
+
+def sampled(monkeypatch, agrees, **kwargs):
+    """Acceptance rates that were asked for; chains agree where `agrees` says so of them."""
+    asked = []
+
+    def sample(draws, chains, **settings):
+        asked.append(settings.get("target_accept"))
+        apart = 0.0 if agrees(asked[-1]) else 9.0
+        values = np.random.default_rng(1).normal(size=(chains, draws)) + apart * np.arange(chains)[:, None]
+        posterior = xr.Dataset({"beta": (["chain", "draw"], values)})
+        stats = xr.Dataset({"lp": (["chain", "draw"], values)})
+        return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})
+
+    monkeypatch.setattr(pm, "sample", sample)
+    return asked, lambda likelihood: draw(likelihood, 500, None, dict(kwargs))
+
+
+@pytest.fixture(scope="module")
+def likelihood():
+    with pm.Model() as small:
+        pm.Normal("y", pm.Normal("beta"), 1, observed=np.linspace(-1, 1, N))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dp.release_likelihood(small, epsilon=1)
+
+
+def test_draws_that_are_no_posterior_are_made_once_more_with_care(likelihood, monkeypatch):
+    """Horseshoes, whose scales are near zero: sampling what is released costs nothing."""
+    asked, run = sampled(monkeypatch, lambda accept: accept == 0.99)
+    assert set(run(likelihood).posterior.data_vars) == {"beta"}
+    assert asked == [None, 0.99]
+
+
+def test_draws_that_are_a_posterior_are_made_once(likelihood, monkeypatch):
+    asked, run = sampled(monkeypatch, lambda accept: True)
+    run(likelihood)
+    assert asked == [None]
+
+
+def test_a_second_failure_is_said(likelihood, monkeypatch):
+    asked, run = sampled(monkeypatch, lambda accept: False)
+    with pytest.raises(dp.NotSampledError, match="R-hat") as caught:
+        run(likelihood)
+    assert asked == [None, 0.99] and caught.value.likelihood is likelihood
+
+
+@pytest.mark.parametrize("chosen", [{"target_accept": 0.9}, {"nuts_sampler": "numpyro"}, {"step": None}])
+def test_what_the_user_has_chosen_is_not_changed(likelihood, monkeypatch, chosen):
+    asked, run = sampled(monkeypatch, lambda accept: False, **chosen)
+    with pytest.raises(dp.NotSampledError, match="R-hat"):
+        run(likelihood)
+    assert asked == [chosen.get("target_accept")]

@@ -19,8 +19,8 @@ from pymc_dp.records.row_types.admitted import SCALARS
 
 FLOATS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e308, -1e308, 1.0, -1.0, 0.5, 2.5])
 WHOLE = np.array([0, 1, -1, 2, 64, -(2**63), 2**63 - 1])
-# Slow where an argument is large: series of many terms.
-FEWER = np.array([np.nan, np.inf, -np.inf, 0.0, 5e-324, 1.0, -1.0, 2.5])
+# Ops in one compiled function: most of the time is for one more function.
+TOGETHER = 12
 
 
 def scalar_ops() -> dict[str, Any]:
@@ -39,32 +39,53 @@ def grid(values: np.ndarray, count: int) -> list[np.ndarray]:
     return [np.array(a) for a in zip(*itertools.product(values, repeat=count), strict=True)]
 
 
-def of_numbers(name: str, op: Any, whole: bool) -> None:
-    count = len(op.impl.__code__.co_varnames[1 : op.impl.__code__.co_argcount]) if op.nin < 0 else op.nin
-    count = count or 2
-    values = WHOLE if whole else (FLOATS if count < 3 else FEWER)
-    values = values[:4] if count > 3 else values
-    inputs = [pt.vector(dtype="int64" if whole else "float64") for _ in range(count)]
-    given = grid(values, count)
+def arity(op: Any) -> int:
+    """How many arguments: what says none takes two."""
+    return (op.impl.__code__.co_argcount - 1 if op.nin < 0 else op.nin) or 2
+
+
+def applied(name: str, op: Any, inputs: list[Any]) -> list[Any]:
+    """An Op of numbers with the derivatives that it has; nothing where it is not for such numbers."""
+    whole = inputs[0].type.dtype == "int64"
     if name == "Cast":
         op = pytensor.scalar.basic.convert_to_int64
     if name == "PolyGamma":  # of a public order
-        if whole:
-            return
-        out = Elemwise(op)(pt.constant(2), inputs[1])
-    else:
+        inputs = [pt.constant(2), inputs[1]]
+    try:
         out = Elemwise(op)(*inputs)
-    compile_graph(inputs, out, private=inputs)(*given)
-    compile_graph(inputs, out, private=inputs)(*[a[:0] for a in given])
-    if whole or count > 3 or not out.type.dtype.startswith("float"):  # series of as many terms as are needed
-        return
+    except (NotImplementedError, TypeError):  # of truth values, or of real numbers only
+        return []
+    if whole or not out.type.dtype.startswith("float"):
+        return [out]
     try:
         slopes = pytensor.grad(out.sum(), inputs, disconnected_inputs="ignore", null_gradients="return")
     except Exception:  # it has no derivative
-        return
-    slopes = [s for s in slopes if hasattr(s.type, "dtype")]
-    if slopes:
-        compile_graph(inputs, slopes, private=inputs)(*given)
+        return [out]
+    return [out, *(s for s in slopes if hasattr(s.type, "dtype"))]
+
+
+def run(inputs: list[Any], outputs: list[Any], given: list[np.ndarray]) -> str | None:
+    """Compile and call; what is raised."""
+    try:
+        compiled = compile_graph(inputs, outputs, private=inputs)
+        compiled(*given)
+        compiled(*[a[:0] for a in given])
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    return None
+
+
+def of_numbers(ops: dict[str, Any]) -> None:
+    """All Ops of as many arguments in one function; one by one where that raises, to say which."""
+    for count, whole in itertools.product((1, 2, 3), (False, True)):
+        inputs = [pt.vector(dtype="int64" if whole else "float64") for _ in range(count)]
+        given = grid(WHOLE if whole else FLOATS, count)
+        outputs = {name: applied(name, op, inputs) for name, op in ops.items() if arity(op) == count}
+        for some in itertools.batched(outputs, TOGETHER, strict=False):
+            if run(inputs, [out for name in some for out in outputs[name]], given):
+                for name in some:
+                    error = run(inputs, outputs[name], given)
+                    print(f"{name} of {inputs[0].type.dtype} raises {error}" if error else f"# {name}")
 
 
 GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
@@ -140,34 +161,25 @@ def of_tensors() -> None:
                 compile_graph([x, g], slope, private=[x, g])(columns, codes)
 
 
-def main(part: str) -> None:
+def main(parts: list[str]) -> None:
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    if part == "matrices":
+    found = scalar_ops()
+    if "matrices" in parts:
         for name, function in LINEAR.items():
             of_matrices(name, function)
-    elif part == "tensors":
+    elif "tensors" in parts:
         of_tensors()
-    else:
-        found = scalar_ops()
+    elif "numbers" in parts:
         for name in sorted(SCALARS - set(found) - {"Deg2Rad", "Rad2Deg"}):
             print(f"{name} was not tried")
-        for k, (name, op) in enumerate(sorted(found.items())):
-            if k % 2 != int(part):
-                continue
-            print(f"# {name}", flush=True)
-            for whole in (False, True):
-                try:
-                    of_numbers(name, op, whole)
-                except Exception as error:
-                    if "make_node" not in str(error) and not isinstance(
-                        error, NotImplementedError | TypeError
-                    ):
-                        print(f"{name}: raises {type(error).__name__}: {str(error)[:200]}", flush=True)
-                    else:
-                        print(f"# {name} whole={whole} {type(error).__name__} {str(error)[:100]}", flush=True)
+        for name in (name for name, op in found.items() if arity(op) > 3):
+            print(f"{name} has more arguments than are tried")
+        of_numbers(found)
+    else:
+        of_numbers({name: found[name] for name in parts})
     print("to the end")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])
