@@ -1,8 +1,6 @@
 """Every graph that is compiled passes the gate, and what passes is in range and does not raise."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import gate, positions
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps.chain import Released
+from tests.own_process import printed
 
 PACKAGE = Path(pymc_dp.__file__).parent
 # What calls PyTensor's compiler, or has PyMC call it.
@@ -232,13 +231,8 @@ def test_random_draws_are_admitted_where_they_are_asked_for():
 
 
 def raised(*parts):
-    """What the script prints but for its last line, in a process of its own: a crash is a failure."""
-    command = [sys.executable, "-m", "tests.records.admitted_ops", *parts]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    *lines, last = done.stdout.splitlines()
-    assert last == "to the end"
-    return lines
+    """What is printed of Ops that raise."""
+    return printed("tests.records.admitted_ops", *parts)
 
 
 @pytest.mark.slow

@@ -1,8 +1,5 @@
 """No position that a record has makes compiled code read beyond a table, or write to another record."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -10,6 +7,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_dp.records.model import RecordModel
+from tests.own_process import printed
 from tests.records.position_models import MODELS
 
 N = 40
@@ -69,27 +67,17 @@ def rows_of(codes, y, theta):
 
 
 def tried(*names):
-    """Nothing but refusals, in a process of its own: a crash is a failure."""
-    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.records.position_models", *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
-    assert lines[-1:] == ["to the end"]
-    return lines[:-1]
+    """What is not as it should be."""
+    return printed("tests.records.position_models", *names, options=["-W", "error::RuntimeWarning"])
 
 
 FEW = ["hierarchy", "one hot", "written", "vectorize", "scan with a state"]
 
 
-def test_no_code_moves_another_record():
-    """Scatter, look-ups, and both in graphs inside of Ops: it crashed, or moved other records."""
-    assert not tried(*FEW)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_no_code_moves_another_record_in_any_model(part):
-    """More than sixty models, seven codes each, compiled once: the same kind of result for all."""
+    """More than sixty models, seven codes each, compiled once: it crashed, or moved other records."""
     assert len(MODELS) > 60
     assert not tried(*list(MODELS)[part::3])
 
