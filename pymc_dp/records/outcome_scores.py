@@ -11,6 +11,7 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
+from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 
 from pymc_dp.records import adjoints, gate, graph
@@ -137,6 +138,8 @@ class OutcomeScores:
 
     def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
         seen = self._seen
+        if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([rows])):
+            raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
         try:
             parts = adjoints.by_record(rows, list(seen.columns), self._inputs)
             m = next(iter(self._inputs.items()))
