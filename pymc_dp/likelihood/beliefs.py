@@ -15,6 +15,9 @@ _SIDEWAYS = 0.3
 _SHARP = 4
 # Least variance, and what is added to correlation matrices before they are inverted.
 _TINY, _RIDGE = 1e-200, 1e-11
+# A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
+# before is doubted, at most so many times.
+_SURPRISE, _DOUBTS = 1.0, 12
 # Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
 _SECANT = 0.5
 
@@ -212,6 +215,9 @@ def believed(
 ) -> Mixture:
     """Likelihood of all scores, each a linear one up to its misfit.
 
+    Where a score is not what those before it lead to expect, they were taken for better than they are: they
+    count less, until it is.
+
     Parameters
     ----------
     rounds : sequence of Round
@@ -231,7 +237,11 @@ def believed(
             # On the way the slope is between that here and that at the end.
             part = _SECANT * min(1.0, one.distance)
             slopes = (1 - part) * slopes + part * one.metric @ last.mean @ one.metric.T
-        mixture = _learnt(one, slopes, noise, message, prior, care)
+        for _ in range(_DOUBTS):
+            mixture, surprise = _learnt(one, slopes, noise, message, prior, care)
+            if surprise <= 1:
+                break
+            message = Message(message.information / (2 * surprise), message.vector / (2 * surprise))
         one.weights = mixture.weights
         if one is not last:
             message = mixture.matched(prior)
@@ -240,8 +250,11 @@ def believed(
 
 def _learnt(
     one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message, prior: Normal, care: Care
-) -> Mixture:
-    """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p)."""
+) -> tuple[Mixture, float]:
+    """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p).
+
+    And how much larger the square of what was not expected of the score is than what may be.
+    """
     slopes = slopes @ np.linalg.inv(one.metric).T
     weighted = slopes.transpose(0, 2, 1) @ inverse(noise)
     found = weighted @ slopes
@@ -250,7 +263,13 @@ def _learnt(
     mean = before @ (prior.precision @ prior.mean + earlier.vector)
     total = noise + slopes @ before @ slopes.transpose(0, 2, 1)
     apart = one.score - slopes @ (mean - one.point)
-    density = -0.5 * np.einsum("ki,kij,kj->k", apart, inverse(total), apart)
-    density = density - 0.5 * np.linalg.slogdet(total)[1] + care.regular * np.linalg.slogdet(one.slopes)[1]
+    squares = np.einsum("ki,kij,kj->k", apart, inverse(total), apart)
+    density = (
+        -0.5 * squares - 0.5 * np.linalg.slogdet(total)[1] + care.regular * np.linalg.slogdet(one.slopes)[1]
+    )
     weights = np.exp(density - density.max())
-    return Mixture(symmetric(found) + earlier.information, vectors + earlier.vector, weights / weights.sum())
+    expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
+    mixture = Mixture(
+        symmetric(found) + earlier.information, vectors + earlier.vector, weights / weights.sum()
+    )
+    return mixture, float(squares.min()) / expected

@@ -145,8 +145,9 @@ def where_to_look(
     **Privacy.** Functions of what was released.
     """
     covariance = inverse(message.information + prior.precision)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    unit = np.sqrt(np.diag(covariance))  # parameters may have any scale
+    values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
+    root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
     phi = covariance @ (message.vector + prior.precision @ prior.mean)
     return phi, root.T, np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
 

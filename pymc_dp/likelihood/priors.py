@@ -15,7 +15,7 @@ from pymc_dp.records.gate import CHECK_MODE, compile_graph
 # as so many, since priors of scales have draws that are further than all others together.
 _DRAWS, _OF_MAD, _FURTHEST = 1000, 1.4826, 3.0
 # Standard deviation where the prior has none, and the least and the most that is taken for one.
-_UNKNOWN, _LEAST, _MOST = 100.0, 1e-6, 1e8
+_UNKNOWN, _LEAST, _MOST = 100.0, 1e-100, 1e100
 # Part of a correlation that is left: what so many draws show of it is not exact.
 _KEPT = 0.98
 

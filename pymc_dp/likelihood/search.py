@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import information
-from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, symmetric
+from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse, symmetric
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.information import Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, Measurements
@@ -56,6 +56,7 @@ class Found(NamedTuple):
     message : Message
         Normal likelihood of phi.
     rounds : list of Round
+        In units of the prior's standard deviations.
     shares : list of float
         Of the budget: each round's.
     information : ndarray, shape (p, p)
@@ -91,11 +92,14 @@ class Search:
     """
 
     def __init__(self, measurements: Measurements, n: float, mu: float, prior: Normal, rank: int):
-        self._measure, self._n, self._mu, self._prior = measurements, float(n), float(mu), prior
+        self._measure, self._n, self._mu = measurements, float(n), float(mu)
+        # The search is in units of the prior's standard deviations: parameters may have any scale.
+        self._unit = np.sqrt(np.diag(inverse(prior.precision)))
+        self._prior = Normal(prior.precision * np.outer(self._unit, self._unit), prior.mean / self._unit)
         self._rank, self._size = rank, measurements.source.size
         self.rounds: list[Round] = []
         self.shares: list[float] = []
-        self._mean, self._covariance = prior.mean, np.linalg.inv(prior.precision)
+        self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
         # The largest look-up is first: records touch one of its coordinates, so that its block is diagonal.
         first = max(measurements.source.lookups, key=len, default=np.zeros(0, dtype=int))
         self._first = len(first)
@@ -109,7 +113,7 @@ class Search:
         start : ndarray, shape (p,)
             Public.
         """
-        self._point, step = np.asarray(start, dtype=float), math.inf
+        self._point, step = np.asarray(start, dtype=float) / self._unit, math.inf
         self._step = step
         self._scale()
         share = self._early_share
@@ -122,7 +126,9 @@ class Search:
                 break
             share *= _GROWTH if step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)
-        return Found(self._point, self._result(), self.rounds, self.shares, self._information)
+        unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()
+        message = Message(message.information / squared, message.vector / unit)
+        return Found(unit * self._point, message, self.rounds, self.shares, self._information / squared)
 
     # shares of the budget
 
@@ -150,8 +156,9 @@ class Search:
     def _scale(self) -> None:
         """Count the sizes of scores at the point: a first metric there."""
         share = self._scales_share
-        scales = self._measure.scales(self._point, self._twins(last=False), share)
+        scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
         found, touched = scales.sizes(self._measure.source.lookups)
+        found = found * self._unit**2
         self.shares.append(share)
         # In the order of the metric's coordinates.
         self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._n)[self._order]
@@ -209,7 +216,9 @@ class Search:
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
         self.bounds = bounds
-        seen = self._measure.compare(self._point, metric, bounds, self._twins(last), parts)
+        seen = self._measure.compare(
+            self._unit * self._point, metric * self._unit, bounds, self._twins(last), parts
+        )
         rest = self._rest(seen, left)
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         draws = self._slopes(seen, metric, bounds, left)

@@ -50,5 +50,7 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
 
 
 def _deviations(precision: np.ndarray) -> np.ndarray:
-    variances = np.diag(np.linalg.pinv(precision, hermitian=True))
-    return np.sqrt(np.maximum(variances, math.ulp(0.0)))
+    # In units in which all are alike: parameters may have any scale.
+    unit = 1 / np.sqrt(np.maximum(np.diag(precision), math.ulp(0.0)))
+    variances = np.diag(np.linalg.pinv(precision * np.outer(unit, unit), hermitian=True))
+    return unit * np.sqrt(np.maximum(variances, math.ulp(0.0)))

@@ -33,6 +33,12 @@ _REAL = Range(-_FAR, _FAR, 0.0)
 _BOUND = Range(-np.inf, np.inf, 0.0)
 _SCALE = Range(0.0, _FAR, 1.0)
 _POSITIVE = Range(1 / _FAR, _FAR, 1.0)
+# Gamma variables of small shape underflow to 0, with probability exp(-708 shape), and then what is divided by
+# them raises: for this shape that is 2e-31; over a scale of 1e30, 1e-27. Student t has half its degrees of
+# freedom as the shape.
+_DIVISOR, _OVER = Range(0.1, _FAR, 1.0), Range(1e-30, 1e30, 1.0)
+# Beta variables of small shapes are tried again and again, some 1 / shape times.
+_TRIED = Range(1e-3, _FAR, 1.0)
 _RATE = Range(0.0, _MEAN, 1.0)
 _PROBABILITY = Range(0.0, 1.0, 0.5)
 _CHANCE = Range(1 / _MEAN, 1.0, 0.5)
@@ -43,7 +49,7 @@ _WHOLE = Range(-(2**31), 2**31, 0)
 RANGES: dict[type[Any], tuple[Range, ...]] = {
     basic.UniformRV: (_REAL, _REAL._replace(safe=1.0)),
     basic.TriangularRV: (_REAL, _REAL._replace(safe=0.5), _REAL._replace(safe=1.0)),
-    basic.BetaRV: (_POSITIVE, _POSITIVE),
+    basic.BetaRV: (_TRIED, _TRIED),
     basic.NormalRV: (_REAL, _SCALE),
     basic.HalfNormalRV: (_REAL, _SCALE),
     basic.LogNormalRV: (_REAL, _SCALE),
@@ -59,17 +65,17 @@ RANGES: dict[type[Any], tuple[Range, ...]] = {
     basic.HyperGeometricRV: (_DRAWN_FROM, _DRAWN_FROM, _DRAWN_FROM),
     basic.CauchyRV: (_REAL, _SCALE),
     basic.HalfCauchyRV: (_REAL, _SCALE),
-    basic.InvGammaRV: (_POSITIVE, _POSITIVE),
+    basic.InvGammaRV: (_DIVISOR, _OVER),
     basic.WaldRV: (_POSITIVE, _POSITIVE),
-    basic.StudentTRV: (_POSITIVE, _REAL, _SCALE),
+    basic.StudentTRV: (_DIVISOR._replace(low=0.2), _REAL, _SCALE),
     basic.BernoulliRV: (_PROBABILITY,),
     basic.LaplaceRV: (_REAL, _SCALE),
     basic.BinomialRV: (_TRIALS, _PROBABILITY),
     basic.NegBinomialRV: (_POSITIVE, _CHANCE),
-    basic.BetaBinomialRV: (_TRIALS, _POSITIVE, _POSITIVE),
+    basic.BetaBinomialRV: (_TRIALS, _TRIED, _TRIED),
     basic.MultinomialRV: (_TRIALS, _PROBABILITY),
     basic.CategoricalRV: (_PROBABILITY,),
-    basic.DirichletRV: (_POSITIVE,),
+    basic.DirichletRV: (_TRIED,),
     basic.MvNormalRV: (_REAL, _REAL),
     continuous.WaldRV: (_POSITIVE, _POSITIVE, _REAL),
     continuous.TruncatedNormalRV: (
