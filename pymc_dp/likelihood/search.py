@@ -82,17 +82,15 @@ class Search:
         Of the whole budget; inf for no noise.
     prior : Normal
         What the prior of the coordinates is like.
-    rank : int
-        Most predictors of a record.
 
     Notes
     -----
     **Privacy.** All decisions are functions of what was released and of public numbers.
     """
 
-    def __init__(self, measurements: Measurements, n: float, mu: float, prior: Normal, rank: int):
+    def __init__(self, measurements: Measurements, n: float, mu: float, prior: Normal):
         self._measure, self._n, self._mu, self._prior = measurements, float(n), float(mu), prior
-        self._rank, self._size = rank, measurements.source.size
+        self._rank, self._size = measurements.source.rank, measurements.source.size
         self.rounds: list[Round] = []
         self.shares: list[float] = []
         self._mean, self._covariance = prior.mean, np.linalg.inv(prior.precision)
