@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import pymc_dp as dp
-from benchmarks import running
+from benchmarks import metrics, models, running
 
 N, CURVATURE, DELTA = 100_000, 20.0, 1e-6
 # A ratio of log-likelihoods, per unit of distance in these units, is within this for nine records of ten.
@@ -110,11 +110,11 @@ def run(
         )
     seconds = time.process_time() - began
     draws = idata.posterior["theta"].values[0]
-    error = dp.metrics.mean_sd_error(draws, reference.mean, reference.sd)
+    error = metrics.mean_sd_error(draws, reference.mean, reference.sd)
     thesis = units(draws.shape[1])
     return {
-        "mmd": dp.metrics.mmd(draws * thesis, exact[:1000] * thesis, rng=rng),
-        "floor": dp.metrics.mmd(exact[1000:] * thesis, exact[:1000] * thesis, rng=rng),
+        "mmd": metrics.mmd(draws * thesis, exact[:1000] * thesis, rng=rng),
+        "floor": metrics.mmd(exact[1000:] * thesis, exact[:1000] * thesis, rng=rng),
         "error": error.rms,
         "sd ratio": float(np.exp(np.mean(np.log(error.sd_ratio)))) if np.all(error.sd_ratio > 0) else 0.0,
         "accepted": float(idata.sample_stats["accepted"].mean()),
@@ -155,7 +155,7 @@ def main() -> None:
             results = []
             for seed in range(args.runs):
                 d = args.dimensions
-                reference = dp.models.banana(d, N, a=curvature(d), variances=np.ones(d), seed=seed)
+                reference = models.banana(d, N, a=curvature(d), variances=np.ones(d), seed=seed)
                 results.append(
                     run(reference, partial(make, args, epsilon, iterations), seed, iterations, dropped)
                 )

@@ -75,9 +75,9 @@ def compare(
         if epsilon != epsilons[0]:
             del steps[NOT_PRIVATE]
         for factor in k_factors if epsilon == 0.05 else ():
-            given = {"largest_batch": factor * epsilon * TRAIN}
+            most = factor * epsilon * TRAIN
             if factor != 1.0:
-                steps[f"K {factor}"] = (partial(steps[PUBLISHED][0], published=given), math.nan, factor)
+                steps[f"K {factor}"] = (partial(steps[PUBLISHED][0], largest_batch=most), math.nan, factor)
         for name, (make, records, factor) in steps.items():
             sampler = PUBLISHED if factor != 1.0 else name
             if only and sampler not in only:

@@ -28,7 +28,8 @@ from dp_accounting.dp_event import SelfComposedDpEvent
 from scipy.stats import poisson
 
 import pymc_dp as dp
-from benchmarks import results, running
+from benchmarks import metrics, models, results, running
+from benchmarks.published import PublishedFastMH
 from pymc_dp.privacy.accounting import gaussian
 
 DELTA, TUNE, DRAWS, CELLS = 1e-5, 2000, 8000, 25
@@ -57,10 +58,10 @@ def samplers(
 ) -> dict[str, tuple[Callable, float]]:
     """Step of each row, and the records that it reads in an iteration (nan: see `records_as_published`)."""
     total = {"epsilon": budget(epsilon), "delta": DELTA, "lipschitz": lipschitz}
-    article = {"epsilon": epsilon, "delta": DELTA, "lipschitz": lipschitz, "allow_not_private": True}
+    article = {"epsilon": epsilon, "delta": DELTA, "lipschitz": lipschitz}
     subset = largest_barker_batch(total["epsilon"], n, batch)
     # Its longest moves without noise; a little beyond, noise would reject nearly all.
-    published = partial(dp.DPFastMH, test="published", adapt_step_size=False)
+    published = partial(PublishedFastMH, adapt_step_size=False)
     fast = partial(dp.DPFastMH, batch_size=batch)
     return {
         "penalty": (partial(dp.DPPenaltyMH, **total), n),
@@ -107,18 +108,18 @@ def chain(
 def divergences(draws: np.ndarray, exact: np.ndarray) -> dict[int, float]:
     """Symmetric divergence after more and more iterations."""
     ends = np.unique(np.geomspace(min(200, DRAWS), DRAWS, 8).astype(int))
-    return {TUNE + int(k): dp.metrics.symmetric_kl(draws[:k], exact, GRID) for k in ends}
+    return {TUNE + int(k): metrics.symmetric_kl(draws[:k], exact, GRID) for k in ends}
 
 
 def compare(
     epsilons: Sequence[float] = (0.01, 0.05, 0.2), runs: int = 1, only: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of figures 1 and 4, one for each sampler and number of iterations; counts of figure 2's cells."""
-    reference = dp.models.truncated_mixture(N)
+    reference = models.truncated_mixture(N)
     rng = np.random.default_rng(0)
     exact = reference.posterior_draws(200_000, rng)
     cells = {"exact": np.histogramdd(exact[:DRAWS], GRID)[0].ravel()}
-    floor = dp.metrics.symmetric_kl(reference.posterior_draws(DRAWS, rng), exact, GRID)
+    floor = metrics.symmetric_kl(reference.posterior_draws(DRAWS, rng), exact, GRID)
     rows = [{"epsilon": math.nan, "sampler": "exact", "run": 0, "iterations": DRAWS, "kl": floor}]
     for epsilon, seed in itertools.product(epsilons, range(runs)):
         for name, (make, records) in samplers(reference.lipschitz, epsilon, N, BATCH).items():

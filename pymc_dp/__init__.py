@@ -1,6 +1,6 @@
 """Differentially private Markov chain Monte Carlo for PyMC."""
 
-from pymc_dp import metrics, models, privacy, proposals
+from pymc_dp import privacy, proposals
 from pymc_dp.audit import audit
 from pymc_dp.bambi import from_bambi
 from pymc_dp.errors import (
@@ -88,8 +88,6 @@ __all__ = [
     "inspect",
     "log_failures",
     "log_likelihood",
-    "metrics",
-    "models",
     "plot_accuracy",
     "plot_check",
     "plot_privacy_profile",

@@ -215,7 +215,7 @@ class Releases:
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = share_of_fit(self._n, mu, self._relation)
         measurements = Measurements(RecordsHere(self._twins, spending.random), spending, kept)
-        return search_from(measurements, self._n, mu, self.prior, self._twins.rank, self._start)[0]
+        return search_from(measurements, self._n, mu, self.prior, self._start)[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[_Result]:
         """Of each epsilon a release, beside one without noise."""

@@ -150,7 +150,7 @@ def release_likelihood(
     kept = share_of_fit(n, mu, neighboring_relation) if fit_test and joint is None else 0.0
     entry = spending.pay()
     measurements = _measurements(records, twins, spending, debug_seed, cores, kept)
-    found, fit = search_from(measurements, n, mu, prior, twins.rank, start)
+    found, fit = search_from(measurements, n, mu, prior, start)
     spending.confirm(entry)
     if joint is not None:
         with suppress(PrivacyError):  # an owner that is gone has said all that it was asked
@@ -159,10 +159,10 @@ def release_likelihood(
 
 
 def search_from(
-    measurements: Measurements, n: float, mu: float, prior: Normal, rank: int, start: np.ndarray
+    measurements: Measurements, n: float, mu: float, prior: Normal, start: np.ndarray
 ) -> tuple[Found, dict[str, Any]]:
     """What was found, and what the test of the fit says: all releases, which are paid for."""
-    search = Search(measurements, n, mu, prior, rank)
+    search = Search(measurements, n, mu, prior)
     with np.errstate(all="ignore"):
         try:
             found = search(start)

@@ -30,8 +30,6 @@ ALLOWED = {
     "versions": set(),
     "remote": {"records", "clipping", "likelihood", *PRIVACY},
     "releasing": {"records", "likelihood", "remote", "versions", *PRIVACY},
-    "models": set(),
-    "metrics": set(),
     "errors": set(),
     "bounds": set(),
     "steps": {

@@ -13,7 +13,6 @@ from pymc_dp.kernels.metropolis import (
     accept_barker,
     accept_penalty,
     metropolis,
-    nothing,
     prior_change,
 )
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, TunaBatches
@@ -127,7 +126,6 @@ def test_a_state_is_all_new_or_the_same(answer):
     assert seen == [(0.25 - 4.0 + 1.0, 0.5, "random")]
     assert state == (State(move.new, "new", -4.0) if answer else start)
     assert (info.accepted, info.ratio, info.move) == (answer, found, move)
-    assert nothing(found) == 0.0
 
 
 def test_a_clip_bound_is_lowered_to_the_largest():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from pymc_dp import metrics
+from benchmarks import metrics
 
 
 def normal_cells(mean, sd, edges):

@@ -11,7 +11,8 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from pymc_dp import inspect, models
+from benchmarks import models
+from pymc_dp import inspect
 
 CURVED = {"a": 2.0, "b": 0.3, "m": 0.5}
 COV = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, 0.1], [0.0, 0.1, 0.3]])

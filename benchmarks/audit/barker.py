@@ -20,6 +20,7 @@ from benchmarks.audit.faults import (
     sharper,
     wider,
 )
+from benchmarks.published import PublishedFastMH
 from pymc_dp.privacy.mechanisms.randomness import TunaBatches
 from pymc_dp.ratios import barker_correction, tuna
 from pymc_dp.records.model import RecordModel
@@ -112,11 +113,12 @@ def fast_published():
         settings = {"epsilon": 1.0, "batch_size": 9}
         if kwargs:
             settings = {"epsilon": 1.0, "step_size": None}
-        return dp.DPFastMH(**{**COMMON, **SHORTENED, **settings, "model": model(values, tilt), **kwargs})
+        step = kwargs.pop("step", dp.DPFastMH)
+        return step(**{**COMMON, **SHORTENED, **settings, "model": model(values, tilt), **kwargs})
 
     free = Fault(
         "published free branch",
-        arguments={"test": "published", "allow_not_private": True},
+        arguments={"step": PublishedFastMH},
         case={"claim": Approximate(1.0, DELTA)},
     )
     return Case("DPFastMH, one iteration", make, neighbors(20), [free], runs=5000, chain=1)

@@ -126,8 +126,6 @@ COMMON = [
     Fault("same noise each time", (Patch(Measurements, "_release", same_noise),)),
     Fault("each share is the whole", (Patch(Spending, "portion", new=lambda self, share: self._left[0]),)),
 ]
-HALF_SCORE = Fault("sensitivity C for 2C", (Patch(measurements, "SCORE_GRID", new=SCORE_GRID / 2),))
-HALF_SLOPE = Fault("half the sensitivity", (Patch(measurements, "SLOPE_GRID", new=SLOPE_GRID / 2),))
 NOT_BOUNDED = Fault("not bounded", (Patch(sources, "compare", unbounded),))
 RELEASES = [
     Release(

@@ -128,4 +128,4 @@ class Family:
         mu = float(gaussian.mu(epsilon, DELTA))
         kept = share_of_fit(self.n, mu, "substitute") if fit_test else 0.0
         measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
-        return search_from(measurements, self.n, mu, prior, twins.rank, start)
+        return search_from(measurements, self.n, mu, prior, start)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
 
-import pymc_dp as dp
+from benchmarks import models
 from pymc_dp.proposals import FixedRadius, GuidedWalk, OneAtATime
 from pymc_dp.ratios import subsets as batch_ratio
 
@@ -33,7 +33,7 @@ def public_clip(d: int, tempering: float, kind: str, quantile: float | None = No
     """A quantile of the records' log-likelihood ratios for moves of step size 1, on simulated data."""
     rng = np.random.default_rng(123)
     x, moves = np.sqrt(variances(d)) * rng.normal(size=(4000, d)), proposal(kind, d, tempering)
-    posterior = dp.models.BananaPosterior(np.zeros(d), variances(d) / (N * tempering), CURVATURE, 0.0, 0.0)
+    posterior = models.BananaPosterior(np.zeros(d), variances(d) / (N * tempering), CURVATURE, 0.0, 0.0)
     ratios = []
     for theta in posterior.draws(200, rng):
         new = theta + moves.move(rng, d)
@@ -62,7 +62,7 @@ def public_step(
     Found on the posterior as it would be at theta = 0: public, like `public_clip`.
     """
     rng = np.random.default_rng(125)
-    posterior = dp.models.BananaPosterior(np.zeros(d), variances(d) / (N * tempering), CURVATURE, 0.0, 0.0)
+    posterior = models.BananaPosterior(np.zeros(d), variances(d) / (N * tempering), CURVATURE, 0.0, 0.0)
     start = posterior.draws(2000, rng)
     moves = np.array([proposal(kind, d, tempering).move(rng, d) for _ in start])
 

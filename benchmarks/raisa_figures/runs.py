@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_dp as dp
+from benchmarks import metrics, models
 from benchmarks.raisa_figures import problem
 from benchmarks.raisa_figures.problem import CURVATURE, HALF
 from benchmarks.raisa_figures.samplers import ITERATIONS, SAMPLERS, WITHOUT_NOISE
@@ -36,8 +37,8 @@ def discrepancy(
         )
     kept = idata.posterior["theta"].values[0]
     return {
-        "mmd": dp.metrics.mmd(kept, exact[:2000], rng=rng),
-        "floor": dp.metrics.mmd(exact[2000 : 2000 + len(kept)], exact[:2000], rng=rng),
+        "mmd": metrics.mmd(kept, exact[:2000], rng=rng),
+        "floor": metrics.mmd(exact[2000 : 2000 + len(kept)], exact[:2000], rng=rng),
         "clipped": float(idata.sample_stats["clip_fraction"].max()),
         "accepted": float(idata.sample_stats["accepted"].mean()),
     }
@@ -55,7 +56,7 @@ def by_clip(
         if d not in dimensions or name not in samplers:
             continue
         for factor, seed in itertools.product(factors, range(runs)):
-            reference = dp.models.banana(d, problem.N, a=CURVATURE, seed=seed)
+            reference = models.banana(d, problem.N, a=CURVATURE, seed=seed)
             found = discrepancy(reference, partial(make, d, factor), seed, half, half)
             rows.append({"d": d, "sampler": name, "clip": factor, "run": seed, **found})
             print(show(rows[-1]), flush=True)
@@ -74,7 +75,7 @@ def by_epsilon(
     for d, tempering, name, epsilon, seed in itertools.product(
         dimensions, temperings, samplers, epsilons, range(runs)
     ):
-        reference = dp.models.banana(d, problem.N, a=CURVATURE, tempering=tempering, seed=seed)
+        reference = models.banana(d, problem.N, a=CURVATURE, tempering=tempering, seed=seed)
         tune, draws = ITERATIONS.get(name, (HALF, HALF))
         make = partial(SAMPLERS[name], d, tempering, epsilon)
         try:

@@ -51,8 +51,6 @@ class Total(NamedTuple):
         Noisy numbers of records beyond C and -C.
     hidden : float
         Records that may lie beyond the bound on a side without showing in these: two standard deviations.
-    void : float
-        Noisy number of records without a number, which count as 0.
     counts : list of float
         The noisy histogram.
     counts_noise : float
@@ -67,7 +65,6 @@ class Total(NamedTuple):
     above: float
     below: float
     hidden: float
-    void: float
     counts: list[float]
     counts_noise: float
 
@@ -170,7 +167,6 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
         above=float(counts[_CENTRE + k : -1].sum()),
         below=float(counts[: _CENTRE - k + 1].sum()),
         hidden=2.0 * std * math.sqrt(beyond),
-        void=float(counts[-1]),
         counts=[float(count) for count in counts],
         counts_noise=std,
     )

@@ -134,11 +134,6 @@ def prior_change(state: State) -> Callable[[LogRatio], float]:
     return lambda found: found.log_prior - state.log_prior
 
 
-def nothing(found: LogRatio) -> float:
-    """`Move.log_public` of a move that leaves the public density invariant."""
-    return 0.0
-
-
 def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
     """Penalty test (Ceperley & Dewing 1999): accept when ``ln u < log_ratio - variance / 2``.
 

@@ -83,20 +83,18 @@ class Search:
         Of the whole budget; inf for no noise.
     prior : Normal
         What the prior of the coordinates is like.
-    rank : int
-        Most predictors of a record.
 
     Notes
     -----
     **Privacy.** All decisions are functions of what was released and of public numbers.
     """
 
-    def __init__(self, measurements: Measurements, n: float, mu: float, prior: Normal, rank: int):
+    def __init__(self, measurements: Measurements, n: float, mu: float, prior: Normal):
         self._measure, self._n, self._mu = measurements, float(n), float(mu)
         # The search is in units of the prior's standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(prior.precision)))
         self._prior = Normal(prior.precision * np.outer(self._unit, self._unit), prior.mean / self._unit)
-        self._rank, self._size = rank, measurements.source.size
+        self._rank, self._size = measurements.source.rank, measurements.source.size
         self.rounds: list[Round] = []
         self.shares: list[float] = []
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)

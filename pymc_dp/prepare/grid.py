@@ -21,24 +21,6 @@ _FEWEST, _MOST = 8, 256
 _WIDTHS, _LIKELY = (1, 2, 4), 2.5
 
 
-def counts_in(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Number of values in each cell, those below the first edge and above the last in cells of their own.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Without NaN.
-    edges : ndarray, shape (m,)
-        Rising.
-
-    Returns
-    -------
-    ndarray of int64, shape (m + 1,)
-    """
-    cells = np.searchsorted(edges, values, side="right")
-    return np.bincount(cells, minlength=len(edges) + 1).astype(np.int64)
-
-
 def span_of_octaves(noisy: np.ndarray, std: float) -> tuple[float, float] | None:
     """Outer edges of the octaves that hold somebody, and one more on each side; None if none does."""
     found = np.flatnonzero(noisy > SIGNIFICANT * std)

@@ -296,10 +296,10 @@ def _vectorized(output: Variable, replace: Mapping[Any, Any], length: Variable) 
     return pt.broadcast_to(batched, (length, *batched.shape))
 
 
-def made_up(shapes: Sequence[tuple[int, ...]], size: int = 5) -> list[np.ndarray]:
-    """Made-up records, one array a variable, records on the first axis."""
+def made_up(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Five made-up records, one array a variable, records on the first axis."""
     rng = np.random.default_rng(0)
-    return [rng.uniform(0.2, 0.8, (size, *shape)) for shape in shapes]
+    return [rng.uniform(0.2, 0.8, (5, *shape)) for shape in shapes]
 
 
 def as_data(values: Sequence[np.ndarray], records: Mapping[Variable, int]) -> list[np.ndarray]:

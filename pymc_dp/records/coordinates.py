@@ -36,12 +36,10 @@ class Coordinates:
         phi as an input; `theta` itself if phi is the identity.
     of_theta : Variable, vector of length p
         phi as a function of `theta`; reads no record.
-    terms : sequence of Variable
-        Flattened per-record terms as functions of `vector`.
     names : sequence of (str or None, slice)
         Variables of the model (free, or deterministic) that phi consists of, and where.
     open_terms : sequence of Variable
-        `terms` as functions of separate variables.
+        Flattened per-record terms, as functions of separate variables.
     shapes : mapping of Variable to tuple of int
         These variables, in the order in which `vector` has their numbers.
     sources : sequence of Variable
@@ -64,7 +62,6 @@ class Coordinates:
         theta: Variable,
         vector: Variable,
         of_theta: Variable,
-        terms: Sequence[Variable],
         names: Sequence[tuple[str | None, slice]],
         open_terms: Sequence[Variable],
         shapes: Mapping[Variable, tuple[int, ...]],
@@ -73,7 +70,7 @@ class Coordinates:
     ):
         self.open_terms, self.shapes, self.sources = list(open_terms), dict(shapes), list(sources)
         self.replaced = dict(replaced)
-        self.vector, self.of_theta, self.terms, self.names = vector, of_theta, list(terms), list(names)
+        self.vector, self.of_theta, self.names = vector, of_theta, list(names)
         self.identity = vector is theta
         self.size: int = vector.type.shape[0]
         self._d: int = theta.type.shape[0]
@@ -209,8 +206,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     clones = reading.opaque.free
     sources = [*(clones[name] for name in kept), *(node.public for node in nodes)]
     try:
-        joined = clone_replace(terms, slices(vector, shapes))
-        chosen = Coordinates(theta, vector, of_theta, joined, places, terms, shapes, sources, replaced)
+        chosen = Coordinates(theta, vector, of_theta, places, terms, shapes, sources, replaced)
     except ModelRefusedError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
@@ -222,7 +218,7 @@ def parameters(records: Any) -> Coordinates:
     reading = records.reading
     own = _places(list(reading.opaque.free), list(shapes.values()))
     sources = reading.opaque.free.values()
-    return Coordinates(theta, theta, theta, records._terms, own, reading.terms, shapes, sources, {})
+    return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {})
 
 
 def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> list[tuple[str | None, slice]]:

@@ -91,7 +91,7 @@ def draw_of(
     if outcome.type.ndim != rv.type.ndim:
         raise NotGenerativeError("a draw of it has another shape")
     drawn = ~pt.isnan(outcome) if outcome.type.dtype.startswith("float") else _present(outcome)
-    fit = _each_record([*made.fit, drawn], made, reading)
+    fit = _each_record([*made.fit, drawn], made)
     typing = made.typing
     types = typing([outcome, fit], made.sources)
     for output in (outcome, fit):
@@ -277,7 +277,7 @@ def _draws_inside(op: Any) -> bool:
     )
 
 
-def _each_record(conditions: Sequence[Any], made: _Made, reading: Reading) -> Variable:
+def _each_record(conditions: Sequence[Any], made: _Made) -> Variable:
     """Whether all that a record needs is so: one boolean a record."""
     types = made.typing(conditions, made.sources)
     found: Any = None

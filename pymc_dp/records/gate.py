@@ -6,7 +6,7 @@ record, and would be shown. Both look at the graph as it is compiled, with deriv
 of Ops.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -103,13 +103,6 @@ def evaluate(variable: Any) -> np.ndarray:
 def draw(variable: Variable, seed: int) -> np.ndarray:
     """A random variable of a model that reads no record, as `pymc.draw` has it."""
     return np.asarray(compile_graph([], variable, private=(), random=True, random_seed=seed)())
-
-
-def compile_density(model: pm.Model, start: Mapping[str, np.ndarray], **settings: Any) -> Any:
-    """Density and gradient of a model without records, as PyMC's samplers want them."""
-    options = {name: value for name, value in settings.items() if name != "trusted"}
-    options["mode"] = _safe(options.get("mode"))
-    return model.logp_dlogp_function(ravel_inputs=True, initial_point=dict(start), **options)
 
 
 def initial_point(model: pm.Model) -> dict[str, np.ndarray]:

@@ -52,9 +52,6 @@ class GradientRows:
         Shape of the data of one record, for each of `records`.
     compile_kwargs : mapping
         Passed to `pytensor.function`.
-    structured : bool
-        Whether to look for the places where parameters and records meet (`adjoints.by_structure`) before
-        falling back on what works for all graphs (`adjoints.by_record`).
 
     Attributes
     ----------
@@ -72,12 +69,9 @@ class GradientRows:
         start: np.ndarray,
         shapes: Sequence[tuple[int, ...]],
         compile_kwargs: Mapping[str, Any],
-        structured: bool = True,
     ):
         self._theta, self._on_theta, self._records = theta, on_theta, dict(records)
         try:
-            if not structured:
-                raise NotStructuredError
             parts = adjoints.by_structure(rows, list(columns), records)
             numbers = self._tried(parts, start, shapes)
         except NotStructuredError:

@@ -51,8 +51,6 @@ class Gradients:
         Any point of the parameter space.
     compile_kwargs : mapping
         Passed to `pytensor.function`.
-    structured : bool
-        See `GradientRows`.
 
     Notes
     -----
@@ -74,7 +72,6 @@ class Gradients:
         rows_of_unit: tuple[np.ndarray, np.ndarray] | None,
         start: np.ndarray,
         compile_kwargs: Mapping[str, Any],
-        structured: bool = True,
     ):
         self.d = start.size
         self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
@@ -89,7 +86,6 @@ class Gradients:
             start,
             [tuple(np.delete(np.shape(table[0]), axis).tolist()) for table, axis in self._tables],
             compile_kwargs,
-            structured,
         )
         width = self._rows.width + (0 if rows_of_unit is None else 2 * self.d)
         self._chunk = max(min(_ROWS, _NUMBERS // width), 64)

@@ -221,13 +221,10 @@ def replace_records(
 
 
 def symbolic_rows(
-    terms: Sequence[Variable],
-    roots: Mapping[Variable, int],
-    n: int,
-    stand_ins: Mapping[Variable, Variable] | None = None,
+    terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
 ) -> tuple[Mapping[Variable, Variable], Variable]:
     """Rows of as many records as one likes: a variable for each record root, and rows to differentiate."""
-    stand_ins = stand_ins or {
+    stand_ins: dict[Variable, Variable] = {
         root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
         for root, axis in roots.items()
     }

@@ -64,15 +64,13 @@ class Predictors(NamedTuple):
         k, number of predictors.
     inputs : list of Variable
         Predictors of some records, as inputs of the graphs below; first axis: records.
-    groups : list of int
-        Positions of inputs that are not added to earlier ones: these have the k predictors.
     values : list of Variable
         `inputs` as functions of the separate variables of the coordinates and of the data; first axis:
         records, or 1.
     rows : Variable, vector
         Log-likelihoods.
     first : list of Variable
-        Derivatives by the inputs of `groups`, of shape (m, numbers).
+        Derivatives by those inputs that are not added to earlier ones, of shape (m, numbers).
     records : dict of Variable to int
         Data of the records, any number of them, and the axis of the records.
     """
@@ -80,7 +78,6 @@ class Predictors(NamedTuple):
     pieces: list[Piece]
     size: int
     inputs: list[Variable]
-    groups: list[int]
     values: list[Variable]
     rows: Variable
     first: list[Variable]
@@ -91,10 +88,6 @@ class Predictors(NamedTuple):
         kinds = dict.fromkeys(_WORDS[piece.kind] for piece in self.pieces)
         number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
         return f"{number}, of {', '.join(kinds)}"
-
-    def summary(self) -> list[tuple[str, int, int, list[int]]]:
-        """What can be compared with ``==``."""
-        return [(q.kind, q.first, q.numbers, np.ravel(q.columns).tolist()) for q in self.pieces]
 
     def of_data(self, outputs: Sequence[Variable], values: Sequence[Variable] | None = None) -> list[Any]:
         """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis.
@@ -208,9 +201,7 @@ def _found(
         raise NotStructuredError
     (rows,) = adjoints.replaced([met.rows], inputs)
     found = [_matrix(a) for a in adjoints.gradients(rows.sum(), [p.input for p in places])]
-    made = Predictors(
-        [], 0, [p.input for p in places], [], [p.value for p in places], rows, found, dict(records)
-    )
+    made = Predictors([], 0, [p.input for p in places], [p.value for p in places], rows, found, dict(records))
     tables = [k for k, place in enumerate(places) if place.other is not None]
     others = [cast(Variable, places[k].other) for k in tables]
     if outcomes.intersection(ancestors(others)):
@@ -236,7 +227,7 @@ def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int])
     if size > _MOST:
         raise NotStructuredError
     first = [made.first[k] for k in groups]
-    return made._replace(pieces=pieces, size=size, groups=list(groups), first=first)
+    return made._replace(pieces=pieces, size=size, first=first)
 
 
 def _matrix(values: Any) -> Any:

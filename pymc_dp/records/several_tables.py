@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.basic import Variable, equal_computations
+from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
@@ -37,7 +37,7 @@ class Tables:
         One a table, each over all parameters, all with the same likelihood coordinates: sums over tables add.
     n : int
         Number of records of all tables together.
-    d, value_vars, shapes, reading, withheld_dims, neighboring_relation, compile_kwargs
+    d, reading, withheld_dims, neighboring_relation
         As of a `RecordModel`; the prior is the same in all tables. `reading` is the first table's. What one
         table reads as rows is not released.
 
@@ -75,8 +75,7 @@ class Tables:
             verification.separable(table._terms, table._theta, table._start, table.n_rows, table._roots)
         first = self.tables[0]
         self.n, self.d = sum(table.n for table in self.tables), first.d
-        self.value_vars, self.shapes, self.reading = first.value_vars, first.shapes, first.reading
-        self.neighboring_relation, self.compile_kwargs = first.neighboring_relation, first.compile_kwargs
+        self.reading, self.neighboring_relation = first.reading, first.neighboring_relation
         self._model = model
         self.released_variables = [
             name
@@ -93,16 +92,6 @@ class Tables:
         """Of all tables, and of all together: see `RecordModel.lengths`."""
         return {self.n}.union(*(table.lengths for table in self.tables))
 
-    @property
-    def theta(self) -> Variable:
-        """The parameters as one flat vector, in graphs of the first table, `log_prior` and `coordinates`."""
-        return self.tables[0]._theta
-
-    @property
-    def log_prior(self) -> Variable:
-        """Log-density of the prior as a graph of `theta`; it is the model's, and counts once."""
-        return self.tables[0]._log_prior
-
     @cached_property
     def coordinates(self) -> Coordinates:
         """What the likelihood sees of the parameters, the same for all tables."""
@@ -116,15 +105,6 @@ class Tables:
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
         """Flat unconstrained vector, shape (d,), of a PyMC point."""
         return self.tables[0].ravel(point)
-
-    def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """PyMC point (dict of arrays in value space) of a flat vector; a copy."""
-        return self.tables[0].unravel(theta)
-
-    def check_data(self) -> None:
-        """Refuse to go on when `pm.set_data` changed the data after the functions were compiled."""
-        for table in self.tables:
-            table.check_data()
 
 
 class Records(Protocol):

@@ -61,7 +61,7 @@ class Terms:
         """Of a sum of clipped ratios, in units of the clip bound."""
         return ExactSum.sensitivity(self.neighboring_relation)
 
-    def price(self, chains: int, tune: int, draws: int, settings: None = None) -> PrivacyPlan:
+    def price(self, chains: int, tune: int, draws: int) -> PrivacyPlan:
         """Noise of the owner's sums: one Gaussian release for each iteration of each chain."""
         call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
         return penalty(call, clip_fraction=False, release="noisy_ratio")

@@ -46,11 +46,10 @@ class Template:
         Of the template: what is public of those of the records.
     d : int
         Number of unconstrained parameters.
-    value_vars : list of Variable
     shapes : dict of str to tuple
         Of the value variables.
     released_variables : list of str
-    ravel, unravel, log_prior, log_prior_gradient : callable
+    ravel, unravel, log_prior : callable
         As in `Points`.
     coordinates : Coordinates
         What the likelihood sees of the parameters.
@@ -65,11 +64,10 @@ class Template:
         self.tables, self.neighboring_relation = [self._records], self._records.neighboring_relation
         self.reading = self._records.reading
         self.ravel, self.unravel = self._records.ravel, self._records.unravel
-        self.log_prior, self.log_prior_gradient = self._records.log_prior, self._records.log_prior_gradient
+        self.log_prior = self._records.log_prior
         self._start = self._records.ravel(self.reading.start)
         self._dims = {name: int(gate.evaluate(size)) for name, size in model.dim_lengths.items()}
         self.d, self.shapes = self._records.d, self._records.shapes
-        self.value_vars = self._records.value_vars
         self.released_variables = self._records.released_variables
 
     @property

@@ -1,26 +1,21 @@
 """DP-Fast MH: exact minibatch Metropolis-Hastings, with a test whose decisions are private."""
 
 import math
-import warnings
-from collections.abc import Mapping
 from typing import Any
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
-from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget import fast_mh_pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import plan_of
-from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches, Unlimited
+from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
-from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
 
-TESTS = ("barker", "penalty", "published")
+TESTS = ("barker", "penalty")
 
 
 class DPFastMH(MetropolisStep):
@@ -47,9 +42,8 @@ class DPFastMH(MetropolisStep):
     batch_size : float, optional
         Expected number of drawn records, ``lambda + n B``. Default: see docs/fast_mh; at least 1,000. From n
         / 2 on all records are used.
-    test : {"barker", "penalty", "published"}
-        "penalty" adds Gaussian noise to the log-ratio. "published" is Zhang & Zhang's (2023) Algorithm 2,
-        which is not private (docs/fast_mh); it needs `allow_not_private`.
+    test : {"barker", "penalty"}
+        "penalty" adds Gaussian noise to the log-ratio.
     noise_std : float, optional
         For "penalty": standard deviation of the noise of the longest move, in nats. Default: that of the
         longest expected squared jump, about 2.4.
@@ -64,11 +58,6 @@ class DPFastMH(MetropolisStep):
         Acceptance rate that tuning aims at. Default: that of the longest expected squared jump.
     adapt_step_size : bool
         Whether tuning adapts the step size, from accept decisions only (not with `clip_bound`).
-    allow_not_private : bool
-        Confirms ``test="published"``.
-    published : mapping, optional
-        For "published": `base_batch` (lambda), `largest_batch` (K). `epsilon` and `delta` are then the
-        article's, of one iteration, and `lipschitz` may be an array of its c_i, shape (n,).
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
         `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
@@ -110,7 +99,6 @@ class DPFastMH(MetropolisStep):
     name = "dp_fast_mh"
     takes_data = True
     moves: RandomWalk
-    _published: Published | None = None
     # Bound on each ratio where the plan is at a given one.
     _constant: float | None = None
 
@@ -130,8 +118,6 @@ class DPFastMH(MetropolisStep):
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
-        allow_not_private: bool = False,
-        published: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ):
         check_walk(proposal, step_size, target_accept)
@@ -142,20 +128,13 @@ class DPFastMH(MetropolisStep):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
         if clip_bound is not None and step_size is None:
             raise ValueError("clip_bound= needs step_size=: moves so short that few records are clipped.")
-        if test == "published":
-            _confirm(allow_not_private, clip_bound, batch_size)
         self.test = test
-        self.clip = LipschitzClip(1.0) if test == "published" else as_clip(lipschitz, clip_bound)
-        budget = math.inf if test == "published" else epsilon
-        super().__init__(vars, epsilon=budget, delta=delta, **(kwargs | {"clip_fraction": False}))
+        self.clip = as_clip(lipschitz, clip_bound)
+        super().__init__(vars, epsilon=epsilon, delta=delta, **(kwargs | {"clip_fraction": False}))
         self._n = self._known_n(public_n, batch_size)
         self._inclusion = None if batch_size is None else batch_size / self._n
         if isinstance(self.clip, ConstantClip):
             self._constant = self.clip.constant
-        if test == "published":
-            self._published = Published(
-                self.records, self.tempering, lipschitz, epsilon, delta, **(published or {})
-            )
         d = self.records.d
         adapt = adapt_step_size and self._constant is None  # acceptance does not show what is clipped
         self.moves = RandomWalk(proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt)
@@ -178,8 +157,6 @@ class DPFastMH(MetropolisStep):
         return n
 
     def _price(self, call: Call) -> PrivacyPlan:
-        if self._published is not None:
-            return plan_of(call, Unlimited())
         return fast_mh_pricing.fast_mh(
             call,
             n=self._n,
@@ -191,9 +168,6 @@ class DPFastMH(MetropolisStep):
             clip_bound=self._constant,
         )
 
-    def _ratio(self, plan: PrivacyPlan) -> Any:
-        return super()._ratio(plan) if self._published is None else self._published
-
     def _start_moves(self, chain: Chain) -> None:
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
         chain.stats["batch_size"] = getattr(chain.plan.mechanism, "batch_size", math.nan)
@@ -203,8 +177,6 @@ class DPFastMH(MetropolisStep):
         self.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
     def _default_step_size(self, ratio: Any) -> float:
-        if isinstance(ratio, Published):
-            return ratio.largest_free / self.tempering / self.moves.unit_length
         if math.isinf(self.moves.longest):
             return 0.1
         length = self.moves.longest
@@ -216,27 +188,7 @@ class DPFastMH(MetropolisStep):
         return length / self.moves.unit_length
 
     def _mechanism(self) -> str:
-        if self.test == "published":
-            return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
         on_batches = isinstance(self.plan.mechanism, OnTunaBatches)
         where = "Poisson batches of clipped" if on_batches else "sum of clipped"
         noise = "Gaussian noise, penalty test" if self.test == "penalty" else "no noise, Barker's test"
         return f"{where} log-likelihood ratios, {noise if math.isfinite(self.epsilon) else 'Metropolis test'}"
-
-    def _clip_name(self) -> str:
-        return "its own c_i x distance moved" if self.test == "published" else super()._clip_name()
-
-
-def _confirm(allow_not_private: bool, clip_bound: float | None, batch_size: float | None) -> None:
-    """Refuse to go on without consent, and warn."""
-    if not allow_not_private:
-        raise PrivacyError(
-            "test='published' is not private: where it adds no noise, a rejection can be impossible under "
-            "one data set and not under its neighbour (docs/fast_mh). test='barker' is the private form. To "
-            "reproduce the article's figures on public data, add allow_not_private=True."
-        )
-    if clip_bound is not None or batch_size is not None:
-        raise ValueError(
-            "test='published' takes lipschitz= (its c_i) and published=, no clip_bound or batch_size."
-        )
-    warnings.warn("test='published' is NOT PRIVATE: this run has epsilon = inf.", UserWarning, stacklevel=4)

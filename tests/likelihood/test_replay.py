@@ -78,7 +78,7 @@ def run(parts, answers=None):
         spending.pay()
         told = len(caught)  # that a debug seed is not private
         measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
-        found = Search(measure, N, 1.0, prior, twins.rank)(start)
+        found = Search(measure, N, 1.0, prior)(start)
         fit = look_at_fit(measure, found, prior)
         assert fit["p_value"] is not None  # it was counted
         assert len(caught) == told

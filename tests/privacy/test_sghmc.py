@@ -120,9 +120,9 @@ def test_a_wrong_clip_bound_would_be_seen():
 @pytest.mark.parametrize("friction", [0.0, 20.0])
 def test_budget_is_spent_and_not_exceeded(relation, resample, friction):
     dynamics = Dynamics(BATCHES, 2.0, 0.03, friction=friction, resample=resample)
-    plan = price(call(relation=relation), dynamics, 5, clip_fraction=True)
+    plan = price(call(relation=relation), dynamics, 5)
     assert 0.999 <= plan.epsilon_at(1e-6) <= 1.0
-    assert sum(plan.events.counts.values()) == 2 * (60 * 5 + 1)
+    assert sum(plan.events.counts.values()) == 2 * 60 * 5
     noise = injected(plan)
     own = dynamics.noise_multipliers(60, relation)
     # The floor, and nothing else, differs from what the friction gives by itself.
@@ -188,11 +188,10 @@ def test_no_privacy_keeps_the_dynamics():
     assert np.all(injected(price(call(math.inf), naive, 5)) == 0)
 
 
-@pytest.mark.parametrize("clip_fraction", [False, True])
-def test_epsilon_along_the_run(clip_fraction):
+def test_epsilon_along_the_run():
     dynamics = Dynamics(BATCHES, 2.0, 0.02, friction=30.0)
-    plan = price(call(), dynamics, 5, clip_fraction=clip_fraction)
-    once = plan.chain.repeated(plan.chains) + plan.once
+    plan = price(call(), dynamics, 5)
+    once = plan.once
     running = loss_distribution.running_epsilon(plan.iteration, once, 60, 1e-6, plan.chains)
     assert np.all(np.diff(running) >= 0)
     assert running[-1] == pytest.approx(plan.epsilon_at(1e-6), rel=3e-3)

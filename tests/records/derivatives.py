@@ -11,7 +11,7 @@ from pymc_dp.records.sums import compiled, guarded
 def gradients_of(records, phi):
     """By the likelihood coordinates, shape (n, p)."""
     seen = records.coordinates
-    stand_ins, rows = graph.symbolic_rows(seen.terms, records._roots, records.n_rows)
+    stand_ins, rows = graph.symbolic_rows(seen.joined(seen.open_terms), records._roots, records.n_rows)
     direction = pt.vector("direction", shape=(seen.size,), dtype="float64")
     (slope,) = graph.simplify([along(rows, seen.vector, direction)])
     given = list(stand_ins.values())

@@ -88,10 +88,6 @@ def interpolated(x: Any, heights: Any) -> Any:
     return heights[k - 1] + (heights[k] - heights[k - 1]) * (x - pt.constant(KNOTS)[k - 1])
 
 
-def potential_table() -> Any:
-    return pt.stack([z(), 2 * z("w")], axis=1)
-
-
 #: From codes g (of K groups), codes h (of L), and numbers x of records to a likelihood.
 MODELS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "groups": lambda g, h, x: normal(z()[g]),

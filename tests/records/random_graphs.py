@@ -14,7 +14,7 @@ from pytensor.conditional import ifelse
 from pytensor.raise_op import Assert
 from pytensor.scan.basic import scan
 
-from pymc_dp.records.row_types import Mixed, Rows, row_types
+from pymc_dp.records.row_types import Mixed, Rows, Typing
 from tests.records.row_oracle import K, N, Oracle, Persons
 
 PLAIN = Mode(linker="py", optimizer=None)
@@ -59,7 +59,7 @@ class Grown:
                         continue
                     made.append(v)
                     # What is made of mixed records is mixed: few of them are enough.
-                    typed = self.typed[v] = row_types([v], self.persons.sources, n_rows=N)[v]
+                    typed = self.typed[v] = Typing(N)([v], self.persons.sources)[v]
                     if not isinstance(typed, Mixed) or self.rng.random() < 0.1:
                         self.pool.append(v)
         return made

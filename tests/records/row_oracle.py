@@ -16,7 +16,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.basic import AllocEmpty
 
-from pymc_dp.records.row_types import PUBLIC, Rows, row_types
+from pymc_dp.records.row_types import PUBLIC, Rows, Typing
 
 N = 5  # records
 K = 3  # what index sources point into
@@ -255,6 +255,6 @@ def judged(outputs, persons: Persons):
         warnings.simplefilter("ignore")
         oracle = Oracle(persons.values | persons.public)
         oracle.add(outputs)
-    types = row_types(outputs, persons.sources, n_rows=N)
+    types = Typing(N)(outputs, persons.sources)
     changes = truth(oracle, persons)
     return types, changes, wrong(types, changes)

@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.replace import clone_replace
 
-import pymc_dp as dp
+from benchmarks import models
 from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.opaque import _with_open_products
@@ -132,8 +132,8 @@ def two_outcomes():
 
 # Model, and p; None for the parameters themselves.
 MODELS = {
-    "banana": (lambda: dp.models.banana(2, N).model, 2),
-    "banana in five dimensions": (lambda: dp.models.banana(5, N).model, 5),
+    "banana": (lambda: models.banana(2, N).model, 2),
+    "banana in five dimensions": (lambda: models.banana(5, N).model, 5),
     "two outcomes": (two_outcomes, 2),
     **{k: (lambda k=k: hierarchy(k), 7) for k in ("centred", "named", "in one line", "data", "last", "over")},
     "apart": (lambda: hierarchy("apart"), 8),
@@ -163,7 +163,7 @@ def test_what_is_found_is_what_the_likelihood_sees(name):
     assert seen.identity == (size is None)
     assert seen.size == (records.d if size is None else size)
     theta = records._start + 0.3 * np.random.default_rng(1).normal(size=records.d)
-    rows = clone_replace(graph.smooth_rows(seen.terms), {seen.vector: seen.of_theta})
+    rows = clone_replace(graph.smooth_rows(seen.joined(seen.open_terms)), {seen.vector: seen.of_theta})
     function = pytensor.function([records._theta], rows, mode=gate.CHECK_MODE, on_unused_input="ignore")
     np.testing.assert_allclose(function(theta), records.full_batch.rows(theta), rtol=1e-12, atol=1e-12)
     h = 1e-6 * np.eye(records.d)
@@ -174,7 +174,7 @@ def test_what_is_found_is_what_the_likelihood_sees(name):
 @pytest.mark.slow
 def test_values_of_the_banana_and_of_a_hierarchy():
     theta = np.array([0.3, -2.0])
-    banana = RecordModel(dp.models.banana(2, N, a=20.0).model).coordinates
+    banana = RecordModel(models.banana(2, N, a=20.0).model).coordinates
     np.testing.assert_allclose(banana(theta), [0.3, -2.0 + 20 * 0.3**2], rtol=1e-12)
     # order of the free variables: mean, log tau, beta, z
     theta = np.r_[0.5, -0.7, 1.0, 2.0, np.arange(5.0)]

@@ -20,7 +20,7 @@ from pytensor.tensor.shape import Reshape
 from pytensor.tensor.sort import SortOp
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 
-from pymc_dp.records.row_types import PUBLIC, RULES, Mixed, Rows, row_types
+from pymc_dp.records.row_types import PUBLIC, RULES, Mixed, Rows, Typing
 from tests.records.random_graphs import Grown
 from tests.records.row_oracle import N, Oracle, Persons, is_public, is_rows, judged, moved, truth, wrong
 
@@ -414,7 +414,7 @@ def test_a_length_in_few_bits(n, name):
         oracle.add([output])
     except (ValueError, IndexError):
         return  # nothing comes out of it
-    t = row_types([output], dict.fromkeys(sources, Rows(0)), n_rows=n)[output]
+    t = Typing(n)([output], dict.fromkeys(sources, Rows(0)))[output]
     before = oracle.run(values)[output]
     for record in (0, 1, n - 1):
         changed = values[sources[0]].copy()
@@ -436,7 +436,7 @@ def tried(seeds):
     for seed in seeds:
         grown = Grown(seed)
         made = grown.grow(SIZE)
-        types = row_types(made, grown.persons.sources, n_rows=N)
+        types = Typing(N)(made, grown.persons.sources)
         changes = truth(grown.oracle, grown.persons)
         changes = {v: moves for v, moves in changes.items() if v in types}
         found += [(seed, v.owner.op, types[v]) for v in wrong(types, changes)]
@@ -483,7 +483,7 @@ def without_a_record(seeds):
         grown = Grown(seed, add_remove=True)
         made = grown.grow(SIZE)
         persons = grown.persons
-        types = row_types(made, persons.sources, n_rows=N, relation="add_remove")
+        types = Typing(N, "add_remove")(made, persons.sources)
         before = grown.oracle.run(persons.values)
         for record in (0, N - 1):
             fewer = {v: np.delete(persons.values[v], record, axis=axis) for v, axis in persons.axes.items()}

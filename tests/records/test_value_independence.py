@@ -15,6 +15,7 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
 from tests.records.leaks import LEAKS, LEFT_OUT, REASONS
+from tests.records.test_predictors import summary
 from tests.records.zoo import CONTAINERS, LARGE, ZOO
 
 pytestmark = pytest.mark.filterwarnings(
@@ -82,7 +83,7 @@ def structure(records):
         "prior": debugprint([records._log_prior], file="str"),
         "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
         "inputs": [str(v.type) for v in stand_ins.values()],
-        "predictors": None if records.predictors is None else records.predictors.summary(),
+        "predictors": None if records.predictors is None else summary(records.predictors),
         "released": reading.released,
         "withheld_dims": reading.withheld_dims,
         "trusted": reading.trusted,

@@ -260,7 +260,7 @@ def test_a_replaced_record_changes_nothing_but_sums_within_their_sensitivity():
             warnings.simplefilter("ignore", NotPrivateWarning)
             spending.pay()
         measure = Replayed(records.source(random()), spending, answers)
-        return measure, Search(measure, 300, 1.0, prior, records.twins.rank)(start).message
+        return measure, Search(measure, 300, 1.0, prior)(start).message
 
     first, message = run()
     multiplier, moved = Spending(4.0, 1e-6, [1.0], "substitute").multipliers[0], 0.0

@@ -13,7 +13,7 @@ import numpy as np
 import pymc as pm
 from scipy import stats
 
-import pymc_dp as dp
+from benchmarks import models
 from pymc_dp.records.gradients import SumOfGradients
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID, SumOfRatios
@@ -162,7 +162,7 @@ def invariance(step, target, seed, chains, iterations):
 
 def of_banana(a=1.0):
     """Curved: a wrong sign or a symmetric error shows."""
-    reference = dp.models.banana(2, 40, a=a, seed=3)
+    reference = models.banana(2, 40, a=a, seed=3)
     x, likelihood, prior = reference.data["x"], 1 / np.array([20.0, 2.5]), 1 / PRIOR_VARIANCE
 
     def rows(theta):
@@ -184,7 +184,7 @@ PRIOR_VARIANCE = 1000.0
 
 def of_gaussian(d, step_size, cov, **arguments):
     """Normal data of known covariance."""
-    reference = dp.models.gaussian_mean(d, 50, cov=cov, **arguments)
+    reference = models.gaussian_mean(d, 50, cov=cov, **arguments)
     x, precision, prior = reference.data["x"], np.linalg.inv(cov), 1 / PRIOR_VARIANCE
 
     def rows(theta):

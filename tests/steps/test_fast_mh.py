@@ -8,12 +8,12 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
+from benchmarks.published import PublishedFastMH
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, TunaBatches
 from pymc_dp.ratios import tuna
 from pymc_dp.ratios.all_records import AllRecords
-from pymc_dp.ratios.published import Published
 from pymc_dp.ratios.tuna import TunaBatch
 from tests.conftest import NUMBA, logistic_model, simple_data
 
@@ -240,7 +240,7 @@ def test_the_price_needs_no_data(large, monkeypatch):
         ({"batch_size": np.nan}, "batch_size must be positive"),
         ({"batch_size": "100"}, "batch_size must be positive"),
         ({"batch_size": True}, "batch_size must be positive"),
-        ({"test": "metropolis"}, "test must be one of barker, penalty, published"),
+        ({"test": "metropolis"}, "test must be one of barker, penalty, got"),
         ({"noise_std": 0.0, "test": "penalty"}, "noise_std must be positive"),
         ({"neighboring_relation": "add_remove"}, "give public_n="),
         ({"neighboring_relation": "add_remove", "public_n": -5}, "public_n must be positive"),
@@ -281,13 +281,13 @@ def two_records(ratio):
     return model
 
 
-PUBLISHED = {"test": "published", "allow_not_private": True, "epsilon": 0.05, "delta": 1e-5}
+PUBLISHED = {"epsilon": 0.05, "delta": 1e-5}
 
 
-def rejections(model, size=2000, **kwargs):
+def rejections(model, size=2000, cls=PublishedFastMH, **kwargs):
     """How often a move from 0 to 1 is rejected."""
     with model:
-        step = dp.DPFastMH(chains=1, compile_kwargs=NUMBA, **kwargs)
+        step = cls(chains=1, compile_kwargs=NUMBA, **kwargs)
     step.setup_chain(np.random.default_rng(0), 0, 10)
     step.moves.move = lambda rng: np.ones(1)
     start, count = step._arrive(step._chain, np.zeros(1)), 0
@@ -297,31 +297,31 @@ def rejections(model, size=2000, **kwargs):
     return count / size
 
 
-@pytest.mark.filterwarnings("ignore:test='published' is NOT PRIVATE")
 @pytest.mark.slow
 def test_the_published_free_branch_rejects_under_one_neighbour_only():
     """Both branches at their thresholds, where Algorithm 2 adds no noise; Barker's test rejects always."""
-    full = {"lipschitz": 0.025, "published": {"largest_batch": 1, "base_batch": 50.0}}
+    full = {"lipschitz": 0.025, "largest_batch": 1, "base_batch": 50.0}
     assert rejections(two_records(0.0), **PUBLISHED, **full) == 0
     found = rejections(two_records(-0.025), **PUBLISHED, **full)
     assert found == pytest.approx(1 - math.exp(-0.025), abs=6 * math.sqrt(0.025 / 2000))
     assert found > 300 * PUBLISHED["delta"]
     bound = 0.5 * 50 * math.expm1(0.05 / 600)  # C M at the threshold epsilon / (3 K), for K = 100
-    mini = {"lipschitz": 0.999 * bound, "published": {"largest_batch": 100, "base_batch": 50.0}}
+    mini = {"lipschitz": 0.999 * bound, "largest_batch": 100, "base_batch": 50.0}
     assert rejections(two_records(0.0), **PUBLISHED, **mini) == 0
     # Expected 16 of 8,000; none with probability 1e-7.
     assert rejections(two_records(-bound), size=8000, **PUBLISHED, **mini) > 10 * PUBLISHED["delta"]
     private = {"epsilon": 1.0, "delta": 1e-5, "lipschitz": None, "clip_bound": 0.025, "step_size": 1.0}
     for ratio in (0.0, -0.025):
-        assert rejections(two_records(ratio), size=500, **private) == pytest.approx(0.5, abs=0.14)
+        assert rejections(two_records(ratio), size=500, cls=dp.DPFastMH, **private) == pytest.approx(
+            0.5, abs=0.14
+        )
 
 
-@pytest.mark.filterwarnings("ignore:test='published' is NOT PRIVATE")
 def test_the_published_algorithm_adds_noise_beyond_the_threshold():
     """Of the article's standard deviation, in both branches."""
     with two_records(0.0):
-        step = dp.DPFastMH(chains=1, lipschitz=1.0, **PUBLISHED, published={"largest_batch": 100})
-    ratio, random = step._published, PrivacyRandom(1)
+        step = PublishedFastMH(chains=1, lipschitz=1.0, **PUBLISHED, largest_batch=100)
+    ratio, random = step.ratio, PrivacyRandom(1)
     theta, new = np.zeros(1), np.ones(1)
     assert ratio.base == 50 and ratio.total == 2
     assert ratio(theta, new, None, ratio.largest_free, random).noise_std == 0
@@ -333,17 +333,13 @@ def test_the_published_algorithm_adds_noise_beyond_the_threshold():
     assert full.noise_std == pytest.approx(math.sqrt(2 * math.log(1.25e5)) / 0.05 * 2 * 1000.0)
 
 
-def test_published_needs_consent_warns_and_reports_no_guarantee(large, quiet):
-    with pytest.raises(dp.PrivacyError, match="allow_not_private=True"):
-        made(large, test="published")
-    with pytest.raises(ValueError, match="no clip_bound or batch_size"):
-        made(large, **{**PUBLISHED, "batch_size": 10})
-    article = {**PUBLISHED, "batch_size": None}
-    with pytest.raises(ValueError, match="lipschitz must be positive"), pytest.warns(UserWarning):
-        made(large, **article, lipschitz=np.zeros(N))
-    with pytest.warns(UserWarning, match="NOT PRIVATE"):
-        step = made(large, **article, lipschitz=np.linspace(0.5, 1.0, N))
-    assert isinstance(step._published, Published)
+def test_the_published_algorithm_reports_no_guarantee(large, quiet):
+    with large, pytest.raises(ValueError, match="lipschitz must be positive"):
+        PublishedFastMH(**PUBLISHED, chains=1, lipschitz=np.zeros(N))
+    with large:
+        step = PublishedFastMH(
+            **PUBLISHED, chains=1, lipschitz=np.linspace(0.5, 1.0, N), compile_kwargs=NUMBA
+        )
     with pytest.warns(dp.NotPrivateWarning):
         result = dp.sample(step, 20, tune=0, random_seed=1, cores=1, **quiet)
     report = dp.privacy_report(result)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -81,8 +81,6 @@ class PrivacyPlan(Call):
         Each chain's release of its mean clipped share.
     once : EventSet
         What the call releases once, for all chains.
-    expects : str
-        What to expect of the call, in words, from public numbers; no part of what is stored.
 
     Notes
     -----
@@ -95,7 +93,6 @@ class PrivacyPlan(Call):
     mechanism: Mechanism
     clip_fraction: ClipFraction | None
     once: EventSet
-    expects: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,7 +219,7 @@ class PrivacyPlan(Call):
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON-able values."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
         share = self.clip_fraction
         return values | {
             "mechanism": encode(self.mechanism),
@@ -233,7 +230,7 @@ class PrivacyPlan(Call):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PrivacyPlan":
         """Rebuild from `to_dict`; other keys are ignored."""
-        kept = {f.name: values[f.name] for f in fields(cls) if f.compare}
+        kept = {f.name: values[f.name] for f in fields(cls)}
         kept["mechanism"] = decode(values["mechanism"])
         share = values["clip_fraction"]
         kept["clip_fraction"] = None if share is None else ClipFraction(share)
@@ -263,6 +260,5 @@ class PrivacyPlan(Call):
                 "  " + "; ".join(part for part in (self.settings(), gaussian) if part),
                 f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, "
                 f"{self.guarantee.accountant} accounting",
-                *([f"  {self.expects}"] if self.expects else []),
             ]
         )

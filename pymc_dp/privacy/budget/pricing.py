@@ -195,7 +195,7 @@ def hamiltonian(
 
 
 @lru_cache(maxsize=64)
-def friction(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: bool = False) -> PrivacyPlan:
+def friction(call: Call, dynamics: Dynamics, n_steps: int) -> PrivacyPlan:
     """DPSGHMC, with as much more noise than its friction's as the budget needs.
 
     Parameters
@@ -204,8 +204,6 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: boo
     dynamics : Dynamics
     n_steps : int
         Gradients of an iteration, >= 1.
-    clip_fraction : bool
-        Each chain releases its mean clipped share, for 1e-4 of the budget.
 
     Returns
     -------
@@ -223,7 +221,7 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: boo
     if isinstance(n_steps, bool) or not isinstance(n_steps, int | np.integer) or n_steps < 1:
         raise ValueError(f"n_steps must be an integer of at least 1, got {n_steps!r}.")
     own = dynamics.noise_multipliers(call.length, call.neighboring_relation)
-    budget = Budget(call, clip_fraction)
+    budget = Budget(call)
 
     def at(floor: float) -> Friction:
         noise = np.maximum(own, floor)
@@ -239,15 +237,13 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int, *, clip_fraction: boo
     if own.min() > 0 and fits(found := budget.plan(at(0.0))):
         return found
 
-    chain = budget.plan(at(1.0)).chain.repeated(call.chains)
-
     def events(floor: float) -> EventSet:  # those of the plan, in one pass
         counts = Counter(np.maximum(own, floor).tolist())
         releases = [
             dp_event.SelfComposedDpEvent(dynamics.batches.gaussian_event(nm), count * n_steps * call.chains)
             for nm, count in counts.items()
         ]
-        return EventSet([*releases, chain])
+        return EventSet(releases, call.neighboring_relation)
 
     # Equal releases in the Gaussian limit: ``mu^2 = k q^2 (exp(1 / nm^2) - 1)``.
     q = dynamics.batches.sampling_probability

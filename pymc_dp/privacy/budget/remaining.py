@@ -56,13 +56,9 @@ class Budget:
         nothing = EventSet([], self.call.neighboring_relation)
         return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=nothing)
 
-    def fits(self, mechanism: Mechanism, coarse: bool = False) -> bool:
-        """Whether its plan is within the budget."""
-        return self.cost(mechanism, coarse) <= self.call.epsilon
-
-    def cost(self, mechanism: Mechanism, coarse: bool = False) -> float:
-        """Epsilon of its plan, an upper bound (`calibration.epsilon_of`)."""
-        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta, coarse)
+    def fits(self, mechanism: Mechanism) -> bool:
+        """Whether its plan is within the budget, by an upper bound of its price."""
+        return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta) <= self.call.epsilon
 
     def solve(
         self,

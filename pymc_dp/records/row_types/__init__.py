@@ -11,7 +11,6 @@ from pymc_dp.records.row_types.types import (
     Rows,
     RowType,
     Typing,
-    row_types,
 )
 
 __all__ = [
@@ -24,5 +23,4 @@ __all__ = [
     "RowType",
     "Rows",
     "Typing",
-    "row_types",
 ]

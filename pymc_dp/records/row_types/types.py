@@ -288,33 +288,6 @@ def written_part(node: Apply) -> set[str]:
     return {"0"} if public_number(last) == 0 else set()
 
 
-def row_types(
-    outputs: Sequence[Variable],
-    sources: Mapping[Variable, RowType],
-    *,
-    n_rows: int,
-    relation: str = "substitute",
-    trusted: Collection[Any] = (),
-) -> dict[Variable, RowType]:
-    """Type a graph.
-
-    Parameters
-    ----------
-    outputs : sequence of Variable
-    sources : mapping of Variable to RowType
-        Types of data and of whatever else the graph is to be read from; other variables without an owner are
-        public.
-    n_rows, relation, trusted
-        See `Typing`.
-
-    Returns
-    -------
-    dict of Variable to RowType
-        Of every variable between sources and outputs.
-    """
-    return Typing(n_rows, relation, trusted)(outputs, sources)
-
-
 def aligned(inputs: Sequence[RowType], node: Apply, ndims: Sequence[int]) -> RowType:
     """Type of a function entry by entry: all inputs are public, or rows of the same axis."""
     axes = {t.axis for t in inputs if isinstance(t, Rows)}

@@ -7,7 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 
-from pymc_dp.models.reference import (
+from benchmarks.models.reference import (
     ReferenceModel,
     check_positive,
     check_rows,

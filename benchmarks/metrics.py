@@ -2,7 +2,7 @@
 
 R-hat and the effective sample size compare a chain with itself, so they cannot see a chain that settled on
 the wrong distribution, which is what clipping, minibatches and noise produce. The metrics here compare with a
-reference: exact draws, a density on a grid, or known moments (see `pymc_dp.models`).
+reference: exact draws, a density on a grid, or known moments (see `benchmarks.models`).
 """
 
 from collections.abc import Sequence

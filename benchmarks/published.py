@@ -5,8 +5,12 @@ from typing import Any
 
 import numpy as np
 
+import pymc_dp as dp
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.remaining import plan_of
+from pymc_dp.privacy.mechanisms.iterations import Unlimited
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 
@@ -112,3 +116,52 @@ class Published:
         most = self.total * bound
         kept = random.uniform(drawn) * (self.base + most) < self.base + 0.5 * most * (1 - ratios)
         return 2 * float(np.sum(np.arctanh(most * ratios[kept] / (2 * self.base + most))))
+
+
+class PublishedFastMH(dp.DPFastMH):
+    """The article's sampler as a step, on public data: every result of it says that it is not private.
+
+    Parameters
+    ----------
+    vars : list, optional
+        As in `DPFastMH`, from which it has its moves.
+    epsilon, delta : float
+        The article's parameters of one iteration. The guarantee that results carry is infinite.
+    lipschitz : float or array_like, shape (n,)
+        The article's c_i.
+    base_batch, largest_batch : float, optional
+        As in `Published`.
+    **kwargs
+        Other arguments of `DPFastMH`.
+    """
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        epsilon: float,
+        delta: float,
+        lipschitz: Any,
+        base_batch: float | None = None,
+        largest_batch: float | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(vars, epsilon=math.inf, delta=delta, lipschitz=1.0, **kwargs)
+        self.ratio = Published(
+            self.records, self.tempering, lipschitz, epsilon, delta, base_batch, largest_batch
+        )
+
+    def _price(self, call: Call) -> PrivacyPlan:
+        return plan_of(call, Unlimited())
+
+    def _ratio(self, plan: PrivacyPlan) -> Published:
+        return self.ratio
+
+    def _default_step_size(self, ratio: Published) -> float:
+        return ratio.largest_free / self.tempering / self.moves.unit_length
+
+    def _mechanism(self) -> str:
+        return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
+
+    def _clip_name(self) -> str:
+        return "its own c_i x distance moved"

@@ -6,8 +6,14 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from pymc_dp.models.gaussian_mean import GaussianPosterior
-from pymc_dp.models.reference import ReferenceModel, check_positive, check_rows, check_sizes, check_tempering
+from benchmarks.models.gaussian_mean import GaussianPosterior
+from benchmarks.models.reference import (
+    ReferenceModel,
+    check_positive,
+    check_rows,
+    check_sizes,
+    check_tempering,
+)
 
 
 def _laplace(x: np.ndarray, y: np.ndarray, prior_variance: float, tempering: float) -> GaussianPosterior:

@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pymc.distributions.shape_utils import rv_size_is_none
 
-from pymc_dp.models.reference import (
+from benchmarks.models.reference import (
     ReferenceModel,
     check_positive,
     check_rows,

@@ -8,8 +8,8 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from pymc_dp.models.grid import GridPosterior
-from pymc_dp.models.reference import ReferenceModel, check_positive, check_sizes, check_vector
+from benchmarks.models.grid import GridPosterior
+from benchmarks.models.reference import ReferenceModel, check_positive, check_sizes, check_vector
 
 
 def _mixture_lipschitz(variance: float, truncation: float, normalized: bool) -> float:
