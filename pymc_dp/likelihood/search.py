@@ -40,8 +40,9 @@ _OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.04, 0.3
 _NORMAL, _FEW_TELL, _LEAST_REST = 0.15, 0.6, 0.1
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
-# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
-_ARRIVED = 1.0
+# A last round that is further from the parameters says nothing: its slope is not that of the way to them. Nor
+# one in which records, on average, pull with more than this part of their bound.
+_ARRIVED, _PULLED = 1.0, 0.35
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -286,7 +287,8 @@ class Search:
     def _result(self) -> Message:
         """With the records' own variance; nothing where the search did not arrive."""
         last = self.rounds[-1]
-        if not last.distance < _ARRIVED:
+        pulled = float(np.linalg.norm(last.score)) / (self._n * last.bound)
+        if not (last.distance < _ARRIVED and pulled < _PULLED):
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         return self._mixture.widened(variances).matched(self._prior)

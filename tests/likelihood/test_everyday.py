@@ -60,3 +60,48 @@ def test_two_lookups_in_one_table_touch_two():
     twins = Twins(RecordModel(made("radon_with_lkj", 60)[0], verify=False))
     assert sum(len(place) - 1 for place in twins.lookups) >= twins.size
     assert 2 < twins.touched <= twins.size
+
+
+def line(level, slope, scale, unit, n, prior=100.0):
+    """A regression, and where its coefficients and log sigma are."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=n)
+    y = rng.normal(level + slope * x, scale)
+    with pm.Model() as model:
+        a, b = pm.Normal("a", 0, prior), pm.Normal("b", 0, 10 / unit)
+        sigma = pm.HalfNormal("sigma", 5 * scale)
+        pm.Normal("y", a + b * (x * unit), sigma, observed=y)
+    rows = np.c_[np.ones(n), x * unit]
+    found = np.linalg.solve(rows.T @ rows / n, rows.T @ y / n)
+    return model, np.append(found, np.log(np.std(y - rows @ found)))
+
+
+def off(likelihood, truth):
+    """Largest distance from there, in published standard deviations."""
+    unit = 1 / np.sqrt(np.diag(likelihood.information))
+    covariance = np.linalg.inv(likelihood.information * np.outer(unit, unit)) * np.outer(unit, unit)
+    apart = likelihood.point + covariance @ likelihood.gradient - truth
+    return np.max(np.abs(apart) / np.sqrt(np.diag(covariance)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("level", [0.0, 20.0])
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_far_from_the_start_and_in_any_unit(level, unit):
+    """Steps that lead nowhere are doubted, and parameters have any scale: both were silently wrong."""
+    model, truth = line(level, 3.0, 1.0, unit, 5000)
+    likelihood = dp.release_likelihood(model, epsilon=1, debug_seed=3)
+    assert off(likelihood, truth) < FAR
+    said = likelihood.facts["verdict"].values()
+    assert {one["verdict"] for one in said} <= {"usable", "usable, wider than without privacy"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_what_does_not_arrive_says_nothing():
+    """A prior of 100 of the data's standard deviations, of which the level is two away: right, or nothing."""
+    for seed in range(6):
+        model, truth = line(1000.0, 3.0, 5.0, 1.0, 2000, prior=500.0)
+        likelihood = dp.release_likelihood(model, epsilon=1, debug_seed=seed)
+        assert not likelihood.information.any() or off(likelihood, truth) < FAR

@@ -85,6 +85,8 @@ def test_a_release_is_that_of_one_place(relation):
     one = released(build(data), **kwargs)
     many = released(made_up(), data=dp.Shards(build, split(data, 3)), **kwargs)
     same(one, many)
+    for facts in (many.facts, one.facts):
+        del facts["fit"]  # of outcomes that are tied one is drawn
     assert many.facts == one.facts
     assert np.linalg.norm(one.information) > 0
 
