@@ -4,8 +4,6 @@
 """
 
 import base64
-import csv
-from collections import defaultdict
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -72,28 +70,6 @@ def accuracy() -> None:
     (IMAGES / "accuracy.png").write_bytes(base64.b64decode(picture))
 
 
-def families() -> None:
-    """How much wider each parameter's interval is than without privacy, by family."""
-    widths: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    with (ROOT / "benchmarks" / "results" / "families.csv").open() as file:
-        for row in csv.DictReader(file):
-            widths[row["epsilon"]][row["family"]].append(float(row["sd ratio"]))
-    order = sorted(widths["1.0"], key=lambda family: np.median(widths["1.0"][family]))
-    figure, axes = plt.subplots(figsize=(6.5, 4.4), layout="constrained")
-    for value, colour, shift in (("1.0", COLOURS[0], -0.15), ("4.0", COLOURS[2], 0.15)):
-        for place, family in enumerate(order):
-            found = widths[value][family]
-            label = f"ε = {value[0]}" if place == 0 else None
-            axes.plot(
-                found, np.full(len(found), place + shift), "o", ms=4, color=colour, alpha=0.6, label=label
-            )
-    axes.set_yticks(range(len(order)), [family.replace("_", " ") for family in order])
-    axes.axvline(1, color="grey", ls="--", lw=1)
-    axes.set(xlabel="posterior sd over the non-private one; a dot a parameter")
-    axes.legend(frameon=False, loc="lower right")
-    figure.savefig(IMAGES / "families.png")
-
-
 def clipping() -> None:
     """Bias against the clip bound of a walk, from the table of docs/clipping.md."""
     _, _, rest = (ROOT / "docs" / "clipping.md").read_text().partition("\n| L | share, d = 2 |")
@@ -111,5 +87,5 @@ def clipping() -> None:
 
 if __name__ == "__main__":
     with plt.rc_context(STYLE):
-        for picture in (epsilon, budget, accuracy, families, clipping):
+        for picture in (epsilon, budget, accuracy, clipping):
             picture()

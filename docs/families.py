@@ -50,37 +50,34 @@ OTHERS = {
     "normal_wide_prior": "mean and σ, priors 100 times too wide",
     "exgaussian": "exponentially modified normal",
 }
-EPSILONS = ("1.0", "4.0")
+SIZES, EPSILONS = ("1000", "5000", "50000"), ("1.0", "4.0")
 
 
 def table(file: Path, names: dict[str, str]) -> str:
-    """Markdown: a line a family, with what it does at each epsilon."""
+    """Markdown: a line a family, with what it does at each number of records and epsilon that were run."""
     found = defaultdict(list)
     with file.open() as opened:
         for row in csv.DictReader(opened):
-            found[row["family"], row["epsilon"]].append(row)
-    unknown = {family for family, _ in found} ^ names.keys()
+            found[row["n"], row["epsilon"], row["family"]].append(row)
+    unknown = {family for _, _, family in found} ^ names.keys()
     if unknown:
         raise ValueError(f"families without a name here, or without results: {sorted(unknown)}")
-    lines = [
-        "| family | " + " | ".join(f"ε = {e[0]}: returned | coverage | width" for e in EPSILONS) + " |",
-        "|---|" + "---|" * 3 * len(EPSILONS),
-    ]
+    cells = [(n, e) for n in SIZES for e in EPSILONS if any((n, e, family) in found for family in names)]
+    heads = [f"n = {int(n):,}, ε = {e[0]}: coverage | width" for n, e in cells]
+    lines = ["| family | " + " | ".join(heads) + " |", "|---|" + "---|" * 2 * len(cells)]
     for family, name in names.items():
-        cells = [name]
-        for epsilon in EPSILONS:
-            rows = found[family, epsilon]
-            returned, refused = int(rows[0]["data sets"]), int(rows[0]["refused"])
-            if not returned:
-                cells += [f"0 of {refused}", "", ""]
-                continue
-            widths = [float(row["sd ratio"]) for row in rows]
-            cells += [
-                f"{returned} of {returned + refused}",
-                f"{mean(float(row['coverage']) for row in rows):.2f}",
-                f"{min(widths):.2f}–{max(widths):.2f}",
+        told = [name]
+        for n, epsilon in cells:
+            rows = found.get((n, epsilon, family), [])
+            if any(int(row["refused"]) for row in rows):
+                raise ValueError(f"{family} was refused.")
+            told += [
+                f"{mean(float(row['coverage 90']) for row in rows):.2f}" if rows else "",
+                " to ".join(f"{end(float(row['sd ratio']) for row in rows):.2f}" for end in (min, max))
+                if rows
+                else "",
             ]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append("| " + " | ".join(told) + " |")
     return "\n".join(lines)
 
 
