@@ -59,25 +59,28 @@ def table(file: Path, names: dict[str, str]) -> str:
     with file.open() as opened:
         for row in csv.DictReader(opened):
             found[row["n"], row["epsilon"], row["family"]].append(row)
-    unknown = {family for _, _, family in found} ^ names.keys()
+    told = {family for _, _, family in found}
+    unknown = told - names.keys()
     if unknown:
-        raise ValueError(f"families without a name here, or without results: {sorted(unknown)}")
+        raise ValueError(f"families without a name here: {sorted(unknown)}")
     cells = [(n, e) for n in SIZES for e in EPSILONS if any((n, e, family) in found for family in names)]
     heads = [f"n = {int(n):,}, ε = {e[0]}: coverage | width" for n, e in cells]
     lines = ["| family | " + " | ".join(heads) + " |", "|---|" + "---|" * 2 * len(cells)]
     for family, name in names.items():
-        told = [name]
+        if family not in told:
+            continue
+        line = [name]
         for n, epsilon in cells:
             rows = found.get((n, epsilon, family), [])
             if any(int(row["refused"]) for row in rows):
                 raise ValueError(f"{family} was refused.")
-            told += [
+            line += [
                 f"{mean(float(row['coverage 90']) for row in rows):.2f}" if rows else "",
                 " to ".join(f"{end(float(row['sd ratio']) for row in rows):.2f}" for end in (min, max))
                 if rows
                 else "",
             ]
-        lines.append("| " + " | ".join(told) + " |")
+        lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines)
 
 
