@@ -42,7 +42,7 @@ _NORMAL, _FEW_TELL, _LEAST_REST = 0.15, 0.6, 0.1
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them. Nor
 # one in which records, on average, pull with more than this part of their bound.
-_ARRIVED, _PULLED = 1.0, 0.35
+_ARRIVED, _PULLED = 1.0, 0.2
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 

@@ -65,15 +65,15 @@ def test_two_lookups_in_one_table_touch_two():
 def line(level, slope, scale, unit, n, prior=100.0):
     """A regression, and where its coefficients and log sigma are."""
     rng = np.random.default_rng(2)
-    x = rng.normal(size=n)
-    y = rng.normal(level + slope * x, scale)
+    rows = np.c_[np.ones(n), rng.normal(size=(n, 2))]
+    y = rng.normal(rows @ [level, slope, -slope], scale)
+    units = np.array([1.0, unit, 1 / unit])
     with pm.Model() as model:
         a, b = pm.Normal("a", 0, prior), pm.Normal("b", 0, 10 / unit)
-        sigma = pm.HalfNormal("sigma", 5 * scale)
-        pm.Normal("y", a + b * (x * unit), sigma, observed=y)
-    rows = np.c_[np.ones(n), x * unit]
-    found = np.linalg.solve(rows.T @ rows / n, rows.T @ y / n)
-    return model, np.append(found, np.log(np.std(y - rows @ found)))
+        c, sigma = pm.Normal("c", 0, 10 * unit), pm.HalfNormal("sigma", 5 * scale)
+        pm.Normal("y", a + b * (rows[:, 1] * unit) + c * (rows[:, 2] / unit), sigma, observed=y)
+    found = np.linalg.solve(rows.T @ rows, rows.T @ y)
+    return model, np.append(found / units, np.log(np.std(y - rows @ found)))
 
 
 def off(likelihood, truth):
