@@ -166,9 +166,12 @@ def search_from(
     with np.errstate(all="ignore"):
         try:
             found = search(start)
-        except np.linalg.LinAlgError:  # of released numbers: no matrix is behind them, and nothing is known
-            nothing = Message.nothing(len(start))
-            found = Found(start, nothing, search.rounds, search.shares, nothing.information)
+            known = bool(np.all(np.isfinite(found.information)))
+        except np.linalg.LinAlgError:  # of released numbers
+            known = False
+    if not known:  # no matrix is behind them
+        nothing = Message.nothing(len(start))
+        found = Found(start, nothing, search.rounds, search.shares, nothing.information)
     return found, look_at_fit(measurements, found, prior) if measurements.kept else judge_fit(None)
 
 

@@ -239,7 +239,7 @@ def believed(
             slopes = (1 - part) * slopes + part * one.metric @ last.mean @ one.metric.T
         for _ in range(_DOUBTS):
             mixture, surprise = _learnt(one, slopes, noise, message, prior, care)
-            if surprise <= 1:
+            if surprise <= 1 or not message.information.any():
                 break
             message = Message(message.information / (2 * surprise), message.vector / (2 * surprise))
         one.weights = mixture.weights

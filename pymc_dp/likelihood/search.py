@@ -112,18 +112,17 @@ class Search:
         start : ndarray, shape (p,)
             Public.
         """
-        self._point, step = np.asarray(start, dtype=float) / self._unit, math.inf
-        self._step = step
+        self._point, self._step = np.asarray(start, dtype=float) / self._unit, math.inf
         self._scale()
         share = self._early_share
         while share < _MOST_OF_REST * self._measure.left:
             self._round(share)
-            self._step = step = self._move()
-            if step > _FAR and self._left(self._scales_share):
+            self._step = self._move()
+            if self._step > _FAR and self._left(self._scales_share):
                 self._scale()
-            if max(step / 2, self._spread) < _NEAR:
+            if self._way < _NEAR:
                 break
-            share *= _GROWTH if step < _SHORT else _AGAIN
+            share *= _GROWTH if self._step < _SHORT else _AGAIN
         self._round(_ALL * self._measure.left, last=True)
         unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()
         message = Message(message.information / squared, message.vector / unit)
@@ -178,10 +177,10 @@ class Search:
         left = symmetric(whole[k:, k:] - shared @ whole[:k, k:]) / np.outer(root[k:], root[k:])
         values, vectors = np.linalg.eigh(left)
         values = np.maximum(values, 1e-20 * values.max(initial=1e-300))
-        inverse = (vectors / np.sqrt(values)) @ vectors.T
+        root_inverse = (vectors / np.sqrt(values)) @ vectors.T
         metric = np.zeros((self._size, self._size))
         metric[:k, :k] = np.diag(root[:k] / np.sqrt(own))
-        metric[k:, :k], metric[k:, k:] = -inverse @ shared, inverse
+        metric[k:, :k], metric[k:, k:] = -root_inverse @ shared, root_inverse
         return metric[:, np.argsort(order)]
 
     def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
@@ -210,11 +209,10 @@ class Search:
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and learn from them."""
         metric, size = self._metric(), self._touches
-        way = float(np.clip(max(self._step / 2, self._spread), *_WAY)) if self.rounds else _WAY[1]
+        way = float(np.clip(self._way, *_WAY)) if self.rounds else _WAY[1]
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
-        self.bounds = bounds
         seen = self._measure.compare(
             self._unit * self._point, metric * self._unit, bounds, self._twins(last), parts
         )
@@ -236,7 +234,7 @@ class Search:
             )
         )
         self.shares.append(share)
-        self._seen, self._clipped = seen, left
+        self._seen = seen
         cares = (WALK,) * _PASSES if not last else (WALK, *(RESULT,) * _LAST_PASSES)
         for care in cares:
             self._mixture = believed(self.rounds, self._mean, self._covariance, self._prior, care)
@@ -274,9 +272,14 @@ class Search:
         """How far the parameters may be from what is believed."""
         return self.rounds[-1].length(self._covariance)
 
+    @property
+    def _way(self) -> float:
+        """How far the parameters may be from the point; the last step counts half."""
+        return max(self._step / 2, self._spread)
+
     def _prior_variances(self, metric: np.ndarray) -> np.ndarray:
-        inverse = np.linalg.inv(metric)
-        return np.diag(inverse.T @ np.linalg.inv(self._prior.precision) @ inverse)
+        back = np.linalg.inv(metric)
+        return np.diag(back.T @ inverse(self._prior.precision) @ back)
 
     @property
     def _share(self) -> float:

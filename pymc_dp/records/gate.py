@@ -6,6 +6,7 @@ record, and would be shown. Both look at the graph as it is compiled, with deriv
 of Ops.
 """
 
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
@@ -87,7 +88,9 @@ def compile_graph(
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
     # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
     runs_python = isinstance(cast(Any, settings["mode"]).linker, PerformLinker)
-    with config.change_flags(cxx="") if runs_python else nullcontext():
+    with config.change_flags(cxx="") if runs_python else nullcontext(), warnings.catch_warnings():
+        # How fast an Op is (mixtures that are drawn have one) is nothing that a user can mend.
+        warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
         return cast(Callable[..., Any], compiler(list(inputs), outputs, **settings))
 
 

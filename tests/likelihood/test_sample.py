@@ -8,8 +8,9 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
+from pymc_dp.likelihood.beliefs import Message
 from pymc_dp.likelihood.draws import draw
-from pymc_dp.likelihood.search import Search
+from pymc_dp.likelihood.search import Found, Search
 
 N = 1000
 QUIET = {"progressbar": False, "cores": 1}
@@ -66,12 +67,18 @@ def test_an_error_after_payment_carries_the_likelihood(made, tmp_path):
     assert [entry.status for entry in ledger.entries()] == ["confirmed"]
 
 
-def test_numbers_that_no_matrix_is_behind_say_nothing(made, monkeypatch):
+def no_matrix(self, start):
+    raise np.linalg.LinAlgError
+
+
+def no_number(self, start):
+    nothing = Message.nothing(len(start))
+    return Found(start, nothing, [], [], np.full((len(start), len(start)), np.nan))
+
+
+@pytest.mark.parametrize("fail", [no_matrix, no_number])
+def test_numbers_that_no_matrix_is_behind_say_nothing(made, monkeypatch, fail):
     """After payment there is a likelihood, whatever noise made: here one without information."""
-
-    def fail(self, start):
-        raise np.linalg.LinAlgError
-
     monkeypatch.setattr(Search, "__call__", fail)
     likelihood = dp.release_likelihood(made, epsilon=1)
     assert not np.any(likelihood.information) and not np.any(likelihood.gradient)
