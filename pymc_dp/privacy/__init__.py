@@ -1,7 +1,7 @@
 """Privacy accounting: events say what happened, accountants what it costs. No PyMC, no PyTensor."""
 
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.calibration import calibrate, iterations_allowed, smallest_noise_multiplier
+from pymc_dp.privacy.accounting.calibration import calibrate, iterations_allowed
 from pymc_dp.privacy.accounting.composition import (
     AccountantComparison,
     Guarantee,
@@ -19,7 +19,7 @@ from pymc_dp.privacy.accounting.events import (
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
 )
-from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.running import running_epsilon
 
 __all__ = [
@@ -32,17 +32,14 @@ __all__ = [
     "FixedScalePenaltyDecisionDpEvent",
     "Guarantee",
     "Ledger",
-    "LedgerError",
     "PenaltyDecisionDpEvent",
     "PoissonBarkerDecisionDpEvent",
     "PoissonMixtureDpEvent",
-    "PrivacyBudgetExceeded",
     "calibrate",
     "compare_accountants",
     "compose",
     "gaussian",
     "iterations_allowed",
     "running_epsilon",
-    "smallest_noise_multiplier",
     "subsampled_penalty",
 ]

@@ -5,8 +5,9 @@ import os
 
 from dp_accounting import GaussianDpEvent
 
+from pymc_dp.errors import PrivacyBudgetExceeded
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.ledger_file import Ledger
 
 PROCESSES = 8
 EPSILON, DELTA = 4.0, 1e-5

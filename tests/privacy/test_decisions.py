@@ -153,29 +153,43 @@ def test_knowing_the_scale_never_costs_more():
         assert costs[-1] <= free * (1 + 3e-4)
 
 
-def test_bounds_of_the_derivatives_hold():
-    """The curvature certificate against second differences of log(F - 1), in 80 digits."""
+@pytest.mark.parametrize("s", [math.inf, 0.05, 0.8, 4.0])
+def test_tangents_are_above_all_bits_of_a_cell(s):
+    """Lemma 5 and its tails, on random cells, against divergences in 80 digits at points of them."""
     from pymc_dp.privacy.accounting import decisions as d
     from pymc_dp.privacy.accounting import thresholds as th
 
     rng = np.random.default_rng(0)
-    thresholds = [
-        (th.GaussianThreshold(), normal),
-        (th.PenaltyThreshold(0.8), penalty_test(0.8)),
-        (th.Flipped(th.PenaltyThreshold(0.8)), lambda u: penalty_test(0.8)(-u)[::-1]),
-    ]
-    for threshold, decide in thresholds:
-        for _ in range(12):
-            u, shift, alpha = rng.uniform(-3, 3), 10 ** rng.uniform(-2, 0), 1 + 10 ** rng.uniform(-1, 1)
+    threshold = th.GaussianThreshold() if s == math.inf else th.PenaltyThreshold(s)
+    decide = normal if s == math.inf else penalty_test(s)
+    scale = threshold.std
+    for q in (1.0, 0.25):
+        for _ in range(8):
+            shift, alpha = scale * 10 ** rng.uniform(-3, 0.5), 1 + 10 ** rng.uniform(-1, 1)
+            left = threshold.centre + scale * rng.uniform(-5, 4)
+            right = left + scale * 10 ** rng.uniform(-2, 0)
 
-            def log_excess(v, decide=decide, shift=shift, alpha=alpha):
-                return mp.log(
-                    mp.exp((alpha - 1) * bernoulli(decide(v), decide(v + mp.mpf(shift)), alpha)) - 1
-                )
+            def exact(u, shift=shift, alpha=alpha, q=q):
+                p, r = decide(mp.mpf(u)), decide(mp.mpf(u) + mp.mpf(shift))
+                pairs = [
+                    (one, tuple((1 - q) * a + q * b for a, b in zip(one, other, strict=True)))
+                    for one, other in ((p, r), (r, p))
+                ]
+                divergences = [bernoulli(*pair, alpha) for one in pairs for pair in (one, one[::-1])]
+                return float(mp.exp((mp.mpf(float(alpha)) - 1) * max(divergences)) - 1)
 
-            h = mp.mpf("1e-8")
-            u = mp.mpf(float(u))
-            second = (log_excess(u + h) - 2 * log_excess(u) + log_excess(u - h)) / h**2
-            low, high = np.array([float(u) - 1e-6]), np.array([float(u) + 1e-6])
-            bound = float(d._curvature(threshold, low, high, shift, alpha)[0])
-            assert -float(second) <= bound
+            bound = d._excess_on_cells(threshold, q, np.array([left]), np.array([right]), shift, alpha)[0]
+            inside = max(exact(float(u)) for u in np.linspace(left, right, 7))
+            assert inside <= bound * (1 + 1e-9)
+            if right - left < 0.05 * scale:
+                assert bound < 1.1 * inside
+            far = np.array([left])
+            assert exact(left - 1e-3) <= d._below(threshold, far, shift, alpha)[0] * (1 + 1e-9)
+            assert exact(right + 2.0) <= d._above(threshold, np.array([right]), shift, alpha)[0] * (1 + 1e-9)
+    # Around the largest value of all: there the ends of the cell are below what is inside of it.
+    shift, ends = 0.5 * scale, threshold.centre + np.array([-2.5, 1.5]) * scale
+    cell = d._excess_on_cells(threshold, 1.0, ends[:1], ends[1:], shift, 2.0)[0]
+    largest = math.expm1(float(d.threshold_rdp(threshold, 1.0, shift, 2.0)))
+    lower, gap, _ = d.pairs(threshold, ends, shift)
+    assert np.max(d.excess(d.Corners(lower, gap), 2.0)) < 0.9 * largest
+    assert largest <= cell * (1 + 1e-3)

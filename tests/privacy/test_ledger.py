@@ -23,13 +23,13 @@ from dp_accounting import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pymc_dp.errors import BudgetError
+from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.ledger import main
 from pymc_dp.privacy import EventSet, PenaltyDecisionDpEvent
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget import ledger_file as module
 from pymc_dp.privacy.budget.call import CallBudget
-from pymc_dp.privacy.budget.ledger_file import FORMAT, Ledger, LedgerError, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.ledger_file import FORMAT, Ledger
 from tests.privacy import ledger_crash, ledger_race
 
 EPSILON, DELTA = 4.0, 1e-5

@@ -1,4 +1,4 @@
-"""Many different noise scales: mixtures above them, one composition, epsilon along a run, calibration."""
+"""Many different noise scales: a few for many, one composition, epsilon along a run, calibration."""
 
 import math
 
@@ -15,10 +15,10 @@ from scipy.stats import norm
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import calibration, composed_losses, loss_distribution
 from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
-from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, mixtures, sampled_gaussians
+from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, sampled_gaussians, strongest
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
-UNMIXED = loss_distribution._Accuracy(2e-4, 1.0, 10**6, 1)
+EACH = loss_distribution._Accuracy(2e-4, 1.0)
 
 
 def sampled(q, nm, count=1):
@@ -36,43 +36,32 @@ def epsilon(prefix, delta):
     return max(one.epsilon(delta) for one in prefix)
 
 
-def mixed_profiles(mixture, share, grid):
-    """Both curves of a mixture: what an adversary who sees which part was used would compute."""
-    strong, weak = (np.exp(np.stack(one.log_profiles(grid))) for one in (mixture.strong, mixture.weak))
-    return share * strong + (1 - share) * weak
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @given(
     st.floats(1e-6, 1.0),
     st.floats(1e-4, 12.0),
     st.lists(st.floats(1.0, 3.0), min_size=1, max_size=6, unique=True),
     st.floats(1.0, 3.0),
-    st.sampled_from([None, 3]),
 )
 @settings(max_examples=60, deadline=None)
-def test_mixtures_are_above_what_they_stand_for(kind, q, mu, factors, ratio, levels):
+def test_what_is_charged_in_the_place_of_others_is_above_them(kind, q, mu, factors, ratio):
     members = [SampledGaussian(q, mu * factor, kind) for factor in factors]
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 50.0, 60)])
-    found = mixtures(members, ratio, levels)
+    found = strongest(members, ratio)
     assert found.keys() == set(members)
-    for one, mixture in found.items():
-        assert mixture.weak.mu <= one.mu <= mixture.strong.mu and 0 < mixture.share <= 1
-        exact = np.exp(np.stack(one.log_profiles(grid)))
-        bound = mixed_profiles(mixture, mixture.share, grid)
-        # 1e-9: the slack of `gaussian.log_delta`, which the stronger curve has as well.
+    for one, charged in found.items():
+        assert one.spread <= charged.spread <= ratio * one.spread * (1 + 1e-12)
+        exact, bound = (np.exp(np.stack(each.log_profiles(grid))) for each in (one, charged))
+        # 1e-9: the slack of `gaussian.log_delta`.
         assert np.all(bound >= exact * (1 - 1e-9) - 1e-300)
 
 
-def test_a_smaller_share_would_not_do():
-    """Control: the bound of the test above fails when shares are a tenth lower."""
-    members = [SampledGaussian(0.1, mu, KINDS[0]) for mu in (0.5, 0.75, 1.0)]
+def test_the_weaker_one_would_not_do():
+    """Control: charged the other way round, what is charged is below."""
+    weak, strong = (SampledGaussian(0.1, mu, KINDS[0]) for mu in (0.75, 1.0))
+    assert strongest([weak, strong], 2.5)[weak] == strong
     grid = np.geomspace(1e-6, 1.0, 50)
-    mixture = mixtures(members, 2.5, None)[members[1]]
-    assert 0.1 < mixture.share < 0.9
-    exact = np.exp(np.stack(members[1].log_profiles(grid)))
-    assert np.all(mixed_profiles(mixture, mixture.share, grid) >= exact)
-    assert np.any(mixed_profiles(mixture, 0.9 * mixture.share, grid) < exact)
+    assert np.any(weak.log_profiles(grid)[0] < strong.log_profiles(grid)[0])
 
 
 def hockey_stick(first, second, q, alpha):
@@ -120,27 +109,16 @@ def test_curve_of_a_replacement_is_right_in_many_digits(q, shift, epsilon):
 @pytest.mark.parametrize(
     ("first", "decay"), [(1.2, 1 / 6), pytest.param(0.6, 0.35, marks=pytest.mark.slow)], ids=["usual", "wide"]
 )
-def test_mixed_composition_is_above_the_unmixed_and_close(relation, first, decay):
+def test_few_noise_scales_are_above_many_and_close(relation, first, decay):
     counts = privacy.EventSet(falling(first, 60, decay=decay), relation).counts
     mechanisms = sampled_gaussians(counts, relation)
-    (unmixed,) = loss_distribution._prefixes([mechanisms], UNMIXED)
+    (each,) = loss_distribution._prefixes([mechanisms], EACH)
     fine = loss_distribution.LossDistribution(mechanisms)
     coarse = loss_distribution.LossDistribution(mechanisms, coarse=True)
     for delta in (1e-8, 1e-5, 1e-2):
-        exact = epsilon(unmixed, delta)
-        assert exact * (1 - 1e-7) <= fine.epsilon(delta) <= 1.0005 * exact
+        exact = epsilon(each, delta)
+        assert exact * (1 - 1e-7) <= fine.epsilon(delta) <= 1.004 * exact
         assert exact <= coarse.epsilon(delta) <= 1.1 * exact
-
-
-@pytest.mark.slow
-def test_rounded_shares_cost_little():
-    mechanisms = sampled_gaussians(privacy.EventSet(falling(1.0, 700), "add_remove").counts, "add_remove")
-    assert len(mechanisms) > loss_distribution._FINE.most_mixtures
-    unrounded = loss_distribution._Accuracy(2e-4, 1.03, 10**6, 1)
-    (exact,) = loss_distribution._prefixes([mechanisms], unrounded)
-    fine = loss_distribution.LossDistribution(mechanisms)
-    for delta in (1e-8, 1e-5, 1e-2):
-        assert 1 <= fine.epsilon(delta) / epsilon(exact, delta) <= 1.003
 
 
 @pytest.mark.slow
@@ -171,12 +149,12 @@ def test_the_bound_of_rounding_covers_it(monkeypatch, delta):
     """The same composition with transforms in extended precision."""
     events = [*falling(1.0, 30), dp_event.GaussianDpEvent(50.0)]
     mechanisms = sampled_gaussians(privacy.EventSet(events, "add_remove").counts, "add_remove")
-    ((ours, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED, delta)
+    ((ours, *_),) = loss_distribution._prefixes([mechanisms], EACH, delta)
     if np.finfo(np.longdouble).eps == np.finfo(float).eps:
         pytest.skip("this platform has no extended precision")
     monkeypatch.setattr(composed_losses, "rfft", lambda x: rfft(x.astype(np.longdouble)))
     monkeypatch.setattr(composed_losses, "irfft", irfft)
-    ((exact, *_),) = loss_distribution._prefixes([mechanisms], UNMIXED, delta)
+    ((exact, *_),) = loss_distribution._prefixes([mechanisms], EACH, delta)
     assert exact.mass.dtype == np.longdouble
     weights = np.exp(ours.tilt * ours.losses)  # the error is that of the tilted law
     assert np.sum(np.abs(ours.mass - exact.mass) * weights) <= math.exp(ours.log_error)
@@ -206,8 +184,8 @@ def test_epsilon_along_a_run_is_above_its_parts(relation):
     assert running.shape == (150,) and np.all(np.diff(running) >= 0)
     for t in (1, 2, 7, 40, 99, 150):
         events = privacy.EventSet(steps[:t]).repeated(2) + once
-        (unmixed,) = loss_distribution._prefixes([sampled_gaussians(events.counts, relation)], UNMIXED)
-        exact = epsilon(unmixed, 1e-5)
+        (each,) = loss_distribution._prefixes([sampled_gaussians(events.counts, relation)], EACH)
+        exact = epsilon(each, 1e-5)
         # 4e-4: both bounds are loose by discretization, by up to that.
         assert exact * (1 - 4e-4) <= running[t - 1] <= 1.03 * exact
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import pymc_dp as dp
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import round_down, round_up
 from pymc_dp.privacy.budget import fast_mh_pricing, pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.friction import Dynamics
@@ -30,6 +29,7 @@ from pymc_dp.privacy.mechanisms.iterations import (
 )
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches, TunaBatches
 from pymc_dp.ratios.build import RATIOS
+from pymc_dp.rounding import round_down, round_up
 from tests.conftest import logistic_model
 
 EPSILON = st.floats(1e-3, 100)

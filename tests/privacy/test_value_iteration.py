@@ -5,15 +5,14 @@ import math
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import binom, norm
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy.accounting import corners, events, loss_grid, loss_kernels
+from pymc_dp.privacy.accounting import corners, events, loss_grid
 from pymc_dp.privacy.accounting import value_iteration as vi
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, value_iteration
-from pymc_dp.privacy.accounting.decisions import largest_excess
-from pymc_dp.privacy.accounting.explicit import OnePair, slope
+from pymc_dp.privacy.accounting.decisions import excess
 
 OFFSETS = np.linspace(-4, 2, 41)
 FAR = np.append(np.linspace(-9, -4.1, 50), OFFSETS)  # rare outcomes that say much
@@ -25,13 +24,9 @@ def on_batches(q, nm):
 
 def pairs(event, offsets=OFFSETS):
     """Probabilities of accepting on neighbouring data sets, both orders, at some offsets."""
-    if isinstance(event, events.BoundedRangeDecisionDpEvent):
-        p, q = expit(offsets - event.eta / 2), expit(offsets + event.eta / 2)
-    else:
-        c = 1 / event.noise_multiplier
-        share = getattr(event, "sampling_probability", 1.0)
-        p = ndtr(offsets - c / 2)
-        q = (1 - share) * p + share * ndtr(offsets + c / 2)
+    c, share = 1 / event.noise_multiplier, event.sampling_probability
+    p = ndtr(offsets - c / 2)
+    q = (1 - share) * p + share * ndtr(offsets + c / 2)
     return [*zip(p, q, strict=True), *zip(q, p, strict=True)]
 
 
@@ -45,48 +40,24 @@ def gaussian_delta(mu, epsilon):
     return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
 
 
-def of_one_pair(p, q, k, epsilon, mu=0.0):
-    """Delta of k decisions with these probabilities, and of a Gaussian release."""
+def of_one_pair(p, q, k, epsilon):
+    """Delta of k decisions with these probabilities."""
     accepted = np.arange(k + 1)
     total = losses(p, q)[0] * accepted + losses(p, q)[1] * (k - accepted)
-    return float(binom.pmf(accepted, k, p) @ gaussian_delta(mu, epsilon - total))
+    return float(binom.pmf(accepted, k, p) @ gaussian_delta(0, epsilon - total))
 
 
-def of_the_best_pair(event, k, epsilon, mu=0.0):
-    return max(of_one_pair(p, q, k, epsilon, mu) for p, q in pairs(event, FAR))
-
-
-def test_compiled_loops_are_those_of_numpy():
-    """To the last bit: prices must not depend on how they are computed."""
-    rng = np.random.default_rng(0)
-    size, corners = 200, 30
-    below, sure = rng.integers(0, 40, (2, corners)), rng.random(corners)
-    low, high = rng.random((2, 2, corners))
-    around = rng.random(size + 40)
-    expected = np.repeat(sure[:, None], size, axis=1)
-    for row, first, a, b in zip(expected, below.T, low.T, high.T, strict=True):
-        for i in (0, 1):
-            row += a[i] * around[first[i] : first[i] + size]
-            row += b[i] * around[first[i] + 1 : first[i] + 1 + size]
-    given = around, below, low, high, sure, size
-    np.testing.assert_array_equal(loss_kernels.rows(*given), expected)
-    np.testing.assert_array_equal(loss_kernels.largest(*given), expected.max(axis=0))
-    around[70] = np.nan
-    unknown = np.isnan(loss_kernels.rows(*given).max(axis=0))
-    assert 0 < unknown.sum() < size
-    np.testing.assert_array_equal(np.isnan(loss_kernels.largest(*given)), unknown)
+def of_the_best_pair(event, k, epsilon):
+    return max(of_one_pair(p, q, k, epsilon) for p, q in pairs(event, FAR))
 
 
 CASES = [
-    (events.BoundedRangeDecisionDpEvent(0.02), 58, 0.3, 1e-6, 1.02),
-    (events.BoundedRangeDecisionDpEvent(0.3), 20, 3.63, 1e-8, 1.02),
-    (events.PenaltyDecisionDpEvent(30.0), 100, 1.152, 1e-6, 1.02),
     (on_batches(0.1, 5.0), 261, 1.0, 1e-5, 1.025),
-    (on_batches(0.1, 1.0), 59, 4.0, 1e-5, 1.05),  # somebody who chooses is within two per cent, below
+    (on_batches(0.1, 1.0), 59, 4.03, 1e-5, 1.06),  # somebody who chooses is within two per cent, below
     (on_batches(0.01, 2.0), 3887, 1.0, 1e-5, 1.03),
     (on_batches(0.3, 10.0), 1000, 4.65, 1e-9, 1.02),
     # Where rare outcomes decide; the Renyi bound is 1.80, that of the Gaussian behind the bit 1.0005.
-    (on_batches(0.001, 0.7214), 2000, 0.937, 1e-6, 1.03),
+    (on_batches(0.001, 0.7214), 2000, 0.94, 1e-6, 1.03),
     (on_batches(0.024, 8.0), 7000, 1.25, 2.8e-11, 1.02),
 ]
 
@@ -103,12 +74,7 @@ def test_above_and_next_to_who_takes_the_best_offset(event, k, epsilon, delta, f
     assert of_the_best_pair(event, k, found) < guarantee.delta(found) < 1.1 * delta
 
 
-def test_barker_at_a_small_epsilon():
-    event = events.BoundedRangeDecisionDpEvent(0.02)
-    assert privacy.iterations_allowed(event, 0.3, 1e-6, neighboring_relation="substitute") == 58
-
-
-@pytest.mark.parametrize("event", [case[0] for case in CASES[1:5]])
+@pytest.mark.parametrize("event", [case[0] for case in CASES[:3]])
 def test_above_who_chooses_at_each_step(event):
     """All histories of three decisions, the best of 12 pairs at each: exact, no grid."""
     everything = [(p, losses(p, q)) for p, q in pairs(event)[2::7]]
@@ -175,11 +141,11 @@ def of_who_chooses(pairs, k, epsilon, h, low, high):
     ("q", "nm", "k", "delta", "worth", "factor"),
     [
         # Where rare outcomes decide and choosing is worth much.
-        (0.0166, 0.55, 260, 1e-7, 1.5, 1.03),
-        (0.116, 0.46, 61, 1e-9, 1.5, 1.02),
+        (0.0166, 0.55, 260, 1e-7, 1.4, 1.04),
+        (0.116, 0.46, 61, 1e-9, 1.3, 1.03),
         # Small batches, as in the table of docs/proofs/value_iteration.
         (0.1, 5.0, 261, 1e-5, 1.0, 1.02),
-        (0.1, 1.0, 59, 1e-5, 1.5, 1.02),
+        (0.1, 1.0, 59, 1e-5, 1.4, 1.03),
     ],
 )
 def test_above_who_chooses_at_each_of_many_steps(q, nm, k, delta, worth, factor):
@@ -198,21 +164,19 @@ def test_above_who_chooses_at_each_of_many_steps(q, nm, k, delta, worth, factor)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("event", "k"), [(on_batches(0.0166, 0.55), 260), (CASES[3][0], 120)])
+@pytest.mark.parametrize(("event", "k"), [(on_batches(0.0166, 0.55), 260), (on_batches(0.1, 5.0), 120)])
 def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
-    """Theorem 5 on one and the same grid, with e but without the factor for rounding."""
+    """Theorem 3 on one and the same grid, with e but without the factor for rounding."""
     run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
-    about = OnePair(run.corners, k, 0.0, 1e-6).epsilon(1e-6)
-    tilt = slope(run.corners, k, 0.0, 1e-6)
-    monkeypatch.setattr(vi, "_FINE", vi._COARSE)
+    about = run.epsilon(1e-6)
 
-    def table(single):
-        monkeypatch.setattr(vi, "_SINGLE", single)
-        return run._iterate(1.1 * about, tilt, 1e-6)
+    def table(first):
+        monkeypatch.setattr(vi, "_FIRST", first)
+        return run._table(1.1 * about, 10.0, 1e-6)
 
-    steps, blocks = table(k), table(0)
-    assert np.array_equal(steps.z, blocks.z) and steps.added == 0
-    assert np.all(steps.values <= blocks.values * (1 + 1e-9) + blocks.added)
+    (z, steps), (same, blocks) = table(k), table(60)
+    assert np.array_equal(z, same)
+    assert np.all(steps <= blocks * (1 + 1e-9))
     found = vi.replacement
 
     def less(*of):
@@ -220,62 +184,22 @@ def test_blocks_are_worth_more_at_all_losses(event, k, monkeypatch):
         return law and law._replace(masses=0.9999 * law.masses)
 
     monkeypatch.setattr(vi, "replacement", less)
-    worse = table(0)
-    assert not np.all(steps.values <= worse.values * (1 + 1e-9) + worse.added)  # a control
+    assert not np.all(steps <= table(60)[1] * (1 + 1e-9))  # a control
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("event", "k", "delta", "noise"),
-    [
-        (on_batches(0.1, 5.0), 261, 1e-5, math.inf),
-        (on_batches(0.01, 2.0), 900, 1e-5, math.inf),
-        (CASES[0][0], 58, 1e-6, 100.0),
-    ],
-)
-def test_epsilon_along_a_run(event, k, delta, noise):
-    """One pass for all parts of a run: above who takes one pair, next to the price of each part."""
-    among = [GaussianDpEvent(noise)] if noise < math.inf else []
-    step = privacy.EventSet([event, *among], "substitute")
-    running = privacy.running_epsilon(step, k, delta)
-    price = lambda t: privacy.compose(step.repeated(t)).epsilon(delta)  # noqa: E731
-    assert np.all(np.diff(running) >= 0) and running[-1] == price(k)
-    assert running[-2] == pytest.approx(running[-1], rel=0.01)
-    for t in (1, 7, k // 5, k // 2, k - 1):
-        found = running[t - 1]
-        assert 0.995 * price(t) <= found <= 1.2 * price(t)
-        assert of_the_best_pair(event, t, found, math.sqrt(t) / noise) <= delta
-        assert of_the_best_pair(event, t, found / 1.3, math.sqrt(t) / noise) > delta  # control
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("event", "k"), [(on_batches(0.3, 0.12), 300), (events.PenaltyDecisionDpEvent(0.1), 250)]
-)
-def test_losses_that_overflow_are_not_looked_at(event, k):
-    run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
-    assert run.epsilon(1e-6) == math.inf and run.delta(1.0) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("event", [CASES[0][0], CASES[3][0]])
-def test_with_gaussian_releases(event):
-    k, mu = 100, 0.15
-    run = value_iteration(privacy.EventSet([(event, k), (GaussianDpEvent(2 / mu), 4)], "substitute"))
-    found = run.epsilon(1e-6)
-    exact = of_the_best_pair(event, k, found, mu)
-    assert exact < 1e-6 < of_the_best_pair(event, k, found / 1.02, mu)
-    assert exact < run.delta(found) < 1.02e-6
-    assert value_iteration(privacy.EventSet([(event, k)], "substitute")).delta(found) < exact  # control
+def test_losses_that_overflow_are_not_looked_at():
+    run = value_iteration(privacy.EventSet([(on_batches(0.3, 0.12), 300)], "substitute"))
+    assert run.epsilon(1e-6) > 690 and run.delta(1.0) == 1  # what is said is the Renyi bound
 
 
 @pytest.mark.slow
 def test_blocks_cost_little_more_than_steps(monkeypatch):
-    run = lambda: value_iteration(privacy.EventSet([(on_batches(0.1, 5.0), 200)], "substitute"))  # noqa: E731
-    steps = run().epsilon(1e-5)
-    monkeypatch.setattr(vi, "_SINGLE", 0)
-    blocks = run().epsilon(1e-5)
-    assert steps < blocks < 1.015 * steps
+    run = value_iteration(privacy.EventSet([(on_batches(0.1, 5.0), 200)], "substitute"))
+    monkeypatch.setattr(vi, "_FIRST", 200)
+    steps = run.epsilon(1e-5)
+    monkeypatch.setattr(vi, "_FIRST", 60)
+    assert steps < run.epsilon(1e-5) < 1.015 * steps
 
 
 def test_a_law_that_replaces_decisions_is_worth_more_than_each():
@@ -302,7 +226,7 @@ def test_a_law_that_replaces_decisions_is_worth_more_than_each():
 
 
 def test_wide_losses_are_replaced_by_what_is_worth_more():
-    """Lemma 4, for laws and for the steps of decisions."""
+    """Lemma 2, for laws and for the steps of decisions."""
     corner = corners.of_normal(0.01, 1.4, corners.normal_edges(1.4), closed=True)
     wide, narrow = (loss_grid.LossGrid(corner, 0.05, -2.0, 6.0, 1e-20, far) for far in (math.inf, 1.5))
     assert narrow.pad < wide.pad
@@ -336,52 +260,42 @@ def test_corners_hold_the_curve_of_normal_decisions(q, shift):
             mixed = np.logaddexp(np.log1p(-q) + logs, np.log(q) + other) if q < 1 else other
             for one, two in ((logs, mixed), (mixed, logs)):
                 exact = max(exact, float(np.max(np.exp(order * one + (1 - order) * two).sum(0))) - 1)
-            found = largest_excess(few, order)
+            found = excess(few, order).max()
             assert exact * (1 - 1e-6) < found
             if order * shift < 4:  # else the largest is further out
                 assert math.log1p(found) < 1.01 * math.log1p(exact)
-                assert largest_excess(corners.Corners(few.lower, few.gap * 0.99), order) < exact  # control
-
-
-def test_corners_of_log_odds():
-    few = corners.of_logistic(0.4, corners.LOGISTIC_EDGES)
-    y = np.linspace(-30, -0.2, 5000)
-    order = np.argsort(few.lower)
-    gap = np.interp(expit(y), few.lower[order], few.gap[order])
-    exact = expit(y + 0.4) - expit(y)
-    assert np.all(gap >= exact * (1 - 1e-12))
-    assert np.all(gap[y > -4] <= 1.01 * exact[y > -4])
+                assert excess(corners.Corners(few.lower, few.gap * 0.99), order).max() < exact  # control
 
 
 @pytest.mark.parametrize("delta", [1e-30, 1e-15, 0.3])
 def test_deltas_of_all_sizes(delta):
-    for event, k in ((events.PenaltyDecisionDpEvent(3.0), 2), (on_batches(0.1, 2.0), 30), (CASES[1][0], 9)):
+    for event, k in ((on_batches(1.0, 3.0), 2), (on_batches(0.1, 2.0), 30), (on_batches(0.1, 0.5), 9)):
         run = value_iteration(privacy.EventSet([(event, k)], "substitute"))
         found = run.epsilon(delta)
         if found < math.inf:
             assert of_the_best_pair(event, k, found) <= delta
-            pure = k * getattr(event, "eta", math.inf)
             there = run.delta(found)  # on a grid of its own
             assert of_the_best_pair(event, k, found) <= there
-            assert 0.5 * delta < there or found == 0 or found > 0.999 * pure
+            assert 0.4 * delta < there or found == 0
 
 
 def test_what_it_does_not_hold():
-    barker, penalty = events.BoundedRangeDecisionDpEvent(0.1), events.PenaltyDecisionDpEvent(10.0)
-    for wrong, match in [
-        ([barker, penalty], "one kind"),
-        ([(barker, 251)], "too many"),
-        ([GaussianDpEvent(1.0)], "no accept decision"),
-        ([barker, GaussianDpEvent(0.0)], "no noise"),
-        ([events.PenaltyDecisionDpEvent(0.05)], "one kind"),
-    ]:
-        with pytest.raises(NotApplicableError, match=match):
+    barker, batches = events.BoundedRangeDecisionDpEvent(0.1), on_batches(0.1, 5.0)
+    for wrong in (
+        [barker],
+        [events.PenaltyDecisionDpEvent(10.0)],
+        [batches, on_batches(0.1, 6.0)],
+        [(batches, 3), GaussianDpEvent(1.0)],
+        [(batches, 100_001)],
+        [on_batches(0.1, 0.05)],
+        [],
+    ):
+        with pytest.raises(NotApplicableError, match="on batches alone"):
             value_iteration(privacy.EventSet(wrong, "substitute"))
 
 
 @pytest.mark.parametrize("epsilon", [690.0, 705.0, 720.0, 1000.0, 1e5])
 def test_where_losses_overflow_there_is_no_bound_but_one(epsilon):
     """A NaN would not be above any budget."""
-    few = corners.of_logistic(5.0, corners.LOGISTIC_EDGES)
-    bound = vi.ValueIteration(few, 2, 0.0).delta(epsilon)
-    assert 0 <= bound <= 1
+    run = value_iteration(privacy.EventSet([(on_batches(1.0, 0.2), 2)], "substitute"))
+    assert 0 <= run.delta(epsilon) <= 1

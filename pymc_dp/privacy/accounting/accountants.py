@@ -6,7 +6,7 @@ An accountant takes an `EventSet` and gives its trade-off curve, or says why it 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -23,8 +23,8 @@ _GROUP_RATIO = 1.01
 _UNGROUPED = 32
 _UP = 1 + 1e-12
 _MOST_KINDS = 16
-# Decisions that are followed one by one, or in blocks.
-_MOST_ON_ALL, _MOST_ON_BATCHES = 250, 100_000
+# Decisions that are followed, one by one or in blocks.
+_MOST_DECISIONS = 100_000
 
 
 class TradeOff(Protocol):
@@ -218,77 +218,11 @@ def basic(events: EventSet) -> TradeOff:
     return _Basic(total * _UP)
 
 
-@dataclass(frozen=True)
-class _Advanced:
-    noise: Mapping[float, int]
-    pure: Mapping[float, int]
-
-    def epsilon(self, delta: float) -> float:
-        releases = sum(self.noise.values())
-        # Half of delta for the Gaussians' own, half for the composition.
-        own = 0.5 * delta / releases if releases else 0.0
-        steps = [(eta, count) for eta, count in self.pure.items()]
-        for noise, count in self.noise.items():
-            one = math.sqrt(2 * math.log(1.25 / own)) / noise * _UP if noise > 0 else math.inf
-            if one >= 1:  # the theorem holds below 1
-                return math.inf
-            steps.append((one, count))
-        squares = sum(count * one * one for one, count in steps)
-        drift = sum(count * one * math.expm1(one) for one, count in steps)
-        return (math.sqrt(2 * squares * -math.log(delta - releases * own)) + drift) * _UP
-
-    def delta(self, epsilon: float) -> float:
-        low, high = -700.0, 0.0
-        if self.epsilon(math.exp(-1e-9)) > epsilon:
-            return 1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.epsilon(math.exp(middle)) <= epsilon else (middle, high)
-        return math.exp(high)
-
-
-def advanced_composition(events: EventSet) -> TradeOff:
-    """Advanced composition (Yıldırım & Ermiş 2019, Theorems 2 and 3), for comparison.
-
-    Theorem 3's proof (Azuma's inequality) gives ``sqrt(2 ln(1/delta') sum e_j^2) + sum e_j (exp(e_j) - 1)``
-    when the events differ.
-    """
-    noise: dict[float, int] = defaultdict(int)
-    pure: dict[float, int] = defaultdict(int)
-    for event, count in events.counts.items():
-        costs = costs_of(event)
-        if costs.noise_multiplier is not None:
-            noise[costs.noise_multiplier(event)] += count
-        elif costs.eta is not None:
-            pure[costs.eta(event)] += count
-        else:
-            raise NotApplicableError(
-                f"{type(event).__name__} is not in Yıldırım & Ermiş's class of mechanisms"
-            )
-    return _Advanced(noise, pure)
-
-
-def gaussian_dp(events: EventSet) -> GaussianTradeOff:
-    """Gaussian releases, and decisions of bounded range as Gaussians (docs/accounting).
-
-    For many Gaussian releases and decisions that cost next to nothing beside them: one Renyi curve for all
-    loses several per cent on the Gaussians.
-    """
-    gaussians, squared = [], 0.0
-    for event, count in events.counts.items():
-        shift = costs_of(event).probit_shift
-        if shift is None:
-            gaussians.append((event, count))
-        else:
-            squared += count * shift(event, events.neighboring_relation) ** 2
-    if squared == 0:
-        raise NotApplicableError("no decision of bounded range")
-    squared += exact_gaussian(EventSet(gaussians, events.neighboring_relation)).mu ** 2
-    return GaussianTradeOff(math.sqrt(squared) * _UP)
-
-
 def gaussian_limit(events: EventSet) -> LimitTradeOff:
-    """Many small releases as one Gaussian (docs/proofs/gaussian_limit), decisions charged for the bit."""
+    """Many small releases as one Gaussian (docs/proofs/gaussian_limit), decisions charged for the bit.
+
+    Those of bounded range cost at most a Gaussian each (docs/accounting, Proposition 1).
+    """
     squared, releases, relation = 0.0, {}, events.neighboring_relation
     for event, count in events.counts.items():
         costs = costs_of(event)
@@ -310,39 +244,25 @@ def gaussian_limit(events: EventSet) -> LimitTradeOff:
 
 
 def value_iteration(events: EventSet) -> ValueIteration:
-    """Value of the adaptive adversary: decisions of one kind, and Gaussians (docs/proofs/value_iteration)."""
-    squared, found = 0.0, None
-    for event, count in events.counts.items():
-        costs = costs_of(event)
-        if costs.noise_multiplier and not costs.decision:
-            noise = costs.noise_multiplier(event)
-            squared += count / noise**2 if noise > 0 else math.inf
-            continue
-        corners = costs.corners(event) if costs.corners else None
-        if corners is None or found is not None:
-            raise NotApplicableError("not decisions of one kind, and Gaussian releases")
-        # Long runs of all records are as well charged by the Gaussian limit.
-        if count > (_MOST_ON_BATCHES if costs.sampled else _MOST_ON_ALL):
-            raise NotApplicableError("too many decisions")
-        found = ValueIteration(corners, count, 0.0)
-    if found is None:
-        raise NotApplicableError("there is no accept decision among the events")
-    if not squared < math.inf:
-        raise NotApplicableError("a release has no noise")
-    return replace(found, mu_squared=squared * _UP)
+    """Value of the adaptive adversary: decisions of one kind on batches (docs/proofs/value_iteration)."""
+    (event, count), *others = events.counts.items() or [(None, 0)]
+    corners = None if others or event is None else costs_of(event).corners
+    found = None if corners is None else corners(event)
+    # Decisions on all records are as well charged by the Gaussian limit, within a tenth of their number.
+    if found is None or not 0 < count <= _MOST_DECISIONS:
+        raise NotApplicableError("not decisions of the penalty test on batches alone")
+    return ValueIteration(found, count, total_curve(events.counts, events.neighboring_relation, True))
 
 
 #: Name -> accountant, cheap ones first.
 ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff]] = {
     "exact Gaussian": exact_gaussian,
-    "GDP": gaussian_dp,
     "Gaussian limit": gaussian_limit,
     "value iteration": value_iteration,
     "decision": decision,
     "PLD": privacy_loss_distribution,
     "RDP": renyi,
     "zCDP": zero_concentrated,
-    "advanced composition": advanced_composition,
     "basic composition": basic,
 }
 
@@ -354,9 +274,7 @@ def never_best(events: EventSet) -> set[str]:
     """Accountants that another one, valid here, is never above: not worth their time."""
     costs = [costs_of(event) for event in events.counts]
     if all(one.noise_multiplier is not None for one in costs):
-        return {"RDP", "zCDP", "advanced composition", "PLD"} | (
-            set() if any(one.decision for one in costs) else {"Gaussian limit"}
-        )
+        return {"RDP", "zCDP", "PLD"} | (set() if any(one.decision for one in costs) else {"Gaussian limit"})
     if any(one.decision is not None for one in costs):
-        return {"RDP", "zCDP", "advanced composition"}
-    return {"zCDP", "advanced composition"}
+        return {"RDP", "zCDP"}
+    return {"zCDP"}

@@ -2,31 +2,23 @@
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-import numpy as np
 from dp_accounting import dp_event
 
-from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.accountants import (
-    NotApplicableError,
-    privacy_loss_distribution,
-    value_iteration,
-)
+from pymc_dp.privacy.accounting.accountants import NotApplicableError, privacy_loss_distribution
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.events import FixedScalePenaltyDecisionDpEvent, PenaltyDecisionDpEvent
-from pymc_dp.privacy.accounting.search import TOLERANCE, Search
+from pymc_dp.privacy.accounting.search import TOLERANCE, find_dearest
 from pymc_dp.privacy.accounting.values import check_target
 
 _MOST_ITERATIONS = 10**9
 # With more noise scales than this, composing them is slow enough to search with a coarser bound first.
 _MANY = 8
-# Values of decisions on a grid jump by so much of epsilon between parameters: taken one by one, or in
-# blocks.
-_ROUGH = {False: 1e-3, True: 8e-3}
+# Values of decisions on a grid jump by so much of epsilon between parameters.
+_ROUGH = 5e-3
 
 
 def calibrate(
@@ -114,27 +106,13 @@ def dearest(
     def cost(parameter: float, coarse: bool = False) -> float:
         return epsilon_of(events(parameter), delta, coarse)
 
-    @cache
-    def guess(parameter: float) -> float:
-        if not many:
-            try:
-                return value_iteration(events(parameter)).about(delta)
-            except NotApplicableError:
-                pass  # it has none at this parameter: what steers never refuses
-        return cost(parameter, True)
-
-    at_start = events(start)
-    many, iterated = _many_sampled(at_start), _iterated(at_start)
-    search = partial(Search, epsilon=epsilon, low=low, high=high, rising=rising)
-    if not iterated:
-        return search(cost, guess=guess if many else None, tolerance=tolerance).run(start)
-    rough = max(tolerance, _ROUGH[value_iteration(at_start).blocks])
-    found = search(cost, guess=guess, tolerance=rough).run(start)
-    if found is None or cost(found) < cost(found, True):
-        return found
-    # Another accountant is as good there, and smooth.
-    other = search(partial(cost, coarse=True), tolerance=tolerance).run(found)
-    return found if other is None else (max if rising else min)(found, other)
+    at_start = [costs_of(event) for event in events(start).counts]
+    if any(one.corners for one in at_start):
+        tolerance = max(tolerance, _ROUGH)
+    search = partial(find_dearest, low=low, high=high, rising=rising, tolerance=tolerance)
+    if sum(one.sampled is not None for one in at_start) > _MANY:
+        start = search(partial(cost, coarse=True), epsilon, start) or start
+    return search(cost, epsilon, start)
 
 
 def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
@@ -163,18 +141,6 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
             return value
     run = compose(events, reference_delta=delta)
     return run.coarse_epsilon(delta) if coarse else run.epsilon(delta)
-
-
-def _many_sampled(events: EventSet) -> bool:
-    return sum(costs_of(event).sampled is not None for event in events.counts) > _MANY
-
-
-def _iterated(events: EventSet) -> bool:
-    try:
-        value_iteration(events)
-    except NotApplicableError:
-        return False
-    return True
 
 
 def iterations_allowed(
@@ -228,59 +194,3 @@ def _last(fits: Callable[[int], bool], good: int, bad: int) -> int:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
     return min(good, _MOST_ITERATIONS)
-
-
-def smallest_noise_multiplier(
-    iterations: int,
-    epsilon: float,
-    delta: float,
-    *,
-    accounting: str = "decision",
-    noise_std: float | None = None,
-) -> float:
-    """Noise multiplier of `iterations` penalty iterations that costs `epsilon`, and never more.
-
-    Parameters
-    ----------
-    iterations : int
-        Of all chains together, tuning included.
-    epsilon, delta : float
-        Budget; ``epsilon=inf`` gives 0.
-    accounting : {"decision", "gaussian"}
-        Charge for the decisions (only they are released), or for the noisy log-ratios.
-    noise_std : float, optional
-        Standard deviation of the noise of the tempered log-ratio, in nats, when it is fixed before the run
-        (fixed-radius proposals, no adaptation); decision accounting is then scale-aware.
-
-    Returns
-    -------
-    float
-        Within 1e-5 relative of the smallest for that accountant.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-    """
-    check_target(epsilon, delta)
-    if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
-        raise ValueError(f"iterations must be an integer of at least 1, got {iterations!r}.")
-    if accounting not in ("decision", "gaussian"):
-        raise ValueError(f"accounting must be 'decision' or 'gaussian', got {accounting!r}.")
-    if noise_std is not None and not 0 < noise_std < math.inf:
-        raise ValueError(f"noise_std must be positive and finite, got {noise_std!r}.")
-    if math.isinf(epsilon):
-        return 0.0
-    exact = math.sqrt(iterations) / float(gaussian.mu(epsilon, delta)) * (1 + 1e-9)
-    if accounting == "gaussian":
-        return exact
-
-    def events(noise_multiplier: float) -> EventSet:
-        one: dp_event.DpEvent = PenaltyDecisionDpEvent(noise_multiplier)
-        if noise_std is not None:
-            one = FixedScalePenaltyDecisionDpEvent(noise_std, noise_std / noise_multiplier)
-        return EventSet([dp_event.SelfComposedDpEvent(one, int(iterations))], "substitute")
-
-    # Decisions never cost more than the Gaussians, so `exact` fits; how much less depends on the scale.
-    found = dearest(events, epsilon, delta, 0.8 * exact, low=1e-3 * exact, high=exact, rising=False)
-    return exact if found is None else found

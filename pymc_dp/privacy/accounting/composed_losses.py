@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, Mixture
+from pymc_dp.privacy.accounting.sampled_gaussian import Lossy
 
 # Probability, over the whole composition, of what is cut off at the ends.
 TAIL = 1e-15
@@ -25,8 +25,8 @@ _FARTHEST, _LEAST_SUM = 690.0, 1e-305
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
 Mass = tuple[np.ndarray, float]
-#: How often each mixture comes, in each part of a run.
-Segments = Sequence[Mapping[Mixture, int]]
+#: How often each mechanism comes, in each part of a run.
+Segments = Sequence[Mapping[Lossy, int]]
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ def compose(
     prefixes = []
     for part, (low, _) in zip(parts, windows, strict=True):
         spectrum = spectrum * _product(part, spectra, norms)
-        for mixture, count in part.items():
-            infinite += count * mixture.of({one: infinities[one] for one in mixture.used})
-            log_norm += count * math.log(mixture.of({one: norms[one] for one in mixture.used}))
+        for one, count in part.items():
+            infinite += count * infinities[one]
+            log_norm += count * math.log(norms[one])
             total += count
         result = irfft(spectrum, length)
         rounding = _ROOM * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
@@ -151,7 +151,7 @@ def _best_tilt(masses: Mapping[Lossy, Mass], parts: Segments, step: float, delta
     tilts = np.geomspace(0.05, _LARGEST_EXPONENT / widest, 60)
     total = np.zeros(tilts.shape)
     for one, (mass, _) in masses.items():
-        count = sum(n for part in parts for mixture, n in part.items() if one in mixture.used)
+        count = sum(part.get(one, 0) for part in parts)
         present = mass > 0
         exponent = _losses(mass, step)[present] * tilts[:, None]
         total += count * np.log(np.exp(exponent) @ mass[present])
@@ -164,12 +164,12 @@ def _spectrum(mass: np.ndarray, length: int) -> np.ndarray:
 
 
 def _product(
-    part: Mapping[Mixture, int], spectra: Mapping[Lossy, np.ndarray], norms: Mapping[Lossy, float]
+    part: Mapping[Lossy, int], spectra: Mapping[Lossy, np.ndarray], norms: Mapping[Lossy, float]
 ) -> np.ndarray | float:
     by_count: dict[int, np.ndarray] = {}
-    for mixture, count in part.items():
-        one = mixture.of(spectra) / mixture.of(norms)
-        by_count[count] = by_count[count] * one if count in by_count else one
+    for one, count in part.items():
+        found = spectra[one] / norms[one]
+        by_count[count] = by_count[count] * found if count in by_count else found
     result: np.ndarray | float = 1.0
     for count, values in by_count.items():
         result = result * _power(values, count)
@@ -201,7 +201,7 @@ def _windows(
     variances = {
         one: _dot(mass, (losses[one] - means[one]) ** 2) / norms[one] for one, mass in masses.items()
     }
-    variance = sum(count * mixture.of(variances) for part in parts for mixture, count in part.items())
+    variance = sum(count * variances[one] for part in parts for one, count in part.items())
     need = -math.log(TAIL)
     # Slopes fit for a sum that is nearly normal, and for rare large losses, whose tails are exponential.
     slopes = np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0])[:, None] * (0.25, 0.5, 1.0, 1.5)
@@ -217,8 +217,8 @@ def _windows(
                 [np.einsum("i,ji->j", mass[present], np.exp(sign * exponent)) for sign in (-1.0, 1.0)]
             )
         for part in parts:
-            for mixture, count in part.items():
-                log_moments += count * np.log(mixture.of(moments) / mixture.of(norms))
+            for one, count in part.items():
+                log_moments += count * np.log(moments[one] / norms[one])
             ends = (np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes
             windows.append((-float(ends[0].min()), float(ends[1].min())))
     return windows

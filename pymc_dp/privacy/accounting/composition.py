@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from pymc_dp.privacy.accounting.accountants import (
     ACCOUNTANTS,
     SLOW,
@@ -19,7 +17,8 @@ from pymc_dp.privacy.accounting.accountants import (
 )
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import is_number, round_up
+from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.rounding import round_up
 
 # What was asked last: a plan is asked for what its search has found.
 _KNOWN: OrderedDict[tuple[Any, ...], tuple[float, str]] = OrderedDict()
@@ -114,24 +113,6 @@ class Guarantee:
         if not (is_number(epsilon) and epsilon >= 0):
             raise ValueError(f"epsilon must be at least 0, and in double precision, got {epsilon!r}.")
         return self._smallest("delta", float(epsilon), 1.0)[0]
-
-    def profile(self, epsilons: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Points of the curve.
-
-        Parameters
-        ----------
-        epsilons : array_like, shape (m,), optional
-            Default: 50 points from 0 to 1.5 times epsilon at the reference delta.
-
-        Returns
-        -------
-        epsilons, deltas : ndarray, shape (m,)
-        """
-        if epsilons is None:
-            top = self.epsilon(self.reference_delta)
-            epsilons = np.linspace(0.0, 1.5 * top if math.isfinite(top) else 10.0, 50)
-        points = np.asarray(epsilons, dtype=float)
-        return points, np.array([self.delta(float(point)) for point in points])
 
     @cached_property
     def accountant(self) -> str:

@@ -2,24 +2,24 @@
 
 Between two neighbouring data sets a decision is a pair of probabilities. What it costs is a convex function
 of the pair, so that its largest value on a region is at corners of a polygon around it
-(docs/proofs/value_iteration, section 1).
+(docs/proofs/decision_accounting, section 2).
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_expit, ndtr
+
+from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, Threshold
 
 # More than the rounding error of what is added to a probability.
 _ROUNDING = 1e-9
 #: Shifts of normal quantiles beyond this have no corners here: the probabilities would lose their digits.
 LARGEST_SHIFT = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-#: Distances for values of many decisions: tangents are within some thousandths of the curve.
-LOGISTIC_EDGES = np.array([80, 40, 20, 14, 10, 8, 7, 6, 5.5, 5, 4.5, *np.arange(14, -1, -1) * 0.3])
+# Distances for values of many decisions: tangents are within some thousandths of the curve.
 _STEP, _LEAST_STEP = 0.17, 0.085
-_SHORT = 0.5  # shifts below are integrals, not differences
+_SHORT = 0.5  # shifts below, in scales of the threshold, are integrals, not differences
 
 
 @dataclass(frozen=True)
@@ -64,38 +64,53 @@ def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> Corners:
     width = lower[1] - lower[0]
     with np.errstate(all="ignore"):
         along = (gap[1] - gap[0] - bend[1] * width) / (bend[0] - bend[1])
-    along = np.clip(np.where(np.isnan(along), 0.0, along), 0.0, width)  # any point between the ends will do
-    top = np.maximum(gap[0] + bend[0] * along, gap[1] + bend[1] * (along - width))
+        along = np.clip(
+            np.where(np.isnan(along), 0.0, along), 0.0, width
+        )  # any point between the ends will do
+        top = np.maximum(gap[0] + bend[0] * along, gap[1] + bend[1] * (along - width))
     return Corners(lower[0] + along, np.maximum(top, 0.0) * (1 + _ROUNDING))
 
 
-def normal_curve(q: float, y: np.ndarray, shift: np.ndarray, below: bool) -> tuple[np.ndarray, ...]:
-    """Points of the curve of a decision on a batch, for `around`.
+def pairs(
+    threshold: Threshold, u: np.ndarray, shift: np.ndarray | float, rejecting: np.ndarray | bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points of the curve of a bit ``V <= u`` whose u moves by a shift, for `around`.
 
     Parameters
     ----------
-    q : float
-        Batch size over number of records; 1 for all records.
-    y : ndarray
-        Normal quantile of the smaller probability, given the batch, at most about 0.
-    shift : ndarray
-        How much larger that of the other probability is.
-    below : bool
-        The mixture is the smaller probability, not the larger one.
+    threshold : Threshold
+        V.
+    u : ndarray
+    shift : ndarray or float
+        > 0.
+    rejecting : ndarray of bool
+        The smaller probability is that of V > u + shift, not of V <= u: the rarer bit should be taken.
 
     Returns
     -------
     lower, gap, bend : ndarray
     """
-    shift = np.broadcast_to(shift, y.shape)
-    density = np.exp(-0.5 * (y[..., None] + 0.5 * shift[..., None] * (1 + _NODES)) ** 2) @ _WEIGHTS
-    gap = np.where(shift <= _SHORT, 0.5 * shift * density / math.sqrt(2 * math.pi), ndtr(y + shift) - ndtr(y))
-    with np.errstate(over="ignore"):
-        bend = np.expm1(-shift * (y + 0.5 * shift))
+    shift = np.broadcast_to(shift, u.shape)
+    at, after = threshold.log_probabilities(u), threshold.log_probabilities(u + shift)
+    smaller, larger = np.where(rejecting, after[1], at[0]), np.where(rejecting, at[1], after[0])
+    between = u[..., None] + 0.5 * shift[..., None] * (1 + _NODES)
+    short = shift <= _SHORT * threshold.scale  # integrals lose no digits
+    with np.errstate(over="ignore", invalid="ignore"):
+        integral = 0.5 * shift * (np.exp(threshold.log_density(between)) @ _WEIGHTS)
+        gap = np.where(short, integral, -np.exp(larger) * np.expm1(smaller - larger))
+        rise = threshold.log_density(u + shift) - threshold.log_density(u)
+        rise = np.where(short, -0.5 * shift * (threshold.score(between) @ _WEIGHTS), rise)
+        return np.exp(smaller), gap, np.expm1(np.where(rejecting, -rise, rise))
+
+
+def on_batches(
+    q: float, lower: np.ndarray, gap: np.ndarray, bend: np.ndarray, below: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points of a curve for `around`, when the probabilities differ in a share q of all batches only."""
     if not below:
-        return ndtr(y), q * gap, q * bend
+        return lower, q * gap, q * bend
     with np.errstate(invalid="ignore"):
-        return ndtr(y) + (1 - q) * gap, q * gap, q * bend / (1 + (1 - q) * bend)
+        return lower + (1 - q) * gap, q * gap, q * bend / (1 + (1 - q) * bend)
 
 
 def of_normal(q: float, shift: float, edges: np.ndarray, closed: bool = False) -> Corners:
@@ -104,7 +119,7 @@ def of_normal(q: float, shift: float, edges: np.ndarray, closed: bool = False) -
     Parameters
     ----------
     q : float
-        As in `normal_curve`.
+        Batch size over number of records; 1 for all records.
     shift : float
         At most `LARGEST_SHIFT`.
     edges : ndarray, shape (m,)
@@ -116,23 +131,15 @@ def of_normal(q: float, shift: float, edges: np.ndarray, closed: bool = False) -
     -------
     Corners
     """
-    y = -0.5 * shift - edges
-    found = _along(normal_curve(q, y, np.asarray(shift), False), closed)
-    return found if q == 1 else found + _along(normal_curve(q, y, np.asarray(shift), True), closed)
+    curve = pairs(GaussianThreshold(), -0.5 * shift - edges, shift)
+    found = _along(on_batches(q, *curve, False), closed)
+    return found if q == 1 else found + _along(on_batches(q, *curve, True), closed)
 
 
 def normal_edges(shift: float) -> np.ndarray:
-    """Distances for values of many decisions, as `LOGISTIC_EDGES`: a tangent turns by so much of a shift."""
+    """Distances for values of many decisions, where a tangent turns by so much of a shift."""
     step = max(_STEP / max(shift, 1.0), _LEAST_STEP)
     return np.concatenate([[12.0, 11.0, 10.0, 9.0], np.arange(math.ceil(8 / step), -1, -1) * step])
-
-
-def of_logistic(shift: float, edges: np.ndarray) -> Corners:
-    """Corners of all decisions whose log-odds move by `shift`; edges as in `of_normal`, of log-odds."""
-    y = -0.5 * shift - edges
-    lower, rest = expit(y), expit(-y - shift)
-    steep = shift + 2 * (log_expit(-y - shift) - log_expit(-y))
-    return _along((lower, lower * rest * math.expm1(shift), np.expm1(steep)), True)
 
 
 def _along(curve: tuple[np.ndarray, ...], closed: bool) -> Corners:

@@ -11,10 +11,8 @@ from dp_accounting import dp_event as base
 from pymc_dp.privacy.accounting import rdp
 from pymc_dp.privacy.accounting.corners import (
     LARGEST_SHIFT,
-    LOGISTIC_EDGES,
     Corners,
     normal_edges,
-    of_logistic,
     of_normal,
 )
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
@@ -70,7 +68,7 @@ class Costs:
     excluded : callable
         Probability outside which the Renyi bounds hold.
     corners : callable
-        Corners that hold all pairs of probabilities of a decision; None where it has none.
+        Corners that hold all pairs of probabilities of a decision on a batch; None where it has none.
     noise_multiplier : callable
         Of a full-batch Gaussian that the event is, or is made from.
     eta : callable
@@ -226,7 +224,6 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     PenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
         decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
-        corners=lambda e: _normal_corners(1.0, e.noise_multiplier),
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
@@ -240,7 +237,6 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     BoundedRangeDecisionDpEvent: Costs(
         renyi=lambda e, order, _: order * e.eta**2 / 8,
         decision=lambda e, order, _: float(bounded_range_rdp(e.eta, [order])[0]),
-        corners=lambda e: of_logistic(e.eta, LOGISTIC_EDGES) if 0 < e.eta <= LARGEST_SHIFT else None,
         eta=lambda e: e.eta,
         probit_shift=lambda e, _: probit_range(e.eta),
     ),

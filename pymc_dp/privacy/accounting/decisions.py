@@ -3,18 +3,17 @@
 An accept decision is ``V <= u`` for a noisy threshold V and a point u that moves by at most a known shift
 between neighbouring data sets. The functions here bound ``sup_u D_alpha`` between the two bits, in both
 directions. The bounds are proved in docs/proofs/decision_accounting: closed form for bounded-range
-decisions, branch and bound with a curvature certificate for the two penalty decisions.
+decisions, branch and bound with tangents for the two penalty decisions.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.corners import Corners
-from pymc_dp.privacy.accounting.thresholds import Flipped, GaussianThreshold, PenaltyThreshold, Threshold
+from pymc_dp.privacy.accounting.corners import Corners, around, on_batches, pairs
+from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, PenaltyThreshold, Threshold
 
 # Relative distance between the certified bound and the largest value found.
 _TOLERANCE = 1e-4
@@ -22,16 +21,15 @@ _TOLERANCE = 1e-4
 _ROUNDING = 1e-8
 _MAX_CELLS = 200_000
 _PARTS = 5  # a cell that is not settled is cut into
+_CELLS = 64
 # Orders minus 1 of the search, over the noise multiplier.
 _AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 1])
 _LEAST_ORDER = 0.02
 _LARGEST = 30.0  # of divergences that are searched for
+_RAREST = -690.0  # logarithm of probabilities that can be written down
 _FARTHER = 1.3 ** np.arange(60)  # where tails are tried
-_AT_ONCE = 100_000  # pieces times cells
-_SLICE = 0.25  # the curvature bound treats shifts in pieces of this many noise scales
 # Noise scales that are searched; beyond, that of the next larger one, or of all, is nearly as good.
 _SMALLEST_STD, _LARGEST_STD = 1e-3, 30.0
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 # ---- bounded range -----------------------------------------------------------------------------------------
@@ -140,61 +138,133 @@ def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> flo
     if alpha < 1.02 or alpha / noise_multiplier > 8 or gaussian > _LARGEST or noise_multiplier > 1e8:
         return gaussian
     if math.isinf(noise_std):
-        thresholds: list[Threshold] = [GaussianThreshold()]
-        shift = 1 / noise_multiplier
-    else:
-        if noise_std > _LARGEST_STD:
-            return _penalty_rdp(noise_multiplier, alpha, math.inf)
-        # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
-        noise_std = max(noise_std, _SMALLEST_STD)
-        one = PenaltyThreshold(noise_std)
-        thresholds, shift = [one, Flipped(one)], noise_std / noise_multiplier
-    bound = 0.0
-    for threshold in thresholds:
-        bound = _certified_maximum(threshold, shift, alpha, bound)
-    return min(math.log1p(bound) / (alpha - 1), gaussian)
+        return min(threshold_rdp(GaussianThreshold(), 1.0, 1 / noise_multiplier, alpha), gaussian)
+    if noise_std > _LARGEST_STD:
+        return _penalty_rdp(noise_multiplier, alpha, math.inf)
+    # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
+    noise_std = max(noise_std, _SMALLEST_STD)
+    found = threshold_rdp(PenaltyThreshold(noise_std), 1.0, noise_std / noise_multiplier, alpha)
+    return min(found, gaussian)
 
 
-def _excess(threshold: Threshold, u: np.ndarray, shift: float, alpha: float) -> np.ndarray:
-    """``exp((alpha - 1) D) - 1`` between the bits at u and at u + shift, without cancellation."""
-    return _excess_of(_log_ratios(threshold, u, shift), alpha)
+def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) -> float:
+    """Renyi divergence bound of a bit ``V <= u`` whose u moves by at most a shift in a share of all batches.
+
+    Parameters
+    ----------
+    threshold : Threshold
+        V.
+    q : float
+        That share, in (0, 1].
+    shift : float
+        > 0.
+    alpha : float
+        Order, > 1.
+
+    Returns
+    -------
+    float
+        Upper bound over all u, both directions; inf where the search does not reach.
+    """
+
+    def values(u: np.ndarray) -> np.ndarray:
+        return _excess_on_cells(threshold, q, u, u, shift, alpha)
+
+    def bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return _excess_on_cells(threshold, q, left, right, shift, alpha)
+
+    spread = max(threshold.scale, threshold.std)
+    best = float(np.max(values(threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, _CELLS + 1))))
+    # With little noise one tail is longer by far than the noise.
+    reach = 4 * spread * _FARTHER
+    below = q * _below(threshold, threshold.centre - shift - reach, shift, alpha) <= best
+    above = q * _above(threshold, threshold.centre + reach, shift, alpha) <= best
+    if not (best < math.inf and below.any() and above.any()):
+        return math.inf
+    low, high = threshold.centre - shift - reach[np.argmax(below)], threshold.centre + reach[np.argmax(above)]
+    rarest = threshold.log_probabilities(np.array([low, high + shift]))
+    if min(rarest[0][0], rarest[1][1]) < _RAREST:
+        return math.inf
+    largest = supremum(bounds, values, np.linspace(low, high, _CELLS + 1))
+    return math.log1p(max(largest, best)) / (alpha - 1)
 
 
-def _log_ratios(threshold: Threshold, u: np.ndarray, shift: float) -> tuple[np.ndarray, ...]:
-    """Logarithms of the bits' probabilities at u + shift, and of those at u over them."""
-    log_q1, log_q0 = threshold.log_probabilities(u + shift)
-    if shift <= 0.5 * threshold.scale:
-        h1, h0 = threshold.hazards(u[:, None] + 0.5 * shift * (1 + _NODES))
-        return log_q1, log_q0, -0.5 * shift * (h1 @ _WEIGHTS), 0.5 * shift * (h0 @ _WEIGHTS)
-    log_p1, log_p0 = threshold.log_probabilities(u)
-    return log_q1, log_q0, log_p1 - log_q1, log_p0 - log_q0
+def supremum(
+    bounds: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    values: Callable[[np.ndarray], np.ndarray],
+    edges: np.ndarray,
+) -> float:
+    """Upper bound of a function: cells are cut until their bounds are about the largest value found.
+
+    Parameters
+    ----------
+    bounds : callable
+        Of an excess on cells, given both ends of each.
+    values : callable
+        Of it at points.
+    edges : ndarray
+        Of the first cells; infinite ones are never cut.
+
+    Returns
+    -------
+    float
+        inf when the search is not conclusive.
+    """
+    left, right = edges[:-1], edges[1:]
+    best = settled = 0.0
+    while left.size:
+        best = max(best, float(np.max(values(left))))
+        found = bounds(left, right)
+        # An error of log F - not of F - 1 - is what counts once F is large.
+        done = found <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
+        settled = max(settled, float(np.max(found[done], initial=0.0)))
+        left, right = left[~done], right[~done]
+        if left.size > _MAX_CELLS or np.any(np.isinf(right - left)):
+            return math.inf
+        cuts = np.linspace(left, right, _PARTS + 1)
+        left, right = cuts[:-1].ravel(), cuts[1:].ravel()
+    return settled * (1 + _ROUNDING)
 
 
-def _excess_of(log_ratios: tuple[np.ndarray, ...], alpha: float) -> np.ndarray:
-    log_q1, log_q0, ratio1, ratio0 = log_ratios
-    with np.errstate(over="ignore"):
-        # sum_b q_b (r_b - 1) = 0, so subtracting alpha times it changes nothing but the rounding error:
-        # `convex_excess` of both.
-        whole1, whole0, terms1, terms0 = _exp_minus_two_terms(
-            np.array([alpha * ratio1, alpha * ratio0, ratio1, ratio0])
-        )
-        return np.exp(log_q1) * (whole1 - alpha * terms1) + np.exp(log_q0) * (whole0 - alpha * terms0)
+def _excess_on_cells(
+    threshold: Threshold, q: float, left: np.ndarray, right: np.ndarray, shift: float, alpha: float
+) -> np.ndarray:
+    """Largest ``exp((alpha - 1) D) - 1`` for u in [left, right], both directions: at three corners.
+
+    The larger of the two probabilities of one bit is a concave function of the smaller one, since the density
+    is log-concave (Lemma 5). Of the two bits the rarer one is taken.
+    """
+    rare, common = threshold.log_probabilities(left)[0], threshold.log_probabilities(right + shift)[1]
+    rejecting = rare > common
+    u = np.where(rejecting, [right, left], [left, right])
+    curve = pairs(threshold, u, shift, rejecting)
+    ways = (False, True) if q < 1 else (False,)
+    return largest_excess([on_batches(q, *curve, below) for below in ways], alpha)
+
+
+def largest_excess(curves: Sequence[tuple[np.ndarray, ...]], alpha: float) -> np.ndarray:
+    """Largest excess on cells of concave curves, each given at both ends as for `corners.around`."""
+    corners = [(lower, gap) for curve in curves for lower, gap in zip(*curve[:2], strict=True)]
+    if any(np.any(curve[0][0] != curve[0][1]) for curve in curves):  # cells, not points
+        corners += [(one.lower, one.gap) for one in (around(*curve) for curve in curves)]
+    lower, gap = np.array(corners).swapaxes(0, 1)
+    return np.max(excess(Corners(lower, gap), alpha), axis=0)
+
+
+def excess(corners: Corners, alpha: float) -> np.ndarray:
+    """``exp((alpha - 1) D) - 1`` at corners, the larger one of both orders of the data sets."""
+    low, high = corners.lower, corners.lower + corners.gap
+    up, down = corners.losses
+    with np.errstate(over="ignore", invalid="ignore"):
+        one, other, back, rest = convex_excess(np.array([up, down, -up, -down]), alpha)
+        values = np.maximum(low * one + (1 - low) * other, high * back + (1 - low - corners.gap) * rest)
+    return np.where(np.isnan(values), np.inf, values)
 
 
 def convex_excess(log_ratio: np.ndarray, alpha: float) -> np.ndarray:
     """``r^alpha - 1 - alpha (r - 1)`` at r = exp(log_ratio)."""
-    return _exp_minus_two_terms(alpha * log_ratio) - alpha * _exp_minus_two_terms(log_ratio)
-
-
-def largest_excess(corners: Corners, alpha: float) -> float:
-    """Largest ``exp((alpha - 1) D) - 1`` at corners, in both orders of the data sets."""
-    low, high = corners.lower, corners.lower + corners.gap
-    up, down = corners.losses
-    with np.errstate(over="ignore", invalid="ignore"):
-        forth = low * convex_excess(up, alpha) + (1 - low) * convex_excess(down, alpha)
-        back = high * convex_excess(-up, alpha) + (1 - low - corners.gap) * convex_excess(-down, alpha)
-    values = np.maximum(forth, back)
-    return float(np.max(np.where(np.isnan(values), np.inf, values)))
+    power, plain = _exp_minus_two_terms(np.array([alpha * log_ratio, log_ratio]))
+    return power - alpha * plain
 
 
 def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
@@ -210,131 +280,22 @@ def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
     return near if small.all() else np.where(small, near, np.expm1(x) - x)
 
 
-def _curvature(
-    threshold: Threshold, low: np.ndarray, high: np.ndarray, shift: float, alpha: float
-) -> np.ndarray:
-    """Upper bound of minus the second derivative of ``log _excess`` on the cells [low, high] (Lemma 5)."""
-    return _curvature_of(_shapes(threshold, low, high, shift), low.shape, alpha)
-
-
-class _Shape(NamedTuple):
-    """What the curvature bound takes of a threshold, for pieces of the shift: shape (pieces, cells)."""
-
-    bits: tuple[tuple[np.ndarray, ...], ...]  # for each of the two: largest slope, hazard, gap, rise
-    slope: np.ndarray
-    bend: np.ndarray
-
-
-def _shapes(threshold: Threshold, low: np.ndarray, high: np.ndarray, shift: float) -> Iterator[_Shape]:
-    pieces = max(1, math.ceil(shift / (_SLICE * threshold.scale)))
-    ends = shift * np.arange(pieces + 1) / pieces
-    first1 = threshold.hazards(low)[0]
-    at_once = max(1, _AT_ONCE // low.size)
-    for start in range(0, pieces, at_once):
-        stop = min(start + at_once, pieces)
-        y1, y2 = low + ends[start:stop, None], high + ends[start + 1 : stop + 1, None]
-        t = ends[start + 1 : stop + 1, None]
-        h1_max, h0_min = threshold.hazards(y1)
-        h1_min, h0_max = threshold.hazards(y2)
-        score_min, score_max = threshold.score(y1), threshold.score(y2)
-        slope, bend = threshold.score_slopes(low, y2)  # from low: y runs over [u, u + t] below
-        sum1 = first1 + score_max
-        steepest1 = first1 * sum1 * (2 * first1 + np.maximum(score_max, 0.0))
-        rise1, rise0 = t * np.maximum(steepest1, 0.0), t * h0_max * slope
-        bits = tuple(
-            (
-                np.minimum(h_max * np.maximum(gap_max, 0.0), threshold.curvature),
-                h_min,
-                np.maximum(gap_min, 0.0),
-                np.minimum(rise, threshold.curvature),
-            )
-            for h_max, h_min, gap_max, gap_min, rise in (
-                (h1_max, h1_min, h1_max + score_max, h1_min + score_min, rise1),
-                (h0_max, h0_min, h0_max - score_min, h0_min - score_max, rise0),
-            )
-        )
-        yield _Shape(bits, slope, bend)
-
-
-def _curvature_of(shapes: Iterable[_Shape], cells: tuple[int, ...], alpha: float) -> np.ndarray:
-    worst = np.zeros(cells)
-    for bits, slope, bend in shapes:
-        for r_max, h_min, gap_min, rise in bits:
-            w_min = (alpha - 1) * h_min + gap_min
-            with np.errstate(divide="ignore", over="ignore"):
-                log_slope = np.maximum(slope, alpha * r_max) / w_min
-                value = alpha * rise + slope * (1 + alpha / (alpha - 1)) + log_slope**2 + bend / w_min
-            worst = np.maximum(worst, np.max(value, axis=0))
-    return worst
-
-
 def _below(threshold: Threshold, low: np.ndarray, shift: float, alpha: float) -> np.ndarray:
-    """Upper bounds of `_excess` below `low` (Lemma 6)."""
+    """Upper bounds of the excess below `low`, both directions (Lemma 6)."""
+    if math.isinf(threshold.steepest):  # a symmetric threshold
+        return _above(threshold, -low - shift, shift, alpha)
     with np.errstate(over="ignore"):
-        return np.expm1(-alpha * threshold.log_probabilities(low + shift)[1])
+        rejected = np.expm1(-alpha * threshold.log_probabilities(low + shift)[1])
+        accepted = np.exp(threshold.log_probabilities(low)[0] + alpha * shift * threshold.steepest)
+    return np.maximum(rejected, accepted)
 
 
 def _above(threshold: Threshold, high: np.ndarray, shift: float, alpha: float) -> np.ndarray:
-    """Upper bounds of `_excess` above `high` (Lemma 6)."""
-    _, log_rejected = threshold.log_probabilities(high)
-    with np.errstate(over="ignore"):
-        if isinstance(threshold, Flipped):
-            # Reject probabilities a' >= e^-shift a at the far end of -V: the ratio of the bits is at most
-            # e^shift.
-            return np.exp(log_rejected + alpha * shift)
-        _, log_shifted = threshold.log_probabilities(high + shift)
-        falling = threshold.hazards(high)[1] >= (alpha - 1) * shift * threshold.curvature
-        return np.where(falling, np.exp(alpha * log_rejected - (alpha - 1) * log_shifted), np.inf)
-
-
-@lru_cache(maxsize=16)
-def _grid(
-    threshold: Threshold, shift: float, origin: float, low: float, high: float, cells: bool = False
-) -> tuple[np.ndarray, tuple[np.ndarray, ...], tuple[_Shape, ...]]:
-    """Where a search starts, and what is known there whatever the order: dozens are searched, on one grid."""
-    points = origin + np.linspace(low, high, 65)
-    shapes = tuple(_shapes(threshold, points[:-1], points[1:], shift)) if cells else ()
-    return points, _log_ratios(threshold, points, shift), shapes
-
-
-def _certified_maximum(threshold: Threshold, shift: float, alpha: float, least: float) -> float:
-    """Upper bound of ``sup_u _excess``, or `least` if that is larger: branch and bound."""
-    spread = max(threshold.scale, 1 / math.sqrt(threshold.curvature))
-    _, found, _ = _grid(threshold, shift, threshold.centre, -4 * spread - shift, 4 * spread)
-    best = max(float(np.max(_excess_of(found, alpha))), least)
-    # With little noise one tail is longer by far than the noise.
-    reach = 4 * spread * _FARTHER
-    below = _below(threshold, threshold.centre - reach, shift, alpha) <= best
-    above = _above(threshold, threshold.centre + reach, shift, alpha) <= best
-    if not (below.any() and above.any()):
-        return math.inf
-    start, end = threshold.centre - reach[np.argmax(below)], threshold.centre + reach[np.argmax(above)]
-    edges, found, shapes = _grid(threshold, shift, 0.0, float(start), float(end), cells=True)
-    left, right = edges[:-1], edges[1:]
-    values = _excess_of(found, alpha)
-    f_left, f_right = values[:-1], values[1:]
-    bend = _curvature_of(shapes, left.shape, alpha)
-    settled = 0.0
-    while left.size:
-        best = max(best, float(np.max(f_left)), float(np.max(f_right)))
-        # An error of log F - not of F - 1 - is what counts once F is large.
-        allowed = best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
-        width = right - left
-        with np.errstate(over="ignore"):
-            bound = np.maximum(f_left, f_right) * np.exp(bend * width**2 / 8)
-        bound *= 1 + _ROUNDING
-        done = bound <= allowed
-        settled = max(settled, float(np.max(bound[done], initial=0.0)))
-        if np.all(done):
-            break
-        if np.sum(~done) > _MAX_CELLS:
-            return math.inf
-        edges = np.linspace(left[~done], right[~done], _PARTS + 1)
-        values = np.empty(edges.shape)
-        values[0], values[-1] = f_left[~done], f_right[~done]
-        values[1:-1] = _excess(threshold, edges[1:-1].ravel(), shift, alpha).reshape(_PARTS - 1, -1)
-        left, right, f_left, f_right = (
-            one.ravel() for one in (edges[:-1], edges[1:], values[:-1], values[1:])
-        )
-        bend = _curvature(threshold, left, right, shift, alpha)
-    return max(settled, best * (1 + _ROUNDING))
+    """Upper bounds of the excess above `high`, both directions (Lemma 6)."""
+    log_accepted, log_rejected = threshold.log_probabilities(high)
+    _, log_shifted = threshold.log_probabilities(high + shift)
+    with np.errstate(over="ignore", invalid="ignore"):
+        hazard = np.exp(threshold.log_density(high) - log_rejected)
+        falling = hazard >= (alpha - 1) * shift / threshold.std**2
+        rejected = np.exp(alpha * log_rejected - (alpha - 1) * log_shifted)
+        return np.where(falling, np.maximum(rejected, np.expm1(-alpha * log_accepted)), np.inf)

@@ -3,8 +3,8 @@
 Each mechanism's trade-off curve is known exactly (or bounded); it is replaced by the curve through its
 values on a grid of losses with straight lines between (in exp(epsilon)), which lies above it and belongs to
 a discrete pair of distributions (Doroshenko et al. 2022). What is cut off at the ends, wrapped around and
-rounded is added to delta. Of many noise scales only a few are put on a grid: the others are mixtures of
-these (docs/proofs/sampled_gaussians).
+rounded is added to delta. Of many noise scales only some are put on a grid: the others are charged as the
+next of these that costs more.
 """
 
 import math
@@ -19,11 +19,10 @@ from pymc_dp.privacy.accounting.composed_losses import LARGEST_GRID, TAIL, Compo
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.sampled_gaussian import (
     Lossy,
-    Mixture,
     SampledGaussian,
     half_replacements,
-    mixtures,
     sampled_gaussians,
+    strongest,
 )
 
 __all__ = [
@@ -40,16 +39,14 @@ __all__ = [
 @dataclass(frozen=True)
 class _Accuracy:
     variance_share: float  # discretization adds at most this share of the variance of the loss
-    node_ratio: float  # of the losses of neighbours among the noise scales that are put on a grid
-    most_mixtures: int  # with more noise scales than this, shares are rounded up
-    levels: int  # to multiples of 1 / levels
+    ratio: float  # at most, of the losses of noise scales that are charged alike
 
 
-_FINE = _Accuracy(2e-4, 1.03, 512, 8)
+_FINE = _Accuracy(2e-4, 1.002)
 # Along a run, many times over.
-_ALONG = _Accuracy(1e-3, 1.06, 256, 8)
+_ALONG = _Accuracy(1e-3, 1.02)
 # For a first look, at a tenth of the cost.
-_COARSE = _Accuracy(5e-3, 1.2, 8, 4)
+_COARSE = _Accuracy(5e-3, 1.1)
 
 _NEGLIGIBLE = 1e-30
 _LARGEST_MU = 20.0
@@ -222,7 +219,7 @@ def running_epsilon(
     return at_points[np.searchsorted(points, np.arange(1, iterations + 1), side="left")]
 
 
-_Parts = list[dict[Mixture, int]]
+_Parts = list[dict[Lossy, int]]
 
 
 def _prefixes(
@@ -237,13 +234,12 @@ def _prefixes(
         return [[] for _ in segments]
     if max(one.mu for one in counts) > _LARGEST_MU:
         raise OverflowError("a release has almost no noise")
-    levels = accuracy.levels if len(counts) > accuracy.most_mixtures else None
-    mixed = mixtures(counts, accuracy.node_ratio, levels)
+    charged = strongest(counts, accuracy.ratio)
     parts: _Parts = []
     for segment in segments:
-        part: dict[Mixture, int] = defaultdict(int)
+        part: dict[Lossy, int] = defaultdict(int)
         for one, count in segment.items():
-            part[mixed[one]] += count
+            part[charged[one]] += count
         parts.append(part)
     variance = sum(count * one.spread**2 for one, count in counts.items())
     step = math.sqrt(6 * accuracy.variance_share * variance / sum(counts.values()))
@@ -258,7 +254,7 @@ def _prefixes(
 
 def _both_directions(parts: _Parts, step: float, delta: float | None) -> list[list[Composed]]:
     tail = min(TAIL, 1.0 if delta is None else 1e-6 * delta) / sum(sum(part.values()) for part in parts)
-    used = {one for part in parts for mixture in part for one in mixture.used}
+    used = {one for part in parts for one in part}
     pairs = {one: _discretized(one, step, tail) for one in used}
     orders = (0, 1) if any(one.kind in _TWO_CURVES for one in used) else (0,)
     directions = [

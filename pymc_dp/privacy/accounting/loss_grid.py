@@ -4,9 +4,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.optimize import linprog
 
 from pymc_dp.privacy.accounting.corners import Corners
-from pymc_dp.privacy.accounting.simplex import Cover
 
 #: Probabilities that are left out of a law, in remainders; and outcomes that are not followed.
 NEGLIGIBLE, RARE = 1e-6, 0.1
@@ -84,18 +85,12 @@ class LossGrid:
 
     def rows(self, values: np.ndarray, margin: int = 0) -> np.ndarray:
         """Expected values one step earlier, a row for each corner and order."""
-        return self._by_kernel("rows", values, margin)
-
-    def best(self, values: np.ndarray) -> np.ndarray:
-        """The largest of them."""
-        return self._by_kernel("largest", values, 0)
-
-    def _by_kernel(self, name: str, values: np.ndarray, margin: int) -> np.ndarray:
-        from pymc_dp.privacy.accounting import loss_kernels  # here: a ledger without decisions needs no Numba
-
-        around, size = self.extended(values, self.pad + margin), values.size + 2 * margin
-        weights = self.low_weight, self.high_weight
-        return getattr(loss_kernels, name)(around, self.below + self.pad, *weights, self.sure, size)
+        size = values.size + 2 * margin
+        shifted = sliding_window_view(self.extended(values, self.pad + margin), size)
+        found = np.repeat(self.sure[:, None], size, axis=1)
+        for below, low, high in zip(self.below + self.pad, self.low_weight, self.high_weight, strict=True):
+            found += low[:, None] * shifted[below] + high[:, None] * shifted[below + 1]
+        return found
 
     def law(self, weights: np.ndarray) -> "Law":
         """Sum of the steps of all rows, with these weights; what is not followed has an infinite loss."""
@@ -207,12 +202,21 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
     gains = (rows[np.ix_(usable, seen)] - here[seen]) / gain
     needed = 1 - allowed[seen] / gain
     target = int(np.argmin(np.abs(np.gradient(np.log(here[seen]), grid.spacing) - tilt)))
-    fit = _Fit(gains, gains[:, target])
+    parts = [part for part in np.array_split(np.arange(seen.size), _POINTS) if part.size]
+    points = np.unique([*(part[0] for part in parts), seen.size - 1])  # where enough is asked for
+    price = gains[:, target] + _OFTEN * gains[:, points].mean(axis=1) + _EACH
     weights = np.zeros(rows.shape[0])
     for attempt in range(_ATTEMPTS):
-        found = fit.weights(needed)
-        if found is None:
-            return None
+        found = None
+        for _ in range(_ROUNDS):
+            found = _cheapest(price, gains[:, points], needed[points])
+            if found is None:
+                return None
+            short = needed - found @ gains
+            worst = [part[np.argmax(short[part])] for part in parts]
+            if not np.any(short[worst] > _SHORT):
+                break
+            points = np.union1d(points, [one for one in worst if short[one] > _SHORT])
         weights[usable] = found
         law = _law(grid, weights, _LEFT_OUT * remainder)
         if law.reach > margin:
@@ -222,46 +226,20 @@ def replacement(grid: LossGrid, values: np.ndarray, tilt: float, remainder: floa
         missing = best - (1 + RELATIVE) * after - remainder
         if np.all(missing <= 0):
             return law
-        short = np.maximum(missing / np.maximum(after - here, remainder), 0.0)
-        needed *= 1 + 1.05 * short[seen] + _STEP
+        short = np.maximum(missing / np.maximum(after - here, remainder), 0.0)[seen]
+        needed *= 1 + 1.05 * short + _STEP
         if attempt >= _LOCALLY:
             needed *= 1 + float(short.max())
     return None
 
 
-class _Fit:
-    """Weights of rows that together gain enough everywhere, at the least price.
+def _cheapest(price: np.ndarray, gains: np.ndarray, needed: np.ndarray) -> np.ndarray | None:
+    """Weights of rows that together gain enough at all points, at the least price; None if there are none.
 
-    Parameters
-    ----------
-    gains : ndarray, shape (rows, points)
-    dear : ndarray, shape (rows,)
-        Gains where the price counts most.
+    What is found is tested where it is used: nothing that is proved depends on the solver.
     """
-
-    def __init__(self, gains: np.ndarray, dear: np.ndarray):
-        self._gains = gains
-        self._parts = [part for part in np.array_split(np.arange(gains.shape[1]), _POINTS) if part.size]
-        self._next = np.array(sorted({part[0] for part in self._parts} | {gains.shape[1] - 1}))
-        self._points = self._next[:0]  # where enough is asked for
-        self._cover = Cover(dear + _OFTEN * gains[:, self._next].mean(axis=1) + _EACH, _WEIGHT)
-
-    def weights(self, needed: np.ndarray) -> np.ndarray | None:
-        """Weights with gains of at least `needed`, nearly; points are added where they are missing."""
-        self._cover.move(needed[self._points])
-        found = None
-        for _ in range(_ROUNDS):
-            self._cover.require(self._gains[:, self._next].T, needed[self._next])
-            self._points, self._next = np.append(self._points, self._next), self._next[:0]
-            found = self._cover.weights()
-            if found is None:
-                return None
-            short = needed - found @ self._gains
-            worst = np.array([part[np.argmax(short[part])] for part in self._parts])
-            self._next = np.unique(worst[short[worst] > _SHORT])
-            if not self._next.size:
-                break
-        return found
+    gains, most = np.vstack([-gains.T, np.ones(price.size)]), np.append(-needed, _WEIGHT)
+    return linprog(price, gains, most).x
 
 
 def _law(grid: LossGrid, weights: np.ndarray, negligible: float) -> Law:
@@ -270,11 +248,4 @@ def _law(grid: LossGrid, weights: np.ndarray, negligible: float) -> Law:
     parts = max(2, math.ceil(total))
     base = grid.law(weights / parts)
     base.masses[grid.pad] += 1 - total / parts
-    where = np.flatnonzero(base.masses)
-    law = base
-    for _ in range(parts - 1):
-        longer = np.zeros(law.masses.size + 2 * grid.pad)
-        for i in where:
-            longer[i : i + law.masses.size] += base.masses[i] * law.masses
-        law = grid.folded(Law(longer, law.infinite + base.infinite)).trimmed(negligible)[0]
-    return law
+    return power(grid, base, parts, negligible)[0]

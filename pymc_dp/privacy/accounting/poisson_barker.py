@@ -10,15 +10,12 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import expit, log_expit, ndtri_exp
 
-from pymc_dp.privacy.accounting.decisions import convex_excess
+from pymc_dp.privacy.accounting.decisions import convex_excess, supremum
 
-# Relative distance between the certified bound and the largest value found.
-_TOLERANCE = 1e-4
 # More than the rounding error of a divergence, and of the sampler's own arithmetic.
 _ROUNDING = 1e-8
-_CELLS, _PARTS = 64, 8
+_CELLS = 64
 _LARGEST_EXPONENT = 600.0
-_MAX_CELLS = 100_000
 _PROBIT_REACH, _PROBIT_CELLS = 100.0, 20_001
 
 
@@ -146,23 +143,13 @@ def _supremum(rate: float, clip_bound: float, order: float, up: float, down: flo
     `up` and `down` are 1, or 0 to leave that shift out. inf when the search is not conclusive.
     """
     reach = 40.0 + order * (rate + clip_bound) * clip_bound / rate  # nothing large can happen beyond it
+
+    def bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        rise, fall = up * _up(expit(left), rate, clip_bound), down * _down(expit(right), rate, clip_bound)
+        return _largest_excess(left, right, rise, fall, order)
+
     edges = np.concatenate([[-np.inf], np.linspace(-reach, reach, _CELLS), [np.inf]])
-    left, right = edges[:-1], edges[1:]
-    best = settled = 0.0
-    while left.size:
-        s_left, s_right = expit(left), expit(right)
-        rise, fall = up * _up(s_left, rate, clip_bound), down * _down(s_right, rate, clip_bound)
-        bound = _largest_excess(left, right, rise, fall, order)
-        here = _largest_excess(left, left, rise, down * _down(s_left, rate, clip_bound), order)
-        best = max(best, float(np.max(here)))
-        done = bound <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
-        settled = max(settled, float(np.max(bound[done], initial=0.0)))
-        left, right = left[~done], right[~done]
-        if left.size > _MAX_CELLS or np.any(np.isinf(right - left)):
-            return math.inf
-        cuts = np.linspace(left, right, _PARTS + 1)
-        left, right = cuts[:-1].ravel(), cuts[1:].ravel()
-    return math.log1p(settled * (1 + _ROUNDING)) / (order - 1)
+    return math.log1p(supremum(bounds, lambda y: bounds(y, y), edges)) / (order - 1)
 
 
 def _largest_excess(

@@ -32,7 +32,14 @@ def epsilon_at(order: float, divergence: float, delta: float) -> float:
 
 
 def smallest(curve: Curve, objective: Callable[[float, float], float], proxy: Curve | None = None) -> float:
-    """Smallest of ``objective(order, curve(order))`` over parts of `ORDERS`.
+    """Smallest of ``objective(order, curve(order))`` over parts of `ORDERS`; see `best`."""
+    return best(curve, objective, proxy)[1]
+
+
+def best(
+    curve: Curve, objective: Callable[[float, float], float], proxy: Curve | None = None
+) -> tuple[float, float]:
+    """The order with the smallest ``objective(order, curve(order))``, and that value.
 
     Every order gives a valid bound: a search that misses the best one is loose, never wrong.
 
@@ -47,7 +54,7 @@ def smallest(curve: Curve, objective: Callable[[float, float], float], proxy: Cu
 
     Returns
     -------
-    float
+    order, value : float
     """
     if proxy is None and curve(2.0) < math.inf:
         slope = curve(2.0) / 2
@@ -55,11 +62,12 @@ def smallest(curve: Curve, objective: Callable[[float, float], float], proxy: Cu
     if proxy is not None:
         start = _best_index(proxy, objective, range(0, ORDERS.size, _STRIDE), {})
         seen: dict[int, float] = {}
-        best = seen[_best_index(curve, objective, range(start % 6, ORDERS.size, 6), seen, start)]
-        if best < math.inf:
-            return best
+        index = _best_index(curve, objective, range(start % 6, ORDERS.size, 6), seen, start)
+        if seen[index] < math.inf:
+            return float(ORDERS[index]), seen[index]
     seen = {}
-    return seen[_best_index(curve, objective, range(0, ORDERS.size, _STRIDE), seen)]
+    index = _best_index(curve, objective, range(0, ORDERS.size, _STRIDE), seen)
+    return float(ORDERS[index]), seen[index]
 
 
 def _best_index(

@@ -1,12 +1,9 @@
-"""Gaussian releases on a random part of the records: their trade-off curves, and few curves above many."""
+"""Gaussian releases on a random part of the records: their trade-off curves, and few for many."""
 
 import math
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
@@ -16,8 +13,6 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 
-# Padding of a share for the rounding of the differences that it is made of.
-_SHARE_SLACK = 1e-9
 _EPS = np.finfo(float).eps
 _WHOLE = "all records"
 
@@ -149,87 +144,35 @@ def sampled_gaussians(
     return dict(found)
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """`strong` with probability `share`, otherwise `weak`, and it is known which: `strong` costs more.
-
-    Parameters
-    ----------
-    strong, weak : SampledGaussian
-        Alike but for mu.
-    share : float
-    """
-
-    strong: Lossy
-    weak: Lossy
-    share: float
-
-    @property
-    def used(self) -> tuple[Lossy, ...]:
-        """Its parts of positive probability."""
-        return (self.strong,) if self.share == 1 else (self.strong, self.weak)
-
-    def of(self, values: Mapping[Lossy, Any]) -> Any:
-        """Average of a value of the parts."""
-        strong = values[self.strong]
-        return strong if self.share == 1 else (1 - self.share) * values[self.weak] + self.share * strong
-
-
-def mixtures(mechanisms: Iterable[Lossy], ratio: float, levels: int | None) -> dict[Lossy, Mixture]:
-    """Mixtures of a few of the mechanisms that cost at least as much as each of them, and hardly more.
+def strongest(mechanisms: Iterable[Lossy], ratio: float) -> dict[Lossy, Lossy]:
+    """For each mechanism one that is charged in its place: one of these with at most as much noise.
 
     Parameters
     ----------
     mechanisms : iterable of SampledGaussian or PoissonMixture
     ratio : float
-        Of the losses of neighbours among those few, > 1; the cost is of second order in it.
-    levels : int, optional
-        Shares are rounded up to multiples of 1 / levels.
+        At most, of the spreads of the two losses, > 1.
 
     Returns
     -------
-    dict of these to Mixture
-        One for each mechanism.
+    dict of these to these
 
     Notes
     -----
-    **Privacy.** Delta at any epsilon is convex in ``2 Phi(mu / 2) - 1``, so the chord between two mu is above
-    it: that chord is the curve of the mixture (docs/proofs/sampled_gaussians, Lemma 2).
+    **Privacy.** More noise is post-processing of less, on the same batches.
     """
-    result: dict[Lossy, Mixture] = {}
+    result: dict[Lossy, Lossy] = {}
     kinds: dict[tuple[str, float], list[SampledGaussian]] = defaultdict(list)
     for one in mechanisms:
-        if isinstance(one, PoissonMixture):  # nothing is proved of mixtures of these
-            result[one] = Mixture(one, one, 1.0)
+        if isinstance(one, PoissonMixture):
+            result[one] = one
         else:
             kinds[one.kind, one.probability].append(one)
     for members in kinds.values():
-        members.sort(key=lambda one: one.mu)
-        nodes = members[:1]
-        for one, after in pairwise(members[1:]):
-            if after.spread > ratio * nodes[-1].spread:
-                nodes.append(one)
-        nodes.append(members[-1])
+        members.sort(key=lambda one: -one.mu)
+        leader = members[0]
         for one in members:
-            index = bisect_left(nodes, one.mu, key=lambda node: node.mu)
-            strong, weak = nodes[index], nodes[max(index - 1, 0)]
-            share = _share(strong.mu, weak.mu, one.mu)
-            if levels is not None:
-                share = math.ceil(share * levels) / levels
-            result[one] = Mixture(strong, weak, share)
+            if leader.spread > ratio * one.spread:
+                leader = one
+            result[one] = leader
     return result
-
-
-def _share(strong: float, weak: float, mu: float) -> float:
-    """Where mu lies between the two others, in units of ``2 Phi(mu / 2) - 1``; rounded up."""
-    if mu == strong:
-        return 1.0
-    scale = 1 / math.sqrt(8)
-    if weak < 1:
-        low, middle, high = (math.erf(scale * x) for x in (weak, mu, strong))
-    else:
-        low, middle, high = (-math.erfc(scale * x) for x in (weak, mu, strong))
-    # Ends too close together for the share to mean anything count as the stronger one.
-    if high - low <= 1e-6 * (abs(low) + abs(high)):
-        return 1.0
-    return min((middle - low) / (high - low) + _SHARE_SLACK, 1.0)

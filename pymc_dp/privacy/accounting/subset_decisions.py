@@ -5,30 +5,17 @@ for Barker's by Räisä 2021, Theorem 8 (`rdp.barker_minibatch_rdp`). Proofs: do
 """
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr
 
-from pymc_dp.privacy.accounting.corners import (
-    LARGEST_SHIFT,
-    Corners,
-    around,
-    normal_curve,
-    of_normal,
-)
-from pymc_dp.privacy.accounting.decisions import convex_excess, largest_excess
+from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, on_batches, pairs
+from pymc_dp.privacy.accounting.decisions import largest_excess, supremum, threshold_rdp
+from pymc_dp.privacy.accounting.thresholds import GaussianThreshold
 
-# Cells of quantiles: tangents at their ends are within a ten-thousandth of the curve between.
+# How far quantiles are looked at: beyond the last, probabilities leave floating point's range.
 _REACHES = (8.0, 12.0, 18.0, 27.0, 36.0)
-_EDGES = np.concatenate([np.arange(36, 12, -0.1), np.arange(12, 6, -0.04), np.arange(6, 0.01, -0.025), [0.0]])
-# Beyond the last of these only logarithms can be written down; little happens there, and cells may be wide.
-_FAR = np.linspace(36.0, 100.0, 641)
-_PARTS = 6
-_LARGEST_EXPONENT = 600.0
-_ROUNDING = 1e-8  # relative; far more than the rounding error of the divergence at a point
-_NEGLIGIBLE = 1e-6
+_CELLS = 64
 
 
 @lru_cache(maxsize=100_000)
@@ -55,16 +42,7 @@ def subset_penalty_rdp(q: float, noise_multiplier: float, order: float) -> float
     of the acceptance probability moves by at most ``1 / noise_multiplier``.
     """
     shift = 1 / noise_multiplier
-    if shift > LARGEST_SHIFT:
-        return math.inf
-
-    def tail(reach: float) -> float:
-        return _log_tail(reach, order, shift) if reach > order * shift else math.inf
-
-    def constant(distance: np.ndarray) -> np.ndarray:
-        return np.full(distance.shape, shift)
-
-    return _supremum(order, q, lambda reach: _penalty_corners(q, shift, reach), constant, tail, q * shift)
+    return math.inf if shift > LARGEST_SHIFT else threshold_rdp(GaussianThreshold(), q, shift, order)
 
 
 @lru_cache(maxsize=100_000)
@@ -99,103 +77,27 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
 
     def tail(reach: float) -> float:
         falling = reach * (1 - 2 * order * quadratic) > order * linear and reach > gamma / beta
-        return _log_tail(reach, order, float(_shift(np.asarray(reach), rates))) if falling else math.inf
+        return _log_tail(reach, order, float(_shift(np.asarray(reach), rates)), q) if falling else math.inf
 
-    def at(distance: np.ndarray) -> np.ndarray:
-        return _shift(distance, rates)
+    def bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        shift = _shift(-left, rates)  # the largest of each cell
+        found = []
+        for below in (False, True):
+            # The larger probability of a refusal is as far below the middle as an acceptance's smaller one.
+            curve = pairs(GaussianThreshold(), np.array([left, right]) - (shift if below else 0), shift)
+            found.append(on_batches(q, *curve, below))
+        return largest_excess(found, order)
 
-    return _supremum(order, q, lambda reach: _barker_corners(q, batch_size, reach), at, tail, q * beta)
+    def values(y: np.ndarray) -> np.ndarray:
+        return bounds(y, y)
 
-
-def _supremum(
-    order: float,
-    q: float,
-    corners: Callable[[float], Corners],
-    shift_at: Callable[[np.ndarray], np.ndarray],
-    tail: Callable[[float], float],
-    scale: float,
-) -> float:
-    """Largest divergence between a bit and its mixture, over where the quantile y of its probability is.
-
-    Parameters
-    ----------
-    order, q : float
-    corners : callable
-        Corners of the decisions with ``|y|`` up to a distance.
-    shift_at : callable
-        Most that y moves from ``|y|`` up to a distance; does not fall with the distance.
-    tail : callable
-        Logarithm of a bound of the excess beyond a distance; inf where there is none.
-    scale : float
-        About how far the mixture moves y; says which tails are negligible.
-    """
-    small = min(math.log(_NEGLIGIBLE * order * (order - 1)) + 2 * math.log(scale), -math.log(2 * order))
-    reach = next((one for one in (*_REACHES, float(_FAR[-1])) if tail(one) < small), None)
-    if reach is None:
+    best = float(np.max(values(np.linspace(-_REACHES[0], 0.0, _CELLS + 1))))
+    small = min(math.log(best) if best > 0 else -math.inf, -math.log(2 * order))
+    reach = next((one for one in _REACHES if tail(one) < small), None)
+    if reach is None or not best < math.inf:
         return math.inf
-    largest = max(math.exp(tail(reach)), largest_excess(corners(min(reach, _REACHES[-1])), order))
-    if reach > _REACHES[-1]:
-        far = _largest(order, q, -_FAR[1:], -_FAR[:-1], shift_at(_FAR[1:]))
-        largest = max(largest, far, _largest(order, q, _FAR[:-1], _FAR[1:], shift_at(_FAR[1:])))
-    return math.log1p(largest * (1 + _ROUNDING)) / (order - 1) if largest < math.inf else math.inf
-
-
-def _largest(order: float, q: float, low: np.ndarray, high: np.ndarray, shift: np.ndarray) -> float:
-    """Upper bound of the excess on cells of y: each term at the end where it is larger."""
-    # Logarithms of P(accept) and P(reject) at the upper end over those at the lower one fall with y.
-    accept = _mixed(log_ndtr(low + shift) - log_ndtr(low), q)
-    reject = _mixed(log_ndtr(-high - shift) - log_ndtr(-high), q)
-    up = _term(log_ndtr(high), accept, order) + _term(log_ndtr(-low), reject, order)
-    # The other direction: the mixture is the second argument.
-    mixed_accept = log_ndtr(high) + _mixed(log_ndtr(high + shift) - log_ndtr(high), q)
-    mixed_reject = log_ndtr(-low) + _mixed(log_ndtr(-low - shift) - log_ndtr(-low), q)
-    down = _term(mixed_accept, -accept, order) + _term(mixed_reject, -reject, order)
-    return float(np.max(np.maximum(up, down)))
-
-
-def _mixed(log_ratio: np.ndarray, q: float) -> np.ndarray:
-    """Logarithm of ``1 - q + q r`` at r = exp(log_ratio)."""
-    if q == 1:
-        return log_ratio
-    near = np.log1p(q * np.expm1(np.minimum(log_ratio, 1.0)))
-    return np.where(log_ratio < 1, near, np.logaddexp(math.log1p(-q), math.log(q) + log_ratio))
-
-
-def _term(log_weight: np.ndarray, log_ratio: np.ndarray, order: float) -> np.ndarray:
-    """Upper bound of weight times ``r^order - 1 - order (r - 1)``; exact unless the power overflows."""
-    large = order * log_ratio > _LARGEST_EXPONENT
-    # Below exp(-1000) the ratio is 0 for every purpose.
-    moderate = np.where(large, 0.0, np.maximum(log_ratio, -1000.0))
-    small = np.exp(log_weight) * convex_excess(moderate, order)
-    with np.errstate(over="ignore"):
-        return np.where(large, np.exp(log_weight + order * log_ratio), small)
-
-
-def _edges(reach: float) -> np.ndarray:
-    return np.append(reach, _EDGES[reach > _EDGES])
-
-
-@lru_cache(maxsize=64)
-def _penalty_corners(q: float, shift: float, reach: float) -> Corners:
-    return of_normal(q, shift, _edges(reach))
-
-
-@lru_cache(maxsize=64)
-def _barker_corners(q: float, batch_size: int, reach: float) -> Corners:
-    """As of normal decisions, with the largest shift of each cell."""
-    edges = _edges(reach)
-    # Cut into parts, for the shift within a cell is taken to be its largest.
-    edges = np.append(np.linspace(edges[:-1], edges[1:], _PARTS, endpoint=False).T.ravel(), 0.0)
-    far, near = edges[:-1], edges[1:]
-    shift = _shift(far, _rates(batch_size))
-    found = []
-    for below in (False, True):
-        # The larger probability of a refusal is as far below the middle as the smaller one of an acceptance.
-        y = np.array([-far, -near]) - (shift if below else 0)
-        curve = normal_curve(q, y, shift, below)
-        found.append(around(*curve))
-        found += [Corners(curve[0][i], curve[1][i] * (1 + _ROUNDING)) for i in (0, 1)]
-    return sum(found[1:], found[0])
+    largest = supremum(bounds, values, np.linspace(-reach, 0.0, _CELLS + 1))
+    return math.log1p(max(largest, best)) / (order - 1)
 
 
 def _rates(batch_size: int) -> tuple[float, float]:
@@ -212,6 +114,8 @@ def _shift(distance: np.ndarray, rates: tuple[float, float]) -> np.ndarray:
     return (beta + gamma * np.maximum(distance, gamma / beta)) * math.expm1(2 * gamma) / gamma
 
 
-def _log_tail(reach: float, order: float, shift: float) -> float:
+def _log_tail(reach: float, order: float, shift: float, q: float) -> float:
     """Logarithm of a bound of the excess at ``|y| >= reach`` (Lemma 5), given the shift at `reach`."""
-    return -0.5 * reach**2 + order * shift * (reach + shift + 1 / reach) + math.log1p(2 * order**2)
+    ratio = shift * (reach + shift + 1 / reach)
+    mixed = min(ratio, max(ratio + math.log(2 * q), math.log(2)))
+    return -0.5 * reach**2 + order * mixed + math.log1p(2 * order**2)

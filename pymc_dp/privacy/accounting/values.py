@@ -76,25 +76,3 @@ def is_number(value: Any) -> bool:
 def plain(value: Any) -> Any:
     """Python's own number for one of NumPy's, whose products may overflow; anything else as it is."""
     return value.item() if isinstance(value, np.integer | np.float64) else value
-
-
-def round_up(value: float, digits: int = 4) -> str:
-    """Decimal string of at least `value`: a printed epsilon is never below the computed one."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
-    steps = math.ceil(value / unit)
-    while float(f"{steps * unit:.{digits}g}") < value:
-        steps += 1
-    return f"{steps * unit:.{digits}g}"
-
-
-def round_down(value: float, digits: int = 4) -> str:
-    """Decimal string of at most `value`: what is left, or is advised, is never too large."""
-    if value <= 0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    steps = math.floor(value / unit)
-    while float(f"{steps * unit:.{digits}g}") > value:
-        steps -= 1
-    return f"{steps * unit:.{digits}g}"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from dp_accounting.dp_event import NonPrivateDpEvent
 
-from pymc_dp.errors import BudgetError
+from pymc_dp.errors import BudgetError, PrivacyBudgetExceeded
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.slots import ChainSlots, identity
 

@@ -3,12 +3,12 @@
 import math
 from functools import lru_cache
 
-from pymc_dp.privacy.accounting.values import round_down
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.pricing import barker, penalty
 from pymc_dp.privacy.budget.remaining import Budget, fixed, plan_of
 from pymc_dp.privacy.mechanisms.iterations import Barker, Mechanism, OnTunaBatches, Penalty, Unlimited
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, TunaBatches
+from pymc_dp.rounding import round_down
 
 # Expected draws of a record from which on all records are used instead: a draw costs two evaluations of the
 # log-likelihood, a record of the full batch one, and the full batch is cheaper in privacy and has no noise.

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pymc_dp.errors import BudgetError, PrivacyError
+from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import round_down, round_up
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
+from pymc_dp.rounding import round_down, round_up
 
 # "dpLe" in ASCII: tells a ledger from other SQLite files.
 APPLICATION_ID = 0x64704C65
@@ -51,53 +51,6 @@ BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
 CREATE TRIGGER entry_is_final BEFORE UPDATE OF id, created, label, key, events, digest ON entry
 BEGIN SELECT RAISE(ABORT, 'nothing is ever given back'); END;
 """
-
-
-class LedgerError(PrivacyError):
-    """The ledger file is missing, damaged, foreign, newer, or for another budget: nothing may run."""
-
-
-class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it
-    """A request does not fit what is left of a ledger's budget; nothing was recorded and nothing may run.
-
-    Attributes
-    ----------
-    spent : float
-        Epsilon, at the ledger's delta, of everything recorded.
-    requested : float
-        Epsilon of the request by itself.
-    remaining : float
-        Largest epsilon of a run by itself (Gaussian accounting) that would still be accepted.
-    epsilon, delta : float
-        The ledger's budget.
-    hint : str
-        How to fit, in the caller's terms; may be empty.
-    """
-
-    def __init__(
-        self, spent: float, requested: float, remaining: float, epsilon: float, delta: float, hint: str = ""
-    ):
-        self.spent, self.requested, self.remaining = spent, requested, remaining
-        self.epsilon, self.delta, self.hint = epsilon, delta, hint
-        fit = (
-            f"What still fits: a run of at most epsilon = {round_down(remaining)} by itself. "
-            "Take fewer iterations, more noise, or a smaller epsilon for this run."
-            if remaining > 0
-            else "Nothing fits any more."
-        )
-        super().__init__(
-            f"This request does not fit the ledger's budget of epsilon = {epsilon:g} at delta = {delta:g}: "
-            f"spent {round_up(spent)}, requested {round_up(requested)}, remaining {round_down(remaining)} "
-            "(each by itself; costs are composed, not added). "
-            f"{fit}{' ' if hint else ''}{hint}"
-        )
-
-    def __reduce__(self):
-        return type(self), (self.spent, self.requested, self.remaining, self.epsilon, self.delta, self.hint)
-
-    def with_hint(self, hint: str) -> "PrivacyBudgetExceeded":
-        """The same error with advice in the caller's terms, as "At most draws=350 would fit."."""
-        return type(self)(self.spent, self.requested, self.remaining, self.epsilon, self.delta, hint)
 
 
 @dataclass(frozen=True)

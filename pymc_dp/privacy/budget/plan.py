@@ -13,10 +13,11 @@ from dp_accounting import dp_event
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain, round_up
+from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
 from pymc_dp.privacy.budget.running import running_epsilon
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.iterations import Mechanism, decode, encode
+from pymc_dp.rounding import round_up
 
 #: What an iteration lets out, and how a report says it.
 RELEASES = {

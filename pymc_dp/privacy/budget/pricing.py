@@ -14,7 +14,6 @@ from dp_accounting import dp_event
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import round_down
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import HEADROOM, LEAST, MOST, Budget, fixed, plan_of
 from pymc_dp.privacy.mechanisms.friction import Dynamics
@@ -28,6 +27,7 @@ from pymc_dp.privacy.mechanisms.iterations import (
     PenaltyOnBatches,
 )
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches
+from pymc_dp.rounding import round_down
 
 # Events in another order may be composed to another last digit.
 _NUDGE = 1e-9

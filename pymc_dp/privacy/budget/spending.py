@@ -13,10 +13,11 @@ from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import check_relation, check_target, round_up
+from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
+from pymc_dp.rounding import round_up
 
 
 class Spending:
