@@ -161,7 +161,7 @@ class _Density(NamedTuple):
         return value, gradient
 
 
-def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, diagonal: int = 0) -> np.ndarray:
+def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: np.ndarray) -> np.ndarray:
     """Positive definite matrices that may be behind a noisy one.
 
     Parameters
@@ -172,8 +172,9 @@ def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, diagonal: i
         Its standard deviation on the diagonal; off it that times sqrt(2).
     largest_trace : float
         Public bound of the trace of what is behind it.
-    diagonal : int
-        So many first rows and columns are known to hold a diagonal block.
+    together : ndarray, shape (p, p)
+        Zero where entries are known to be zero. The zeros are those of a block diagonal matrix in some first
+        rows and columns, so that its Cholesky factor has them too.
 
     Returns
     -------
@@ -191,7 +192,7 @@ def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, diagonal: i
     if noise.max() <= _NONE:
         return ((vectors * np.maximum(values, _NONE)) @ vectors.T)[None]
     found = _kept(seen, noise, largest_trace)
-    return _chains(seen, noise, largest_trace, diagonal) if found is None else found
+    return _chains(seen, noise, largest_trace, together) if found is None else found
 
 
 def _number(p: int) -> int:
@@ -216,12 +217,11 @@ def _kept(seen: np.ndarray, noise: np.ndarray, largest_trace: float) -> np.ndarr
     return None
 
 
-def _chains(seen: np.ndarray, noise: np.ndarray, largest_trace: float, diagonal: int) -> np.ndarray:
+def _chains(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: np.ndarray) -> np.ndarray:
     """By Hamiltonian Monte Carlo."""
     p, number = len(seen), _number(len(seen))
     places, least = np.arange(p), np.diag(noise)
-    free = np.tril(np.ones((p, p)))
-    free[:diagonal, :diagonal] = np.eye(diagonal)
+    free = np.tril(together)
     # A start with the diagonal that was seen, and as much beside it as leaves it positive definite.
     size = np.sqrt(np.maximum(np.diag(seen), 0.3 * least))
     least_value = float(np.linalg.eigvalsh(seen / np.outer(size, size))[0])

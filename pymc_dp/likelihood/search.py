@@ -6,14 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import information
-from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse, symmetric
+from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.information import Efficiency, Slope, sharpest_bounds
-from pymc_dp.likelihood.measurements import Comparison, Measurements
+from pymc_dp.likelihood.measurements import Comparison, NoisySums
+from pymc_dp.likelihood.metric import Places
 
 # Scales are released with so much of the budget that the counts of all records stand out: noise of a count
 # over the number of records; at least and at most so much.
 _COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.05, 0.002, 0.06
+# Where some coordinate does not stand out, they are counted again with so much more.
+_MORE = 3.0
 # An early round has so much that its step is known to this distance, in units of what one record tells.
 _STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.4, 0.004, 0.06
 # After a step that was shorter, the next round has so much more, else so much; the last round is that which
@@ -77,7 +80,7 @@ class Search:
 
     Parameters
     ----------
-    measurements : Measurements
+    measurements : NoisySums
     n : float
         Number of records, or about that: public.
     mu : float
@@ -90,7 +93,7 @@ class Search:
     **Privacy.** All decisions are functions of what was released and of public numbers.
     """
 
-    def __init__(self, measurements: Measurements, n: float, mu: float, prior: Normal):
+    def __init__(self, measurements: NoisySums, n: float, mu: float, prior: Normal):
         self._measure, self._n, self._mu = measurements, float(n), float(mu)
         # The search is in units of the prior's standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(prior.precision)))
@@ -99,10 +102,7 @@ class Search:
         self.rounds: list[Round] = []
         self.shares: list[float] = []
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
-        # The largest look-up is first: records touch one of its coordinates, so that its block is diagonal.
-        first = max(measurements.source.lookups, key=len, default=np.zeros(0, dtype=int))
-        self._first = len(first)
-        self._order = np.append(first, np.setdiff1d(np.arange(self._size), first)).astype(int)
+        self._places = Places(measurements.source.lookups, self._size)
 
     def __call__(self, start: np.ndarray) -> Found:
         """Make all releases.
@@ -154,55 +154,51 @@ class Search:
     def _scale(self) -> None:
         """Count the sizes of scores at the point: a first metric there."""
         share = self._scales_share
-        scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
-        found, touched = scales.sizes(self._measure.source.lookups)
+        while True:
+            scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
+            found, touched = scales.sizes(self._measure.source.lookups)
+            self.shares.append(share)
+            if touched.all() or not self._left(_MORE * share) or _MORE * share > _MOST_SCALES:
+                break
+            share *= _MORE
         found = found * self._unit**2
-        self.shares.append(share)
         # In the order of the metric's coordinates.
-        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._n)[self._order]
+        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._hidden)[
+            self._places.order
+        ]
+        # What counts are off by, where those of about four octaves are added up; a group is no larger than others.
+        self._counted = np.minimum(2 * scales.noise / self._touched, 1.0)
         self._slope: Slope | None = None
         self._information = np.diag(found)
 
-    def _metric(self) -> np.ndarray:
-        """A in which what a record tells about each of its coordinates is about 1.
+    @property
+    def _hidden(self) -> np.ndarray:
+        """Records that a coordinate touches whose counts do not stand out: all; one of a look-up its part."""
+        each = np.full(self._size, self._n)
+        for rows in self._measure.source.lookups:
+            each[rows] = self._n / len(rows)
+        return each
 
-        The coordinates of a look-up come first, and stay by themselves; from the others what these tell is
-        taken away.
-        """
-        k, order = self._first, self._order
-        whole = (self._information + self._prior.precision)[np.ix_(order, order)]
-        root = np.sqrt(self._touched)
-        own = np.diag(whole)[:k]
-        shared = whole[k:, :k] / own
-        left = symmetric(whole[k:, k:] - shared @ whole[:k, k:]) / np.outer(root[k:], root[k:])
-        values, vectors = np.linalg.eigh(left)
-        values = np.maximum(values, 1e-20 * values.max(initial=1e-300))
-        root_inverse = (vectors / np.sqrt(values)) @ vectors.T
-        metric = np.zeros((self._size, self._size))
-        metric[:k, :k] = np.diag(root[:k] / np.sqrt(own))
-        metric[k:, :k], metric[k:, k:] = -root_inverse @ shared, root_inverse
-        return metric[:, np.argsort(order)]
+    def _metric(self) -> np.ndarray:
+        return self._places.metric(self._information + self._prior.precision, self._touched)
 
     def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
         """Draws of the slope: it was released, and is about what it was."""
-        together = np.minimum.outer(self._touched, self._touched)
+        both_touch = np.minimum.outer(self._touched, self._touched)
         if self._slope is None:
             before = Slope(metric, metric @ self._information @ metric.T, np.zeros_like(metric))
-            unlike = np.where(np.eye(self._size) > 0, _OF_COUNTS, _CORRELATED)
+            unlike = np.where(np.eye(self._size) > 0, np.hypot(_OF_COUNTS, self._counted), _CORRELATED)
         else:
             before = self._slope.seen_in(metric)
             unlike = np.full_like(metric, _ALIKE + _DRIFT * min(self._moved, 1.0))
         both = np.where(np.eye(self._size) > 0, 1.0, 0.5)
-        before = Slope(metric, before.mean, before.variance + (unlike * together) ** 2)
+        before = Slope(metric, before.mean, before.variance + (unlike * both_touch) ** 2)
         now = before.and_also(seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
-        k = self._first
-        now.mean[:k, :k], now.variance[:k, :k] = (
-            np.diag(np.diag(now.mean)[:k]),
-            np.diag(np.diag(now.variance)[:k]),
-        )
-        self._slope = now
+        together = self._places.together
+        now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
         most = self._n * bounds.slope * math.sqrt(self._size)
-        return information.draws(left.slope * now.mean, left.slope * np.sqrt(now.variance / both), most, k)
+        noise = left.slope * np.sqrt(now.variance / both)
+        return information.draws(left.slope * now.mean, noise, most, together)
 
     # rounds
 

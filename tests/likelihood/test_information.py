@@ -8,7 +8,25 @@ from pymc_dp.likelihood import information
 
 def drawn(seen, noise, largest=1e9, *, by=information.draws):
     """Draws where every entry has the same noise."""
-    return by(seen, np.full_like(seen, noise), largest, 0)
+    return by(seen, np.full_like(seen, noise), largest, np.ones_like(seen))
+
+
+def test_entries_that_are_zero_stay_zero():
+    """Two blocks of two, and a coordinate that all records see: as rejection has them."""
+    random, noise = np.random.default_rng(7), 0.25
+    together = np.ones((5, 5))
+    together[:4, :4] = np.kron(np.eye(2), np.ones((2, 2)))
+    seen = together * (0.1 + 0.7 * np.eye(5))
+    tried = random.normal(size=(40_000, 5, 5))
+    tried = seen + noise * together * (tried + tried.transpose(0, 2, 1)) / 2
+    wanted = tried[np.linalg.eigvalsh(tried)[:, 0] > 0]
+    for by in (information.draws, information._chains):
+        found = by(seen, noise * together, 1e9, together)
+        assert not found[:, together == 0].any() and np.linalg.eigvalsh(found).min() > 0
+        one, other = np.linalg.eigvalsh(found), np.linalg.eigvalsh(wanted)
+        assert np.all(np.abs(one.mean(0) - other.mean(0)) < 0.4 * other.std(0))
+    full = information._chains(seen, np.full((5, 5), noise), 1e9, np.ones((5, 5)))  # a control
+    assert full[:, together == 0].all()
 
 
 def test_one_number_is_a_truncated_normal():

@@ -1,0 +1,69 @@
+"""The metric of a round: what a record tells about each of its coordinates is about 1."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pymc_dp.likelihood.beliefs import symmetric
+
+
+class Places:
+    """Where the coordinates of a metric are.
+
+    Parameters
+    ----------
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of which each unit touches those of one row.
+    size : int
+        p, likelihood coordinates.
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (p,)
+        The coordinate that each of the metric is about. The largest look-up is first, row by row.
+    together : ndarray, shape (p, p)
+        Zero for coordinates of the metric that no record sees together, else 1: the slope has blocks of q by
+        q on the diagonal of its first part, and no more there.
+    """
+
+    def __init__(self, lookups: Sequence[np.ndarray], size: int):
+        first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
+        self._first = first.size
+        self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
+        self.together = np.ones((size, size))
+        blocks = np.kron(np.eye(len(first)), np.ones((first.shape[1],) * 2))
+        self.together[: self._first, : self._first] = blocks
+
+    def metric(self, information: np.ndarray, touched: np.ndarray) -> np.ndarray:
+        """A in which what a record tells about each of its coordinates is about 1.
+
+        The coordinates of a look-up come first, and each row stays by itself; from the others what these tell
+        is taken away.
+
+        Parameters
+        ----------
+        information : ndarray, shape (p, p)
+            With the prior's.
+        touched : ndarray, shape (p,)
+            Units that each coordinate of the metric touches.
+
+        Returns
+        -------
+        ndarray, shape (p, p)
+        """
+        k, root = self._first, np.sqrt(touched)
+        whole = information[np.ix_(self.order, self.order)]
+        own = self.together[:k, :k] * whole[:k, :k]
+        shared = whole[k:, :k] @ np.linalg.inv(own)
+        found = np.zeros_like(whole)
+        found[:k, :k] = _whitening(own, root[:k])
+        found[k:, k:] = _whitening(symmetric(whole[k:, k:] - shared @ whole[:k, k:]), root[k:])
+        found[k:, :k] = -found[k:, k:] @ shared
+        return found[:, np.argsort(self.order)]
+
+
+def _whitening(matrix: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """The inverse root of a matrix in units of these numbers; blocks of zeros stay zero."""
+    values, vectors = np.linalg.eigh(matrix / np.outer(root, root))
+    values = np.maximum(values, 1e-20 * values.max(initial=1e-300))
+    return (vectors / np.sqrt(values)) @ vectors.T

@@ -1,0 +1,113 @@
+"""Which likelihood coordinates no record sees together, from the graph and from shapes."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+from pymc_dp.records import gate, graph, memory
+from pymc_dp.records.predictors import Piece
+from pymc_dp.records.sums import guarded
+
+
+class Lookup(NamedTuple):
+    """Coordinates that records look up.
+
+    Attributes
+    ----------
+    root : Variable or None
+        The array of codes by which they do; None where it is more than one array, or computed.
+    columns : ndarray of int, shape (G, q)
+        Of phi: those that a record of each code sees; G rows of one where it is not known which go together.
+    """
+
+    root: Variable | None
+    columns: np.ndarray
+
+
+def lookups_of(
+    pieces: Sequence[Piece], parts: Mapping[Variable, np.ndarray], roots: Mapping[Variable, Variable]
+) -> list[Lookup]:
+    """What the look-ups of one log-density see.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+    parts : mapping of Variable to ndarray
+        The variables of phi that pieces know the shapes of, and numbers of these shapes.
+    roots : mapping of Variable to Variable
+        From the data of the pieces' graphs to the arrays of the model.
+
+    Notes
+    -----
+    **Privacy.** Positions are computed of all codes there can be, not of those there are.
+    """
+    found = []
+    for piece in pieces:
+        if piece.kind != "lookup" or piece.other is None:
+            continue
+        columns = np.ravel(piece.columns)
+        read = [data for data in roots if data in set(ancestors([piece.other]))]
+        codes = read[0] if len(read) == 1 else None
+        if codes is None or codes.type.ndim != 1 or codes.type.dtype[:3] not in ("int", "uin"):
+            found.append(Lookup(None, columns[:, None]))
+            continue
+        inputs = [*parts, codes]
+        function = gate.compile_graph(inputs, piece.other, private=[codes], mode=gate.PLAIN_MODE)
+        positions = guarded(function, *parts.values(), np.arange(columns.size).astype(codes.type.dtype))
+        rows = np.reshape(positions, (columns.size, -1)).astype(np.int64)
+        found.append(Lookup(roots[codes], columns[np.clip(rows, 0, columns.size - 1)]))
+    return found
+
+
+def seen_apart(lookups: Sequence[Lookup], whole: np.ndarray) -> list[np.ndarray]:
+    """Sets of coordinates of which a record sees those of one row, and of no other.
+
+    Parameters
+    ----------
+    lookups : sequence of Lookup
+        Of all log-densities of one table.
+    whole : ndarray of bool, shape (p,)
+        Coordinates that records may see in another way.
+
+    Returns
+    -------
+    list of ndarray of int, shape (G, q)
+        Of phi; no coordinate is in two of them.
+    """
+    found = []
+    for columns in _by_codes(lookups):
+        rows = list(dict.fromkeys(tuple(dict.fromkeys(row)) for row in columns.tolist()))
+        flat = [column for row in rows for column in row]
+        if len(rows) > 1 and len(set(flat)) == len(flat) and len({len(row) for row in rows}) == 1:
+            found.append(np.array(rows))
+    times = np.zeros(len(whole), dtype=int)
+    for columns in _by_codes(lookups):
+        times[np.unique(columns)] += 1
+    return [rows for rows in found if not whole[rows].any() and times[rows].max() == 1]
+
+
+def _by_codes(lookups: Sequence[Lookup]) -> list[np.ndarray]:
+    """Columns side by side of what is looked up by the same codes."""
+    together: list[list[Lookup]] = []
+    for one in lookups:
+        same = [parts for parts in together if _same(parts[0].root, one.root)]
+        if same:
+            same[0].append(one)
+        else:
+            together.append([one])
+    found = []
+    for parts in ([one.columns for one in some] for some in together):
+        most = max(len(columns) for columns in parts)
+        # Codes beyond a table are of no record: its last row stands in.
+        found.append(np.hstack([columns[np.minimum(np.arange(most), len(columns) - 1)] for columns in parts]))
+    return found
+
+
+def _same(a: Variable | None, b: Variable | None) -> bool:
+    """Whether codes are one array, in one place of the memory: what is in it is not read."""
+    if a is None or b is None:
+        return False
+    return a is b or memory.same(graph.leaf_value(a), graph.leaf_value(b))
