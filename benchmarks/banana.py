@@ -67,8 +67,8 @@ def hmc(args: argparse.Namespace, epsilon: float, iterations: int) -> Any:
     return dp.DPHMC(
         epsilon=epsilon,
         delta=DELTA,
-        gradient_clip=args.gradient_clip * np.sqrt(args.dimensions),
-        ratio_clip=RATIO,
+        lipschitz=RATIO,
+        gradient_clip_bound=args.gradient_clip * np.sqrt(args.dimensions),
         mass=1 / public_scale(args.dimensions) ** 2,
         n_leapfrog=args.leapfrog,
         step_size=args.length / args.leapfrog,

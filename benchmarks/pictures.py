@@ -64,7 +64,7 @@ def budget() -> None:
 
 def accuracy() -> None:
     """Width against epsilon: the picture of the story that simulates it."""
-    notebook = nbformat.read(ROOT / "docs" / "gallery" / "choosing_epsilon.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "notebooks" / "gallery" / "choosing_epsilon.ipynb", as_version=4)
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
     picture = next(output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {}))
     (IMAGES / "accuracy.png").write_bytes(base64.b64decode(picture))

@@ -107,7 +107,6 @@ def forget():
     """Nothing is known of what was asked before."""
     composition._KNOWN.clear()
     subset_decisions.subset_barker_rdp.cache_clear()
-    subset_decisions._barker_corners.cache_clear()
 
 
 def once_more(plan):

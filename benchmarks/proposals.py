@@ -47,7 +47,7 @@ def run(
             epsilon=2.0,
             delta=1e-6,
             sufficient_statistics="auto",
-            statistic_bound=bound,
+            clip_bound=bound,
             proposal=proposal,
             chains=1,
             compile_kwargs={"mode": "FAST_COMPILE"},

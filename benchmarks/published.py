@@ -1,167 +1,241 @@
-"""DP-Fast MH as it was published (Zhang & Zhang 2023, Algorithm 2): not private, for reproducing figures."""
+"""Designs that others have published a table of: ours beside theirs.
 
-import math
-from typing import Any
+    python -m benchmarks.published                          # prints the tables, from the stored results
+    python -m benchmarks.published --run --datasets 200     # makes them anew: a quarter of an hour
+    python -m benchmarks.published --run --only "linear"    # rows of designs that begin so; others are kept
+
+Each data set is drawn with the seed of its number, which is that of the release's noise as well; an interval
+is the middle 95% of the exact posterior, which is normal: priors are normal, and wide. Theirs are figures of
+the articles, or of runs of their code by others, as the table says. (DP-Fast MH as it was published, which is
+not private, is in `benchmarks.published_fast_mh`.)
+"""
+
+import subprocess
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pymc as pm
+import statsmodels.api as sm
 
 import pymc_dp as dp
-from pymc_dp.clipping import clipped
-from pymc_dp.kernels.metropolis import LogRatio
-from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import plan_of
-from pymc_dp.privacy.mechanisms.iterations import Unlimited
-from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
-from pymc_dp.records.model import RecordModel
+from benchmarks import running
+from benchmarks.results import store, stored
+from pymc_dp.privacy.accounting import gaussian
+
+NAME = "published"
+# At which a design in mu is asked for: of all pairs with this mu the one whose delta is this.
+DELTA = 1e-6
+QUANTILE = 1.959964
+COLUMNS = ["design", "n", "method", "coverage", "width", "median width", "estimate"]
+PRIOR_SD = 5.0
 
 
-class Published:
-    """Batches of TunaMH or all records, with Gaussian noise unless the sensitivity is small.
+class Theirs(NamedTuple):
+    """What others found: of 95% intervals how many cover, their mean width, the mean estimate."""
 
-    Parameters
+    method: str
+    n: int
+    coverage: float = np.nan
+    width: float = np.nan
+    estimate: float = np.nan
+
+
+class Design(NamedTuple):
+    """A published design.
+
+    Attributes
     ----------
-    records : RecordModel
-    tempering : float
-    constants : float or array_like, shape (n,)
-        c_i: bound of record i's ratio, per unit of distance.
-    epsilon, delta : float
-        The article's parameters of one iteration.
-    base_batch : float, optional
-        lambda; default: half of `largest_batch`.
-    largest_batch : int, optional
-        K: from so many draws on, all records are used. Default: ``epsilon C / max c_i`` (Appendix E.1).
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Notes
-    -----
-    Differences from the printed algorithm. The variance is subtracted where noise is added only, as the proof
-    of its Theorem 3 has it: subtracting it in the free branch as well would not be reversible. Ratios beyond
-    ``c_i M``, which the article excludes, are clipped.
-
-    **Privacy.** None: where no noise is added, a rejection may be impossible under one data set and not under
-    its neighbour (docs/proofs/fast_mh, section 8); and c_i that depend on the data change how often all
-    others are drawn.
+    name : str
+    rows : callable
+        Covariates (n, p) and outcomes, from n and a generator.
+    truth : tuple of float
+        Of the coefficients.
+    looked_at : list of int
+        Coefficients of which the table speaks.
+    linear : bool
+        Normal outcomes, whose sd is unknown; else yes and no.
+    sizes : list of int
+    epsilon, mu : float, optional
+        One of them: what the articles ask for.
+    theirs : list of Theirs
     """
 
-    def __init__(
-        self,
-        records: RecordModel,
-        tempering: float,
-        constants: Any,
-        epsilon: float,
-        delta: float,
-        base_batch: float | None = None,
-        largest_batch: float | None = None,
-    ):
-        self.records, self.tempering = records, tempering
-        self.constants = np.broadcast_to(np.asarray(constants, dtype=float), records.n)
-        if not (np.all(np.isfinite(self.constants)) and np.all(self.constants > 0)):
-            raise ValueError("lipschitz must be positive and finite: a number, or one for each record.")
-        self.total, self.largest = float(self.constants.sum()), float(self.constants.max())
-        self.most = epsilon * self.total / self.largest if largest_batch is None else float(largest_batch)
-        self.base = self.most / 2 if base_batch is None else float(base_batch)
-        if not (0 < self.base < math.inf and 0 < self.most < math.inf):
-            raise ValueError(f"lambda and K must be positive and finite, got {self.base!r}, {self.most!r}.")
-        self.free = (epsilon * self.total / (6 * self.most * self.largest), epsilon)
-        share = self.most * self.largest / self.total
-        self.noise = (
-            6 * share * math.sqrt(2 * max(math.log(2.5 * share / delta), 0.0)) / epsilon,
-            math.sqrt(2 * math.log(1.25 / delta)) / epsilon,
+    name: str
+    rows: Callable
+    truth: tuple[float, ...]
+    looked_at: list[int]
+    linear: bool
+    sizes: list[int]
+    theirs: list[Theirs]
+    epsilon: float = np.nan
+    mu: float = np.nan
+
+    def budget(self) -> dict[str, float]:
+        """Arguments of a release: a mu is the pair (epsilon, delta) that it is equivalent to."""
+        if np.isnan(self.mu):
+            return {"epsilon": self.epsilon}  # delta is the largest power of ten below 1 / (10 n)
+        return {"epsilon": float(gaussian.epsilon(self.mu, DELTA)), "delta": DELTA}
+
+
+def arcsine(n, rng):
+    x = np.column_stack([np.ones(n), 2 * rng.beta(0.5, 0.5, n) - 1])
+    return x, rng.random(n) < 1 / (1 + np.exp(-x @ [0.5, 2.0]))
+
+
+def normal_columns(n, rng):
+    x = np.column_stack([np.ones(n), rng.normal(size=(n, 3))])
+    return x, rng.random(n) < 1 / (1 + np.exp(-x @ [1.5, 1.0, -1.0, 0.5]))
+
+
+def far_from_zero(n, rng):
+    x = rng.uniform(0, 10, size=(n, 3))
+    return x, x @ [1.5, -2.0, 0.5] + rng.normal(size=n)
+
+
+DESIGNS = [
+    Design(
+        "logistic, x = 2 Beta(1/2, 1/2) - 1, slope 2",
+        arcsine,
+        (0.5, 2.0),
+        [1],
+        False,
+        [500, 1000, 2000],
+        [
+            Theirs("repro samples (Awan and Wang)", 500, 0.99, 1.77),
+            Theirs("repro samples (Awan and Wang)", 1000, 0.99, 0.97),
+            Theirs("repro samples (Awan and Wang)", 2000, 0.99, 0.62),
+            Theirs("DP-CI-ERM (Wang, Kifer and Lee)", 500, 0.81, 1.32),
+            Theirs("DP-CI-ERM (Wang, Kifer and Lee)", 1000, 0.83, 0.77),
+            Theirs("DP-CI-ERM (Wang, Kifer and Lee)", 2000, 0.86, 0.47),
+        ],
+        epsilon=1.0,
+    ),
+    Design(
+        "logistic, x normal, coefficient .5",
+        normal_columns,
+        (1.5, 1.0, -1.0, 0.5),
+        [3],
+        False,
+        [250, 500, 1000, 2000, 4000],
+        [
+            Theirs("clipped gradients (code of Avella-Medina et al.)", 4000, estimate=0.63),
+            Theirs("Mallows weights (code of Avella-Medina et al.)", 4000, estimate=0.49),
+        ],
+        mu=0.5,
+    ),
+    Design(
+        "linear, x uniform on (0, 10), three coefficients",
+        far_from_zero,
+        (1.5, -2.0, 0.5),
+        [0, 1, 2],
+        True,
+        [2000],
+        [Theirs("BinAgg (code of Lin et al.)", 2000, 0.93, 0.29)],
+        mu=1.0,
+    ),
+]
+
+
+def model(x: np.ndarray, y: np.ndarray, linear: bool) -> pm.Model:
+    """Priors are normal in the coordinates of the likelihood, so that the posterior is normal."""
+    with pm.Model() as made:
+        beta = pm.Normal("beta", 0, PRIOR_SD, shape=x.shape[1])
+        if linear:
+            pm.Normal("y", x @ beta, pm.LogNormal("sigma", 0, 1), observed=y)
+        else:
+            pm.Bernoulli("y", logit_p=x @ beta, observed=y.astype(int))
+    return made
+
+
+def posterior(likelihood: dp.Likelihood) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations of the coordinates."""
+    precision = np.array([1 / PRIOR_SD**2 if name.startswith("beta") else 1.0 for name in likelihood.labels])
+    covariance = np.linalg.inv(likelihood.information + np.diag(precision))
+    mean = covariance @ (likelihood.gradient + likelihood.information @ likelihood.point)
+    return mean, np.sqrt(np.diag(covariance))
+
+
+def one(design: Design, n: int, seed: int) -> dict[str, Any]:
+    """One data set: intervals with privacy, and without."""
+    x, y = design.rows(n, np.random.default_rng([seed, n]))
+    released = dp.release_likelihood(model(x, y, design.linear), debug_seed=seed, **design.budget())
+    mean, sd = (values[design.looked_at] for values in posterior(released))
+    truth = np.array(design.truth)[design.looked_at]
+    plain = (sm.OLS(y, x) if design.linear else sm.Logit(y, x)).fit(disp=0)
+    facts = released.facts
+    return {
+        "epsilon": facts["epsilon"],
+        "delta": facts["delta"],
+        "mu": float(gaussian.mu(facts["epsilon"], facts["delta"])),
+        "coverage": np.mean(np.abs(mean - truth) < QUANTILE * sd),
+        "width": np.mean(2 * QUANTILE * sd),
+        "estimate": mean[-1],
+        "width without privacy": np.mean(2 * QUANTILE * plain.bse[design.looked_at]),
+    }
+
+
+def rows_of(design: Design, datasets: int, commit: str) -> list[dict[str, Any]]:
+    """A row for each number of records."""
+    found = []
+    for n in design.sizes:
+        each = pd.DataFrame([one(design, n, seed) for seed in range(datasets)])
+        means = each.mean()
+        error = 2 * each["estimate"].std() / np.sqrt(datasets)
+        means["median width"] = each["width"].median()
+        row = {"design": design.name, "n": n, "data sets": datasets, **means, "2 se of estimate": error}
+        found.append({**row, "commit": commit})
+        print(
+            f"{design.name}, n = {n}: coverage {means['coverage']:.3f}, width {means['width']:.3g}",
+            flush=True,
         )
-        self._cumulative = np.cumsum(self.constants)
-
-    @property
-    def largest_free(self) -> float:
-        """Largest M at which neither branch adds noise."""
-        minibatch, full = self.free
-        bound = min(math.expm1(minibatch / 2) * self.base / self.total, full / (2 * self.largest))
-        return bound * (1 - 1e-9)  # on the free side of the comparison, whatever the rounding
-
-    def at(self, theta: np.ndarray) -> tuple[None, float]:
-        """Nothing, and the log-prior."""
-        return None, self.records.log_prior(theta)
-
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
-        """One iteration of Algorithm 2 up to its test; M is tempering times the distance, `clip_bound`."""
-        bound = self.tempering * clip_bound
-        drawn = random.poisson(self.base + self.total * bound)
-        full = drawn >= self.most
-        ratio = self._full_batch(theta, new, bound) if full else self._batch(theta, new, bound, drawn, random)
-        sensitivity = 2 * (self.largest * bound if full else math.log1p(self.total * bound / self.base))
-        noise_std = 0.0 if sensitivity <= self.free[full] else self.noise[full] * sensitivity
-        value = Gaussian(noise_std, DECIDED).release(ExactSum(ratio), random)
-        return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
-
-    def _ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray, bound: float) -> np.ndarray:
-        """``U_i(theta) - U_i(theta')`` over ``c_i M``, in [-1, 1]."""
-        ratios = self.tempering * self.records.ratios(theta, new, index)
-        return clipped(ratios / (self.constants[index] * bound), 1.0)
-
-    def _full_batch(self, theta: np.ndarray, new: np.ndarray, bound: float) -> float:
-        index = np.arange(self.records.n)
-        return float(np.sum(self._ratios(theta, new, index, bound) * self.constants * bound))
-
-    def _batch(
-        self, theta: np.ndarray, new: np.ndarray, bound: float, drawn: int, random: PrivacyRandom
-    ) -> float:
-        index = np.searchsorted(self._cumulative, random.uniform(drawn) * self.total, side="right")
-        index = np.minimum(index, self.records.n - 1)
-        ratios = self._ratios(theta, new, index, bound)
-        most = self.total * bound
-        kept = random.uniform(drawn) * (self.base + most) < self.base + 0.5 * most * (1 - ratios)
-        return 2 * float(np.sum(np.arctanh(most * ratios[kept] / (2 * self.base + most))))
+    return found
 
 
-class PublishedFastMH(dp.DPFastMH):
-    """The article's sampler as a step, on public data: every result of it says that it is not private.
+def rows() -> pd.DataFrame:
+    """The table that is shown: a line a method, theirs and ours, from the stored results."""
+    ours = stored(NAME)
+    lines = []
+    for design in DESIGNS:
+        for row in ours[ours["design"] == design.name].to_dict("records"):
+            n = row["n"]
+            here = {"design": design.name, "n": n}
+            lines += [{**here, "method": one.method, **one._asdict()} for one in design.theirs if one.n == n]
+            asked = "ε = 1" if np.isnan(design.mu) else f"μ = {design.mu:g}"
+            lines.append({
+                **here,
+                "method": f"pymc_dp, {asked} (μ = {row['mu']:.2g}), {row['data sets']} data sets",
+                **{name: row[name] for name in ("coverage", "width", "median width", "estimate")},
+            })  # fmt: skip
+            lines.append({**here, "method": "without privacy", "width": row["width without privacy"]})
+    return pd.DataFrame(lines)[COLUMNS]
 
-    Parameters
-    ----------
-    vars : list, optional
-        As in `DPFastMH`, from which it has its moves.
-    epsilon, delta : float
-        The article's parameters of one iteration. The guarantee that results carry is infinite.
-    lipschitz : float or array_like, shape (n,)
-        The article's c_i.
-    base_batch, largest_batch : float, optional
-        As in `Published`.
-    **kwargs
-        Other arguments of `DPFastMH`.
-    """
 
-    def __init__(
-        self,
-        vars: Any = None,
-        *,
-        epsilon: float,
-        delta: float,
-        lipschitz: Any,
-        base_batch: float | None = None,
-        largest_batch: float | None = None,
-        **kwargs: Any,
+def main() -> None:
+    parser = running.parser(__doc__)
+    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--datasets", type=int, default=200)
+    parser.add_argument("--only", default="", help="designs that begin so")
+    args = parser.parse_args()
+    if args.run:
+        warnings.simplefilter("ignore", dp.NotPrivateWarning)
+        commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
+        for design in DESIGNS:
+            if design.name.startswith(args.only):
+                found = pd.DataFrame(rows_of(design, args.datasets, commit))
+                try:
+                    before = stored(NAME)
+                    found = pd.concat([before[before["design"] != design.name], found])
+                except FileNotFoundError:
+                    pass
+                store(NAME, found)
+    with pd.option_context(
+        "display.width", 200, "display.max_colwidth", 80, "display.float_format", "{:.3g}".format
     ):
-        super().__init__(vars, epsilon=math.inf, delta=delta, lipschitz=1.0, **kwargs)
-        self.ratio = Published(
-            self.records, self.tempering, lipschitz, epsilon, delta, base_batch, largest_batch
-        )
+        print(rows().to_string(index=False, na_rep=""))
 
-    def _price(self, call: Call) -> PrivacyPlan:
-        return plan_of(call, Unlimited())
 
-    def _ratio(self, plan: PrivacyPlan) -> Published:
-        return self.ratio
-
-    def _default_step_size(self, ratio: Published) -> float:
-        return ratio.largest_free / self.tempering / self.moves.unit_length
-
-    def _mechanism(self) -> str:
-        return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
-
-    def _clip_name(self) -> str:
-        return "its own c_i x distance moved"
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ class Chain:
                 epsilon=2.0,
                 delta=1e-6,
                 sufficient_statistics="auto",
-                statistic_bound=[4.0, 16.0],
+                clip_bound=[4.0, 16.0],
                 clip_fraction=False,
                 chains=1,
             )

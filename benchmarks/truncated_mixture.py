@@ -29,7 +29,7 @@ from scipy.stats import poisson
 
 import pymc_dp as dp
 from benchmarks import metrics, models, results, running
-from benchmarks.published import PublishedFastMH
+from benchmarks.published_fast_mh import PublishedFastMH
 from pymc_dp.privacy.accounting import gaussian
 
 DELTA, TUNE, DRAWS, CELLS = 1e-5, 2000, 8000, 25
@@ -50,7 +50,7 @@ def largest_barker_batch(total: float, n: int, most: int) -> int:
         event = SelfComposedDpEvent(dp.privacy.BarkerMinibatchDpEvent(int(size), n), TUNE + DRAWS)
         if dp.privacy.compose(event, "substitute").epsilon(DELTA) <= total:
             return int(size)
-    raise dp.BudgetError("no batch of 50 records or more fits")
+    raise dp.errors.BudgetError("no batch of 50 records or more fits")
 
 
 def samplers(

@@ -1,8 +1,8 @@
-"""Files of the package in which an iteration of each sampler runs: what must be read to follow one.
+"""Files of the package in which an iteration of each sampler runs, and a whole release: what must be read.
 
     python -m benchmarks.visited_files
 
-Prints a row a sampler (docs/architecture, "One iteration"); `tests/test_architecture.py` holds them to it.
+Prints a row each (docs/architecture); `tests/test_architecture.py` holds them to it.
 """
 
 import sys
@@ -66,8 +66,21 @@ def visited(cls: type, **kwargs: Any) -> set[str]:
     return seen
 
 
+def visited_by_a_release() -> set[str]:
+    """Files that `dp.sample` visits from the call to the draws, where a likelihood is released."""
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-1, 1, size=(2000, 2)), rng.integers(0, 2, size=2000)
+    quiet: dict[str, Any] = {"progressbar": False, "quiet": True, "chains": 1, "random_seed": 1}
+    with pm.Model(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyMC's: few draws
+        pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", shape=2), observed=y)
+        return files_in(lambda: dp.sample(50, tune=50, epsilon=4.0, delta=1e-6, **quiet))
+
+
 def main() -> None:
     """Print the table."""
+    found = visited_by_a_release()
+    print(f"| dp.sample | {len(found)} | {', '.join(sorted(found))} |")
     for name, (cls, kwargs) in SAMPLERS.items():
         found = visited(cls, **kwargs)
         print(f"| {name} | {len(found)} | {', '.join(sorted(found))} |")

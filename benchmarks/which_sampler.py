@@ -66,7 +66,7 @@ class Problem:
 def samplers(problem: Problem) -> dict[str, tuple]:
     """Name -> step, its arguments, tuning and kept draws."""
     if problem.normal:
-        statistics = {"sufficient_statistics": "auto", "statistic_bound": 1.0}
+        statistics = {"sufficient_statistics": "auto", "clip_bound": 1.0}
         return {"DPPenaltyMH, sufficient statistics": (dp.DPPenaltyMH, statistics, 300, 2000)}
     walk = {"lipschitz": 1.0}
     trajectory = walk | {"n_leapfrog": 3, "gradient_share": 0.7}
@@ -118,7 +118,7 @@ def lines(problem, runs, only=None):
                     errors.append((kept.mean(axis=0) - problem.mean) / problem.sd)
                     ratios.append(kept.std(axis=0) / problem.sd)
                     seconds.append(spent)
-            except dp.BudgetError as error:
+            except dp.errors.BudgetError as error:
                 yield found | {"refused": str(error)}
                 continue
             yield found | {

@@ -4,6 +4,7 @@
     OMP_NUM_THREADS=1 python -m benchmarks.audit DPHMC    # rows that begin so
     OMP_NUM_THREADS=1 python -m benchmarks.audit compare check   # what no chain makes
     OMP_NUM_THREADS=1 python -m benchmarks.audit "likelihood's"  # releases of a likelihood
+    OMP_NUM_THREADS=1 python -m benchmarks.audit whole    # mu of whole releases of a likelihood, by attack
     OMP_NUM_THREADS=1 python -m benchmarks.audit limits   # what hides below the slack, without sampling
 
 Two data sets of a few records differ in one, whose clipped log-likelihood ratio (or gradient) is +B under the
@@ -12,6 +13,7 @@ that the attacker knows them. The first component of theta is what that record d
 the second one puts the log-ratio where a decision tells most.
 """
 
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -19,8 +21,9 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
-from benchmarks.audit import summaries
+from benchmarks.audit import summaries, whole
 from benchmarks.audit.attack import DELTA
 from benchmarks.audit.barker import (
     barker_on_all,
@@ -35,6 +38,7 @@ from benchmarks.audit.gradients import hamiltonian, stochastic_gradients
 from benchmarks.audit.likelihood import rows as of_likelihood
 from benchmarks.audit.limits import limits
 from benchmarks.audit.penalty import penalty_on_all, penalty_on_batches, penalty_on_statistics
+from benchmarks.results import store
 from pymc_dp.audit import audit, released
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.proposals.walk import RandomWalk
@@ -120,5 +124,15 @@ def main(words):
     print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
 
 
+def whole_releases():
+    """Print each row, and store it as it comes."""
+    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
+    found = []
+    for row in whole.rows():
+        print(row, flush=True)
+        found.append({**row, "commit": commit})
+        store("audit_whole", pd.DataFrame(found))
+
+
 if __name__ == "__main__":
-    limits() if sys.argv[1:] == ["limits"] else main(sys.argv[1:])
+    {"limits": limits, "whole": whole_releases}.get(" ".join(sys.argv[1:]), lambda: main(sys.argv[1:]))()

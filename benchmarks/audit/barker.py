@@ -20,7 +20,7 @@ from benchmarks.audit.faults import (
     sharper,
     wider,
 )
-from benchmarks.published import PublishedFastMH
+from benchmarks.published_fast_mh import PublishedFastMH
 from pymc_dp.privacy.mechanisms.randomness import TunaBatches
 from pymc_dp.ratios import barker_correction, tuna
 from pymc_dp.records.model import RecordModel

@@ -35,8 +35,8 @@ def hamiltonian():
 
     def make(values, tilt, **kwargs):
         settings = {
-            "gradient_clip": 1.0,
-            "ratio_clip": 1e-3,
+            "lipschitz": 1e-3,
+            "gradient_clip_bound": 1.0,
             "gradient_share": 0.95,
             "n_leapfrog": 1,
             "step_size": eta,

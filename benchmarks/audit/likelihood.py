@@ -72,6 +72,15 @@ class Shifting(Source):
         yield chunk(own, np.stack([own, drawn]), (phi[0] == 0) * np.eye(2)[None, :1])
 
 
+class Varied(Source):
+    """Compared with its opposite and itself as twins, whose standard deviation is the outcome's size."""
+
+    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Any:
+        """The record."""
+        own = np.array([[self.outcome]])
+        yield chunk(own, np.stack([own, own, -own]), (phi[0] == 0) * self.row[None, None])
+
+
 class Ranked(Source):
     """Compared with nineteen points of length one: nearest or farthest; in no cell at another point."""
 
@@ -204,7 +213,7 @@ def measured(release: Release, made: Measurements, phi: np.ndarray, share: float
 
 
 def source_of(release: Release, which: int) -> Source:
-    kind = Shifting if release is TWINS else {"spread": Ranked}.get(release.kind, Source)
+    kind = Shifting if release is TWINS else {"scales": Varied, "spread": Ranked}.get(release.kind, Source)
     return kind(release.outcomes[which], release.rows[which])
 
 

@@ -37,7 +37,7 @@ def penalty_on_all():
 
 def penalty_on_statistics():
     def make(values, tilt, **kwargs):
-        settings = {"sufficient_statistics": "auto", "statistic_bound": SD**2}
+        settings = {"sufficient_statistics": "auto", "clip_bound": SD**2}
         return dp.DPPenaltyMH(**{**COMMON, **WALK, **settings, "model": model(values, tilt), **kwargs})
 
     cls = dp.DPPenaltyMH

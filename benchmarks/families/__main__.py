@@ -36,7 +36,7 @@ def cell(family, epsilon, args):
         started = time.perf_counter()
         try:
             mean, own = family.of_likelihood(epsilon, seed)
-        except (dp.PrivacyError, np.linalg.LinAlgError) as error:
+        except (dp.errors.PrivacyError, np.linalg.LinAlgError) as error:
             refused += 1
             print(f"  {seed} {type(error).__name__}: {str(error)[:150]}", flush=True)
             continue

@@ -123,7 +123,7 @@ class Family:
         twins, start, prior = self.public
         spending = Spending(epsilon, DELTA, [1.0], "substitute", debug_seed=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dp.NotPrivateWarning)
+            warnings.simplefilter("ignore", dp.errors.NotPrivateWarning)
             spending.pay()
         mu = float(gaussian.mu(epsilon, DELTA))
         kept = share_of_fit(self.n, mu, "substitute") if fit_test else 0.0

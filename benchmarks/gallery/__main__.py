@@ -41,7 +41,7 @@ def run(name: str, n: int, epsilon: float, draws: int, seed: int) -> dict[str, o
             likelihood = dp.release_likelihood(model, epsilon=epsilon, delta=1e-6)
             found["release"] = round(time.perf_counter() - started, 1)
             idata = draw(likelihood, draws, None, settings)
-        except dp.ModelRefusedError as error:
+        except dp.errors.ModelRefusedError as error:
             return found | {"end": f"refused: {str(error)[:200]}"}
         except NotSampledError as error:
             found |= {"end": "not sampled", "warnings": str(error)[:100]}

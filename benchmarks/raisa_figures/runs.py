@@ -80,7 +80,7 @@ def by_epsilon(
         make = partial(SAMPLERS[name], d, tempering, epsilon)
         try:
             found = discrepancy(reference, make, seed, draws, tune)
-        except (dp.BudgetError, dp.TooFewRecordsError) as error:
+        except (dp.errors.BudgetError, dp.errors.TooFewRecordsError) as error:
             print(type(error).__name__, error, flush=True)
             found = {"mmd": np.nan}
         given = {"d": d, "tempering": tempering, "sampler": name, "epsilon": epsilon, "run": seed}

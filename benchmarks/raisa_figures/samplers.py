@@ -68,8 +68,8 @@ def hmc(d: int, tempering: float, epsilon: float) -> Any:
     return dp.DPHMC(
         epsilon=epsilon,
         delta=DELTA,
-        lipschitz=clip * np.sqrt(d),
-        ratio_clip=clip,
+        lipschitz=clip,
+        gradient_clip_bound=clip * np.sqrt(d),
         mass=1 / scale**2,
         n_leapfrog=5,
         adapt_mass=False,
@@ -112,7 +112,7 @@ def clipped_hmc(d: int, factor: float) -> Any:
     clip = factor * public_clip(d, 1.0, "all") / np.sqrt(np.mean(scale**2))
     given = {"mass": 1 / scale**2, "n_leapfrog": 4, "step_size": 0.45, "chains": 1}
     given |= {"adapt_step_size": False, "adapt_mass": False}
-    return dp.DPHMC(epsilon=np.inf, delta=DELTA, gradient_clip=1e3, ratio_clip=clip, **given)
+    return dp.DPHMC(epsilon=np.inf, delta=DELTA, lipschitz=clip, gradient_clip_bound=1e3, **given)
 
 
 # As in the thesis: no walk in 10 dimensions, 3,000 iterations of a walk and 500 of HMC, half of them dropped.

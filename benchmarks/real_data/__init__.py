@@ -1,0 +1,1 @@
+"""Twelve real data sets that packages ship, private beside not."""
