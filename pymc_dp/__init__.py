@@ -1,43 +1,33 @@
 """Differentially private Markov chain Monte Carlo for PyMC."""
 
-from pymc_dp import privacy, proposals
+import warnings as _warnings
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from pymc_dp import errors, plots, privacy, proposals
 from pymc_dp.audit import audit
 from pymc_dp.bambi import from_bambi
-from pymc_dp.errors import (
-    BudgetError,
-    ModelRefusedError,
-    NoisySummaryWarning,
-    NotPrivateWarning,
-    NotSampledError,
-    PrivacyError,
-    TooFewRecordsError,
-    WeakGuaranteeWarning,
-    log_failures,
-)
-from pymc_dp.evaluation.check import Check, check
-from pymc_dp.evaluation.compare import Comparison, compare
+from pymc_dp.errors import log_failures
+from pymc_dp.evaluation.check import check
+from pymc_dp.evaluation.compare import compare
 from pymc_dp.evaluation.predict import log_likelihood, predict
-from pymc_dp.inspection import Inspection, inspect
+from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy
-from pymc_dp.plots import plot_accuracy, plot_check, plot_privacy_profile, plot_privacy_spend
 from pymc_dp.prepare import Boolean, Category, Numeric, Prepare
-from pymc_dp.privacy.accounting.composition import compare_accountants
-from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError, PrivacyBudgetExceeded
-from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.pricing import calibrate
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.remote.owners import Owner
 from pymc_dp.remote.shards import Shards
-from pymc_dp.report import LedgerReport, PrivacyReport, privacy_report
+from pymc_dp.report import privacy_report
 from pymc_dp.sampling import release, sample
 from pymc_dp.steps.barker import DPBarker
 from pymc_dp.steps.fast_mh import DPFastMH
 from pymc_dp.steps.hmc import DPHMC
 from pymc_dp.steps.nuts import DPNUTS
-from pymc_dp.steps.penalty import DPPenalty, DPPenaltyMH
+from pymc_dp.steps.penalty import DPPenaltyMH
 from pymc_dp.steps.sghmc import DPSGHMC
 from pymc_dp.tester import TradeOffTester
 
@@ -48,50 +38,30 @@ __all__ = [
     "DPNUTS",
     "DPSGHMC",
     "Boolean",
-    "BudgetError",
     "Category",
-    "Check",
-    "Comparison",
     "DPBarker",
     "DPFastMH",
-    "DPPenalty",
     "DPPenaltyMH",
     "FromPrior",
-    "Inspection",
     "Ledger",
-    "LedgerError",
-    "LedgerReport",
     "Likelihood",
-    "ModelRefusedError",
-    "NoisySummaryWarning",
-    "NotPrivateWarning",
-    "NotSampledError",
     "Numeric",
     "Owner",
     "Prepare",
-    "PrivacyBudgetExceeded",
-    "PrivacyError",
-    "PrivacyPlan",
-    "PrivacyReport",
     "Shards",
-    "TooFewRecordsError",
     "TradeOffTester",
-    "WeakGuaranteeWarning",
     "audit",
     "calibrate",
     "check",
     "compare",
-    "compare_accountants",
+    "errors",
     "expected_accuracy",
     "expected_width",
     "from_bambi",
     "inspect",
     "log_failures",
     "log_likelihood",
-    "plot_accuracy",
-    "plot_check",
-    "plot_privacy_profile",
-    "plot_privacy_spend",
+    "plots",
     "predict",
     "privacy",
     "privacy_report",
@@ -101,3 +71,16 @@ __all__ = [
     "report",
     "sample",
 ]
+
+# Names that were here before 0.1.0: they go with the release after it.
+_MOVED = {name: errors for name in errors.__all__} | {name: plots for name in plots.__all__}
+_MOVED |= {"compare_accountants": privacy}
+
+if not _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _MOVED:
+            raise AttributeError(f"module 'pymc_dp' has no attribute {name!r}")
+        module = _MOVED[name]
+        _warnings.warn(f"pymc_dp.{name} is {module.__name__}.{name} now.", DeprecationWarning, stacklevel=2)
+        return getattr(module, name)

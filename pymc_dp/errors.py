@@ -6,6 +6,22 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from pymc_dp.rounding import round_down, round_up
+
+__all__ = [
+    "BudgetError",
+    "LedgerError",
+    "ModelRefusedError",
+    "NoisySummaryWarning",
+    "NotPrivateWarning",
+    "NotSampledError",
+    "PrivacyBudgetExceeded",
+    "PrivacyError",
+    "TooFewRecordsError",
+    "WeakGuaranteeWarning",
+    "log_failures",
+]
+
 
 class PrivacyError(Exception):
     """Base class: a call was refused, or stopped, because its privacy guarantee would not hold."""
@@ -34,6 +50,53 @@ class ModelRefusedError(PrivacyError):
 
 class BudgetError(PrivacyError):
     """A chain, an iteration or a call would go beyond the (epsilon, delta) that was declared."""
+
+
+class LedgerError(PrivacyError):
+    """The ledger file is missing, damaged, foreign, newer, or for another budget: nothing may run."""
+
+
+class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it
+    """A request does not fit what is left of a ledger's budget; nothing was recorded and nothing may run.
+
+    Attributes
+    ----------
+    spent : float
+        Epsilon, at the ledger's delta, of everything recorded.
+    requested : float
+        Epsilon of the request by itself.
+    remaining : float
+        Largest epsilon of a run by itself (Gaussian accounting) that would still be accepted.
+    epsilon, delta : float
+        The ledger's budget.
+    hint : str
+        How to fit, in the caller's terms; may be empty.
+    """
+
+    def __init__(
+        self, spent: float, requested: float, remaining: float, epsilon: float, delta: float, hint: str = ""
+    ):
+        self.spent, self.requested, self.remaining = spent, requested, remaining
+        self.epsilon, self.delta, self.hint = epsilon, delta, hint
+        fit = (
+            f"What still fits: a run of at most epsilon = {round_down(remaining)} by itself. "
+            "Take fewer iterations, more noise, or a smaller epsilon for this run."
+            if remaining > 0
+            else "Nothing fits any more."
+        )
+        super().__init__(
+            f"This request does not fit the ledger's budget of epsilon = {epsilon:g} at delta = {delta:g}: "
+            f"spent {round_up(spent)}, requested {round_up(requested)}, remaining {round_down(remaining)} "
+            "(each by itself; costs are composed, not added). "
+            f"{fit}{' ' if hint else ''}{hint}"
+        )
+
+    def __reduce__(self):
+        return type(self), (self.spent, self.requested, self.remaining, self.epsilon, self.delta, self.hint)
+
+    def with_hint(self, hint: str) -> "PrivacyBudgetExceeded":
+        """The same error with advice in the caller's terms, as "At most draws=350 would fit."."""
+        return type(self)(self.spent, self.requested, self.remaining, self.epsilon, self.delta, hint)
 
 
 class TooFewRecordsError(PrivacyError):
@@ -90,14 +153,14 @@ def kept(error: BaseException) -> str:
     """Write an error to the data holder's file, if there is one; where to look, in words without values."""
     path = os.environ.get(_FAILURES)
     if path is None:
-        return "The data holder sees why with dp.log_failures(path), in a file that is private."
+        return "To see details, the data holder calls dp.log_failures(path). Keep that file private."
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with open(handle, "a", errors="replace") as file:
             file.write("".join(traceback.format_exception(error)) + "\n")
     except OSError:
         return f"The data holder's file {path!r} could not be written."
-    return f"Why, is in {path!r}, which is private."
+    return f"Details are in {path!r}. Keep that file private."
 
 
 class NotPrivateWarning(UserWarning):

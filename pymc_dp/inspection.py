@@ -10,11 +10,12 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
+from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import VariableReading
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
-from pymc_dp.records.units import units
+from pymc_dp.records.units import ids_in, units
 
 # Of widths that are shown; from here on they are a lower bound.
 _EPSILONS, _A_BOUND = (1.0, 4.0), 1.4
@@ -38,9 +39,6 @@ class Inspection:
         Why a step would refuse the model; empty if it would not.
     tables : list of int
         Number of rows of each table: observed variables of one length are one.
-    form : str
-        What scores of records are made of, which decides how long a release takes; empty if the model is
-        refused.
     widths : dict of float to float
         By epsilon: how many times as wide as without privacy intervals of a released likelihood will be,
         about, of what all records tell of (`expected_width`); empty if it is not known.
@@ -52,7 +50,6 @@ class Inspection:
     withheld_dims: list[str]
     refusals: list[ModelRefusedError]
     tables: list[int]
-    form: str = ""
     widths: Mapping[float, float] = field(default_factory=dict)
 
     @property
@@ -82,8 +79,6 @@ class Inspection:
         lines += _table("Variables", [(v.name, v.role, v.why) for v in self.variables])
         if self.withheld_dims:
             lines.append(f"Coordinates that are not released: {', '.join(self.withheld_dims)}")
-        if self.form:
-            lines.append(f"Derivatives of a record: {self.form}")
         if self.widths:
             said = ", ".join(
                 f"{wider:.1f}{' or more' if wider > _A_BOUND else ''} with epsilon = {one:g}"
@@ -162,10 +157,16 @@ def inspect(
     try:
         tables = tables_of(model)
         check_tables(tables, privacy_unit, neighboring_relation)
-        n = sum(tables) if len(tables) > 1 else units(privacy_unit, next(iter(tables)))[1]
+        _, ids = ids_in(model, privacy_unit)
+        n = sum(tables) if len(tables) > 1 else units(ids, next(iter(tables)))[1]
+        read, effects = Complete(model, [])
+        if len(tables) == 1:
+            read, effects = complete(model, privacy_unit, public, neighboring_relation)
+            tables = {rows: [*effects, *names] for rows, names in tables.items()}
         for rows, names in tables.items():
             size = rows if len(tables) > 1 else n
-            found.append(reader.read(model, units=size, observed=names, **settings, refuse=refusals.append))
+            given = {"units": size, "observed": names, "effects": effects, **settings}
+            found.append(reader.read(read, **given, refuse=refusals.append))
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error], list(tables))
     if refusals:  # what is wrong for all tables is said once
@@ -176,10 +177,10 @@ def inspect(
     arrays = {a.label: a for one in found for a in one.arrays}
     arrays |= {a.label: a for one in found for a in one.arrays if a.axis is not None}
     withheld = sorted({dim for one in found for dim in one.withheld_dims})
-    form, widths = "", {}
+    widths = {}
     if not refusals:
-        records = read_records(model, privacy_unit=privacy_unit, **settings, verify=False)
-        form, widths = records.form, _widths(records)
+        records = read_records(model, privacy_unit=privacy_unit, integrate=True, **settings, verify=False)
+        widths = _widths(records)
     return Inspection(
         n,
         list(arrays.values()),
@@ -187,7 +188,6 @@ def inspect(
         withheld,
         refusals,
         list(tables),
-        form,
         widths,
     )
 

@@ -4,7 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pymc_dp.privacy.budget.ledger_file import Ledger, LedgerError
+from pymc_dp.errors import LedgerError
+from pymc_dp.privacy.budget.ledger_file import Ledger
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

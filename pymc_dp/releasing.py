@@ -13,7 +13,7 @@ from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.beliefs import Message, Normal
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.likelihood.search import Found, Search
@@ -24,6 +24,7 @@ from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -159,7 +160,7 @@ def release_likelihood(
 
 
 def search_from(
-    measurements: Measurements, n: float, mu: float, prior: Normal, start: np.ndarray
+    measurements: NoisySums, n: float, mu: float, prior: Normal, start: np.ndarray
 ) -> tuple[Found, dict[str, Any]]:
     """What was found, and what the test of the fit says: all releases, which are paid for."""
     search = Search(measurements, n, mu, prior)
@@ -172,7 +173,9 @@ def search_from(
     if not known:  # no matrix is behind them
         nothing = Message.nothing(len(start))
         found = Found(start, nothing, search.rounds, search.shares, nothing.information)
-    return found, look_at_fit(measurements, found, prior) if measurements.kept else judge_fit(None)
+    if isinstance(measurements, Measurements) and measurements.kept:
+        return found, look_at_fit(measurements, found, prior)
+    return found, judge_fit(None)
 
 
 def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict[str, Any]:
@@ -188,10 +191,10 @@ def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict
 
 def _read(
     model: pm.Model, elsewhere: Shards | Owners | None, settings: dict[str, Any]
-) -> tuple[Any, Twins | TablesTwins]:
+) -> tuple[Any, Twins | EffectTwins | TablesTwins]:
     """Records, and what is public of their scores; nothing is used of a row."""
     if elsewhere is None:
-        here = read_records(model, **settings)
+        here = read_records(model, integrate=True, **settings)
         return here, TablesTwins(here)
     if isinstance(elsewhere, Owners):
         theirs = elsewhere.records(model, **settings)
@@ -202,12 +205,12 @@ def _read(
 
 def _measurements(
     records: Any,
-    twins: Twins | TablesTwins,
+    twins: Twins | EffectTwins | TablesTwins,
     spending: Spending,
     debug_seed: int | None,
     cores: int,
     kept: float,
-) -> Measurements:
+) -> NoisySums:
     """Where noisy sums come from; owners charge the call here."""
     if isinstance(records, RecordsOfOwners):
         return records.measurements(spending)
@@ -217,7 +220,7 @@ def _measurements(
     return Measurements(RecordsHere(twins, spending.random, cores), spending, kept)
 
 
-def check_generative(twins: Twins | TablesTwins) -> None:
+def check_generative(twins: Twins | EffectTwins | TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(
@@ -279,6 +282,7 @@ def _likelihood(
         "n": records.n if records.neighboring_relation == "substitute" else None,
         "tables": [table.n for table in records.tables] if len(records.tables) > 1 else [],
         "rounds": found.shares,
+        "integrated": sorted({name for table in records.tables for name in table.effects}),
         "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),

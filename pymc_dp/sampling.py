@@ -15,7 +15,7 @@ from xarray import Dataset, DataTree
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.likelihood.draws import LIKELIHOOD, draw
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.privacy.accounting.values import check_counts, round_up
+from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.releasing import release_likelihood
@@ -33,6 +33,7 @@ from pymc_dp.results import (
     named,
     plain,
 )
+from pymc_dp.rounding import round_up
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.nuts import DPNUTS
 

@@ -116,9 +116,7 @@ class TradeOffTester:
     """Test a claimed trade-off curve on samples of two neighbouring data sets.
 
     An event is chosen on one half of the samples, and its probabilities are bounded on the other half
-    (Clopper & Pearson 1934). An excess over the curve at any epsilon refutes the claim. The methods
-    `estimate_lower_bound` and `reject_property` are those of a property tester of dp-auditorium (Kong et al.
-    2023).
+    (Clopper & Pearson 1934). An excess over the curve at any epsilon refutes the claim.
 
     Parameters
     ----------
@@ -147,27 +145,6 @@ class TradeOffTester:
             raise ValueError(f"confidence must lie in [0.5, 1), got {confidence!r}.")
         self.claim, self.delta, self.confidence = claim, delta, confidence
         self._deltas = np.array([claim.delta(float(e)) for e in _EPSILONS])
-
-    def estimate_lower_bound(
-        self, samples1: np.ndarray, samples2: np.ndarray, failure_probability: float | None = None
-    ) -> float:
-        """Lower bound of the largest excess over the claim: `AuditResult.excess` of `test`.
-
-        Parameters
-        ----------
-        samples1, samples2 : array_like, shape (runs, features)
-        failure_probability : float, optional
-            Default: 1 minus the tester's confidence.
-
-        Returns
-        -------
-        float
-        """
-        return self.test(samples1, samples2, failure_probability).excess
-
-    def reject_property(self, lower_bound: float) -> bool:
-        """Whether a lower bound from `estimate_lower_bound` refutes the claim."""
-        return lower_bound > 0
 
     def test(
         self, samples1: np.ndarray, samples2: np.ndarray, failure_probability: float | None = None

@@ -106,7 +106,7 @@ def _run(asked: dict) -> list[dict]:
 
     os.environ.update(asked["environment"])
     _servers()
-    os.chdir(ROOT / "docs")
+    os.chdir((ROOT / "notebooks" / asked["environment"]["NOTEBOOK"]).parent)
     shell = InteractiveShell.instance()
     shell.enable_gui = lambda gui=None: None  # there is none
     shell.run_line_magic("matplotlib", "inline")

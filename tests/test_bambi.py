@@ -62,7 +62,7 @@ PRIORS = {
 )
 def test_numbers_from_the_data_are_named(formula, family, named):
     model = bmb.Model(formula, table(), family=family)
-    with pytest.raises(dp.ModelRefusedError) as refused:
+    with pytest.raises(dp.errors.ModelRefusedError) as refused:
         dp.from_bambi(model, levels=LEVELS)
     for part in named:
         assert part in str(refused.value)
@@ -94,9 +94,9 @@ def test_a_model_of_bambis_is_refused_however_it_is_passed():
     model = bmb.Model("vote ~ length", table(), family="bernoulli")
     model.build()
     for exclude in ([], ["p"]):
-        with pytest.raises(dp.ModelRefusedError, match="from_bambi"):
+        with pytest.raises(dp.errors.ModelRefusedError, match="from_bambi"):
             read(model.backend.model, exclude_deterministics=exclude)
-        with model.backend.model, pytest.raises(dp.ModelRefusedError, match="made by Bambi"):
+        with model.backend.model, pytest.raises(dp.errors.ModelRefusedError, match="made by Bambi"):
             dp.DPPenaltyMH(epsilon=1.0, delta=1e-6, lipschitz=1.0, exclude_deterministics=exclude, chains=1)
     shown = str(dp.inspect(model.backend.model))
     assert "made by Bambi" in shown
@@ -120,7 +120,7 @@ def test_levels(frame, levels, said):
         auto_scale=False,
         center_predictors=False,
     )
-    with pytest.raises(dp.ModelRefusedError, match=said):
+    with pytest.raises(dp.errors.ModelRefusedError, match=said):
         dp.from_bambi(model, levels=levels)
 
 
@@ -132,7 +132,7 @@ def test_scaled_priors_do_not_become_ones_own(later):
     model.set_priors(later)
     for auto_scale in (True, False):
         model.auto_scale = auto_scale
-        with pytest.raises(dp.ModelRefusedError, match="auto_scale=False to bambi"):
+        with pytest.raises(dp.errors.ModelRefusedError, match="auto_scale=False to bambi"):
             dp.from_bambi(model, levels=LEVELS)
 
 
@@ -140,7 +140,7 @@ def test_rows_are_not_left_out():
     frame = table()
     frame.loc[3, "length"] = np.nan
     model = bmb.Model("vote ~ length", frame, family="bernoulli", dropna=True)
-    with pytest.raises(dp.ModelRefusedError, match="dropna"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="dropna"):
         dp.from_bambi(model)
 
 

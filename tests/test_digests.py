@@ -1,7 +1,7 @@
 """Runs with `debug_seed`, draw for draw and stat for stat, as they were: moving code must not change them.
 
-`digests.json` has a digest of every sampler x relation x source of records. After a change that is meant to
-change draws, write it anew, and say so in the commit:
+`digests.json` has a digest of every sampler x relation x source of records, and of every setting. After a
+change that is meant to change draws, write it anew, and say so in the commit:
 
     PYTENSOR_FLAGS=linker=py,optimizer=fast_compile,cxx= python -m tests.test_digests
 """
@@ -18,7 +18,7 @@ import pytensor
 import pytest
 
 import pymc_dp as dp
-from benchmarks.published import PublishedFastMH
+from benchmarks.published_fast_mh import PublishedFastMH
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.remote import owner as owner_module
 from pymc_dp.remote.homes import Here
@@ -72,7 +72,7 @@ ANY = {
     ("DPPenaltyMH", "shards"): {**L, "data": shards},
     ("DPPenaltyMH", "two owners"): {"owners": lambda: owners(2)},
     ("DPPenaltyMH", "three owners, noisy ratio"): {"owners": lambda: owners(3), "release": "noisy_ratio"},
-    ("DPPenaltyMH", "statistics"): {"model": normal, "sufficient_statistics": "auto", "statistic_bound": 9.0},
+    ("DPPenaltyMH", "statistics"): {"model": normal, "sufficient_statistics": "auto", "clip_bound": 9.0},
     ("DPBarker", "one place"): L,
     ("DPBarker", "constant clip"): {"clip_bound": 0.05},
     ("DPBarker", "no privacy"): {**L, "epsilon": np.inf, "step_size": 0.3},
@@ -101,10 +101,13 @@ SUBSTITUTE = {
     ("DPBarker", "batches"): {**L, "batch_size": 30, "tempering": 0.2},
     ("DPBarker", "batches, shards"): {**L, "batch_size": 30, "tempering": 0.2, "data": shards},
 }
+# Settings meet the relation in one place: each source of records has both, each setting the usual one.
+BOTH = {"one place", "shards", "two owners", "statistics", "persons", "all records", "batches", "full batch"}
 CASES = {
     f"{cls}, {source}, {relation}": (cls, {**kwargs, "neighboring_relation": relation})
     for relation in RELATIONS
-    for (cls, source), kwargs in (ANY | (SUBSTITUTE if relation == "substitute" else {})).items()
+    for (cls, source), kwargs in (ANY | SUBSTITUTE).items()
+    if relation == "substitute" or (source in BOTH and (cls, source) not in SUBSTITUTE)
 }
 
 

@@ -105,7 +105,7 @@ def test_a_step_beside_the_private_one_is_refused(model, kind, first, monkeypatc
         for early_check in (True, False):  # PyMC might stop asking for the columns of its progress bar
             if not early_check:
                 monkeypatch.setattr(dp.DPPenaltyMH, "_progressbar_config", lambda self, chains=1: ([], {}))
-            with pytest.raises(dp.PrivacyError, match="not alone") as caught:
+            with pytest.raises(dp.errors.PrivacyError, match="not alone") as caught:
                 run(model, steps, draws=1, tune=0, chains=1)
             assert type(other).__name__ in str(caught.value)
 
@@ -121,7 +121,7 @@ def test_a_draw_that_the_private_step_did_not_leave_is_refused(raw, group, name)
     """What another step does to the last draw, or an interrupted run's, however it came to run."""
     moved = raw[group].to_dataset().copy(deep=True)
     moved[name][1, -1] += 0.01
-    with pytest.raises(dp.PrivacyError, match="not those that the private step left"):
+    with pytest.raises(dp.errors.PrivacyError, match="not those that the private step left"):
         dp.release(edited(raw, **{group: moved}))
 
 
@@ -174,7 +174,7 @@ def test_draws_beside_another_calls_facts_are_refused(raw, other, where):
         mixed = raw[group].to_dataset().copy(deep=True)
         mixed[facts.DRAW][where] = other[group][facts.DRAW].values[where]
         groups[group] = mixed
-    with pytest.raises(dp.PrivacyError, match="several runs"):
+    with pytest.raises(dp.errors.PrivacyError, match="several runs"):
         dp.release(edited(raw, **groups))
 
 
@@ -201,7 +201,7 @@ def test_results_of_two_calls_are_refused(model, raw, other, settings):
         first = raw.isel(chain=slice(chains)) if dim == "draw" else raw
         for parts in ([first, second], [second, first]):
             for function in (dp.release, dp.privacy_report):
-                with pytest.raises(dp.PrivacyError, match="several runs"):
+                with pytest.raises(dp.errors.PrivacyError, match="several runs"):
                     function(joined(parts, dim))
 
 
@@ -211,7 +211,7 @@ def test_one_draw_with_facts_of_its_own_is_refused(raw, group, where):
     """The first chain's first draw is not asked for all."""
     stats = raw[group].to_dataset().copy(deep=True)
     stats[facts.STAT].values[where][-1] ^= 1
-    with pytest.raises(dp.PrivacyError, match="their facts differ"):
+    with pytest.raises(dp.errors.PrivacyError, match="their facts differ"):
         dp.release(edited(raw, **{group: stats}))
 
 
@@ -231,7 +231,7 @@ def test_long_facts_are_spread_over_draws():
             np.testing.assert_array_equal(facts.together([stored[chains, some]]), whole)
     np.testing.assert_array_equal(facts.together([stored[:, :50], stored[:, 50:]]), whole)
     np.testing.assert_array_equal(facts.together([stored[:, :13]]), whole)  # of a run that was interrupted
-    with pytest.raises(dp.PrivacyError, match="Too few draws"):
+    with pytest.raises(dp.errors.PrivacyError, match="Too few draws"):
         facts.together([stored[:, :12]])
 
 
@@ -245,18 +245,18 @@ def test_thinned_draws_have_all_of_long_facts():
 def test_damaged_parts_are_refused(where):
     stored, _ = spread()
     stored[where] ^= 1
-    with pytest.raises(dp.PrivacyError, match="facts differ"):
+    with pytest.raises(dp.errors.PrivacyError, match="facts differ"):
         facts.together([stored])
-    with pytest.raises(dp.PrivacyError):
+    with pytest.raises(dp.errors.PrivacyError):
         facts.together([stored[where[0] : where[0] + 1, where[1] : where[1] + 13]])
 
 
 def test_parts_of_two_runs_are_refused():
-    with pytest.raises(dp.PrivacyError, match="several runs"):
+    with pytest.raises(dp.errors.PrivacyError, match="several runs"):
         facts.together([spread()[0], spread(run=1)[0]])
-    with pytest.raises(dp.PrivacyError, match="several runs"):
+    with pytest.raises(dp.errors.PrivacyError, match="several runs"):
         facts.together([spread()[0], spread(long=100)[0]])
-    with pytest.raises(dp.PrivacyError, match=r"damaged|several runs"):
+    with pytest.raises(dp.errors.PrivacyError, match=r"damaged|several runs"):
         facts.together([spread()[0][:, :, :0]])
 
 
@@ -267,7 +267,7 @@ def test_few_draws_have_all_of_long_facts():
 
 @pytest.mark.parametrize("dim", ["chain", "draw"])
 def test_a_draw_is_released_once(raw, dim):
-    with pytest.raises(dp.PrivacyError, match="twice"):
+    with pytest.raises(dp.errors.PrivacyError, match="twice"):
         dp.release(joined([raw, raw], dim))
 
 
@@ -277,7 +277,7 @@ def test_warm_up_beside_the_draws_is_paid_for_and_counted_once(raw):
     both = xr.DataTree.from_dict({name: xr.concat(pair, "draw") for name, pair in pairs.items()})
     assert dp.release(both).posterior.sizes["draw"] == 6
     warm_up = {f"warmup_{name}": pair[0] for name, pair in pairs.items()}
-    with pytest.raises(dp.PrivacyError, match="twice"):
+    with pytest.raises(dp.errors.PrivacyError, match="twice"):
         dp.release(edited(both, **warm_up))
 
 
@@ -296,13 +296,13 @@ def stamped(raw, **changes):
 @pytest.mark.parametrize("plan", [{"chains": 1}, {"draws": 3}, {"tune": 0, "draws": 5}], ids=str)
 def test_no_more_chains_and_draws_than_the_plan_has(raw, plan):
     dp.release(stamped(raw))  # control
-    with pytest.raises(dp.PrivacyError, match="not paid for"):
+    with pytest.raises(dp.errors.PrivacyError, match="not paid for"):
         dp.release(stamped(raw, plan=plan))
 
 
 def test_facts_of_another_format_are_refused(raw):
     for wrong in (1, 2, 3, 5, None):
-        with pytest.raises(dp.PrivacyError, match="format"):
+        with pytest.raises(dp.errors.PrivacyError, match="format"):
             dp.release(stamped(raw, format=wrong))
 
 
@@ -311,7 +311,7 @@ def test_facts_that_lack_an_entry_are_refused(raw, lost):
     text = json.dumps(
         {k: v for k, v in {"format": facts.FORMAT, **dp.sampling.facts_of(raw)}.items() if k != lost}
     )
-    with pytest.raises(dp.PrivacyError, match="damaged"):
+    with pytest.raises(dp.errors.PrivacyError, match="damaged"):
         facts.read(text)
 
 
@@ -319,13 +319,13 @@ def test_facts_that_lack_an_entry_are_refused(raw, lost):
     "text", ["", "7", "null", "[]", "{}", "{", '{"format": 4}', '{"format": 4, "plan": 3}']
 )
 def test_damaged_facts_are_refused(raw, text):
-    with pytest.raises(dp.PrivacyError):
+    with pytest.raises(dp.errors.PrivacyError):
         facts.read(text)
     broken = raw.copy()
     broken.attrs[facts.STAT] = text
     dp.release(broken)  # the stats count, not the attributes
     for function in (dp.release, dp.privacy_report):
-        with pytest.raises(dp.PrivacyError):
+        with pytest.raises(dp.errors.PrivacyError):
             function(xr.DataTree(xr.Dataset(attrs={facts.STAT: text})))
 
 
@@ -334,16 +334,16 @@ def test_damaged_records_of_draws_are_refused(raw):
     short = stats.isel({dim: slice(-1) for dim in stats[facts.DRAW].dims[2:]})
     floats = stats.assign({facts.DRAW: stats[facts.DRAW].astype(float)})
     for damaged in (short, floats):
-        with pytest.raises(dp.PrivacyError, match="damaged"):
+        with pytest.raises(dp.errors.PrivacyError, match="damaged"):
             dp.release(edited(raw, sample_stats=damaged))
-    with pytest.raises(dp.PrivacyError, match="does not say"):
+    with pytest.raises(dp.errors.PrivacyError, match="does not say"):
         dp.release(edited(raw, sample_stats=stats.drop_vars(facts.DRAW)))
     for name in (facts.STAT, facts.DRAW):
-        with pytest.raises(dp.PrivacyError):
+        with pytest.raises(dp.errors.PrivacyError):
             dp.release(edited(raw, sample_stats=stats.assign({name: stats[name].isel(draw=0)})))
-    with pytest.raises(dp.PrivacyError, match="isel"):
+    with pytest.raises(dp.errors.PrivacyError, match="isel"):
         dp.release(raw.isel(chain=0))
-    with pytest.raises(dp.PrivacyError, match="has shape"):
+    with pytest.raises(dp.errors.PrivacyError, match="has shape"):
         dp.release(edited(raw, posterior=raw.posterior.to_dataset().isel(feature=[0])))
 
 
@@ -360,13 +360,15 @@ def test_attributes_are_no_way_round(raw, other):
     renamed = released.copy()
     renamed["posterior"] = released.posterior.to_dataset().assign_coords(feature=["Ann", "Bob"])
     for forged in (exact, stripped, changed, renamed):
-        with pytest.raises(dp.PrivacyError, match="does not say"):
+        with pytest.raises(dp.errors.PrivacyError, match="does not say"):
             dp.release(forged)
         assert dp.privacy_report(forged).changed
         assert "not what was released" in str(dp.privacy_report(forged))
     # What was added to a release is named, and left out of the next one.
     assert dp.privacy_report(grown).not_released == ["observed_data"]
-    with pytest.warns(dp.NotPrivateWarning, match="also holds observed_data, which no private step made"):
+    with pytest.warns(
+        dp.errors.NotPrivateWarning, match="also holds observed_data, which no private step made"
+    ):
         again = dp.release(grown)
     assert set(again.children) == set(released.children)
     assert again.attrs[facts.DIGEST] == released.attrs[facts.DIGEST]
@@ -487,7 +489,7 @@ def test_coordinates_survive_as_numbers_dates_or_text(values):
 def test_a_step_is_not_copied(model):
     step = make(model)
     for function in (copy.copy, copy.deepcopy):
-        with pytest.raises(dp.BudgetError, match="Make a new step"):
+        with pytest.raises(dp.errors.BudgetError, match="Make a new step"):
             function(step)
 
 
@@ -495,7 +497,7 @@ def test_a_stored_step_does_not_outlive_its_original(model):
     step = make(model)
     stored = cloudpickle.dumps(step)
     step._call.slots._finalizer()  # what the end of the original does
-    with pytest.raises(dp.BudgetError, match=r"was stored.*Make a new step"):
+    with pytest.raises(dp.errors.BudgetError, match=r"was stored.*Make a new step"):
         dp.sample(cloudpickle.loads(stored), draws=2, tune=0, **QUIET)
 
 
@@ -505,7 +507,7 @@ def test_a_stored_step_and_its_original_have_one_budget(model):
     rng = np.random.default_rng(0)
     stored.setup_chain(rng, 0, 2)
     for again in (step, cloudpickle.loads(cloudpickle.dumps(step))):
-        with pytest.raises(dp.BudgetError, match="already used"):
+        with pytest.raises(dp.errors.BudgetError, match="already used"):
             again.setup_chain(rng, 0, 2)
 
 
@@ -526,7 +528,7 @@ def test_a_model_that_grew_is_refused(add):
         else:
             pm.Potential("later", -(beta[0] ** 2))
     for sample in (dp.sample, lambda step, **kwargs: pm.sample(step=step, model=model, **kwargs)):
-        with pytest.raises(dp.ModelRefusedError, match="later added"):
+        with pytest.raises(dp.errors.ModelRefusedError, match="later added"):
             sample(step, draws=2, tune=0, chains=2, cores=1, **QUIET)
 
 

@@ -27,7 +27,7 @@ def path(tmp_path):
 
 
 def test_the_holder_sees_what_and_where(path):
-    with pytest.raises(dp.PrivacyError, match="which is private") as found:
+    with pytest.raises(dp.errors.PrivacyError, match="Keep that file private") as found:
         guarded(broken, SECRET)
     assert (
         SECRET not in str(found.value) and found.value.__cause__ is None and found.value.__context__ is None
@@ -38,7 +38,7 @@ def test_the_holder_sees_what_and_where(path):
 
 
 def test_nothing_is_written_without_a_file(tmp_path):
-    with pytest.raises(dp.PrivacyError, match="log_failures") as found:
+    with pytest.raises(dp.errors.PrivacyError, match="log_failures") as found:
         guarded(broken, SECRET)
     assert SECRET not in str(found.value) and not list(tmp_path.iterdir())
 
@@ -46,7 +46,7 @@ def test_nothing_is_written_without_a_file(tmp_path):
 def test_a_file_that_cannot_be_written_says_no_more(path):
     path.unlink()
     path.mkdir()
-    with pytest.raises(dp.PrivacyError, match="could not be written") as found:
+    with pytest.raises(dp.errors.PrivacyError, match="could not be written") as found:
         guarded(broken, SECRET)
     assert SECRET not in str(found.value)
 
@@ -55,7 +55,7 @@ def test_of_a_compiled_function(path):
     """The operation that failed, and what it was given."""
     x = pt.vector("x")
     function = pytensor.function([x], x[9])
-    with pytest.raises(dp.PrivacyError) as found:
+    with pytest.raises(dp.errors.PrivacyError) as found:
         guarded(function, np.array([47.5]))
     assert "47.5" not in str(found.value) and "IndexError" in str(found.value)
     text = path.read_text()

@@ -85,12 +85,12 @@ def test_what_the_attacker_detects_is_bounded_by_both_curves(page):
 
 def test_a_page_of_what_must_not_be_published_shows_no_draw():
     idata, model = pair()["slope"]
-    with pytest.warns(dp.NotPrivateWarning):
+    with pytest.warns(dp.errors.NotPrivateWarning):
         private = dp.log_likelihood(idata, model)
     found = dp.report(private)
     assert "Do not publish this object" in text_of(found) and "log_likelihood" in found
     assert "What was found" not in found
-    with pytest.warns(dp.NotPrivateWarning):
+    with pytest.warns(dp.errors.NotPrivateWarning):
         debug = fit(line(*data()), debug_seed=1)
     found = dp.report(debug)
     assert "this run has no guarantee" in text_of(found)

@@ -58,7 +58,7 @@ def test_what_is_expected_happens():
     assert row.seconds > 0 and 0 < row.moved < 2 and row.verdict == "usable"
     assert few.wider > 1.1 * row.wider > 1.1
     model = build(simulate(4000, np.random.default_rng(99)))
-    with pytest.warns(dp.NotPrivateWarning):
+    with pytest.warns(dp.errors.NotPrivateWarning):
         released = dp.release_likelihood(model, epsilon=2.0, delta=1e-5, debug_seed=1)
     assert 1 / 1.2 < released.facts["verdict"]["b"]["wider"] / row.wider < 1.2
     assert 1 / 1.2 < dp.expected_width(4000, 1, 2.0, 1e-5) / row.wider < 1.2
@@ -103,10 +103,10 @@ def test_rows_from_elsewhere_are_noticed():
     """A build that holds records of its own, whatever is simulated: two numbers of rows do not fit."""
     own = simulate(1000, np.random.default_rng(5))
     for leak in (lambda rows: build(own), lambda rows: build({**rows, "x": np.zeros(50)})):
-        with pytest.raises((dp.ModelRefusedError, ValueError)):
+        with pytest.raises((dp.errors.ModelRefusedError, ValueError)):
             dp.expected_accuracy(leak, simulate, n=1000)
     same = simulate(50, np.random.default_rng(5))
-    with pytest.raises(dp.ModelRefusedError, match="50 records"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="50 records"):
         dp.expected_accuracy(lambda rows: build(same), simulate, n=1000)
     with pytest.raises(TypeError, match=r"pymc\.Model"):
         dp.expected_accuracy(lambda rows: None, simulate, n=1000)

@@ -174,7 +174,7 @@ def test_front_door_checks_its_step_and_chains(logistic):
 def test_what_is_not_private_says_so_everywhere(logistic, quiet, kwargs):
     with logistic:
         step = dp.DPPenaltyMH(**{**ARGS, **kwargs})
-    with pytest.warns(dp.NotPrivateWarning, match="NOT PRIVATE"):
+    with pytest.warns(dp.errors.NotPrivateWarning, match="NOT PRIVATE"):
         idata = dp.sample(step, draws=20, tune=10, cores=1, **quiet)
     assert not idata.sample_stats["is_private"].values.any()
     assert "THIS RUN IS NOT PRIVATE" in str(dp.privacy_report(idata))
@@ -187,7 +187,7 @@ def test_results_of_other_samplers_have_no_report(logistic, quiet):
     with logistic:
         idata = pm.sample(10, tune=5, chains=1, step=pm.Slice(), **quiet)
     for function in (dp.release, dp.privacy_report):
-        with pytest.raises(dp.PrivacyError, match="private step"):
+        with pytest.raises(dp.errors.PrivacyError, match="private step"):
             function(idata)
 
 
@@ -195,7 +195,7 @@ def test_results_of_other_samplers_have_no_report(logistic, quiet):
 def test_damaged_facts_are_refused(raw):
     idata = raw[0].copy(deep=True)
     idata["sample_stats"]["privacy_facts"][:] = 7
-    with pytest.raises(dp.PrivacyError, match="damaged"):
+    with pytest.raises(dp.errors.PrivacyError, match="damaged"):
         dp.privacy_report(idata)
 
 
@@ -229,7 +229,7 @@ def test_a_failing_likelihood_shows_no_values(monkeypatch, logistic):
         raise ValueError("secret 1.2345")
 
     monkeypatch.setattr(step.records.full_batch, "_function", fail)
-    with pytest.raises(dp.PrivacyError) as caught:
+    with pytest.raises(dp.errors.PrivacyError) as caught:
         step.step(logistic.initial_point(0))
     error = caught.value
     assert "secret" not in str(error) and error.__cause__ is None and error.__context__ is None
@@ -282,7 +282,7 @@ def test_groups_added_later_are_dropped_with_a_warning(raw, released, released_b
     for name in ("posterior_predictive", "log_likelihood", "predictions", "prior"):
         idata[name] = xr.DataTree(raw[0]["observed_data"].to_dataset() * private)
     named = r"also holds log_likelihood, posterior_predictive, predictions, prior, .* dp\.predict"
-    with pytest.warns(dp.NotPrivateWarning, match=named):
+    with pytest.warns(dp.errors.NotPrivateWarning, match=named):
         again = dp.release(idata)
     assert set(again.children) == set(released.children)
     assert {"posterior_predictive", "log_likelihood"} <= set(dp.privacy_report(idata).not_released)
@@ -293,7 +293,7 @@ def test_groups_added_later_are_dropped_with_a_warning(raw, released, released_b
 def test_predictions_by_pymc_alone_are_no_result(raw):
     """What pm.sample_posterior_predictive returns says nothing of the result that it was made from."""
     alone = xr.DataTree.from_dict({"posterior_predictive": raw[0]["observed_data"].to_dataset()})
-    with pytest.raises(dp.PrivacyError, match=r"rows of the model: do not publish it.*dp\.predict"):
+    with pytest.raises(dp.errors.PrivacyError, match=r"rows of the model: do not publish it.*dp\.predict"):
         dp.release(alone)
 
 

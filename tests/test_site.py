@@ -1,5 +1,6 @@
 """The site: every public name is in its reference, every page in its navigation, and answers are near."""
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -12,8 +13,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 SOURCES = [
     path
     for kind in ("*.md", "*.rst", "*.ipynb")
-    for path in sorted(DOCS.rglob(kind))
-    if not {"_build", "_templates", "generated"} & set(path.parts)
+    for folder in (DOCS, DOCS.parent / "notebooks")  # the site's copy of these is not looked at
+    for path in sorted(folder.rglob(kind))
+    if not {"_build", "_templates", "generated"} & set(path.parts) and DOCS / "notebooks" not in path.parents
 ]
 
 
@@ -25,7 +27,7 @@ def listed(page):
 
 def public_names():
     yield from ((pymc_dp, name, "index.rst") for name in pymc_dp.__all__)
-    for module in (pymc_dp.privacy, pymc_dp.proposals):
+    for module in (pymc_dp.errors, pymc_dp.plots, pymc_dp.privacy, pymc_dp.proposals):
         yield from ((module, name, f"{module.__name__.rpartition('.')[2]}.rst") for name in module.__all__)
 
 
@@ -51,11 +53,26 @@ def test_a_name_that_is_not_in_the_reference_is_noticed(monkeypatch):
 
 
 def test_every_name_in_the_reference_exists():
-    for page in ("index.rst", "privacy.rst", "proposals.rst"):
+    for page in ("index.rst", "errors.rst", "plots.rst", "privacy.rst", "proposals.rst"):
         modules = [pymc_dp if page == "index.rst" else getattr(pymc_dp, page.removesuffix(".rst"))]
         modules.append(pymc_dp.privacy.gaussian)
-        for name in listed(page):
-            assert any(hasattr(module, name) for module in modules), f"{name} in {page}"
+        for path in listed(page):
+            inner, _, name = path.rpartition(".")
+            places = [importlib.import_module(f"pymc_dp.{inner}")] if inner else modules
+            assert any(hasattr(place, name) for place in places), f"{path} in {page}"
+
+
+def test_a_name_that_moved_is_found_with_a_warning():
+    """Those that notebooks and pages used; no other."""
+    for name, place in {
+        "PrivacyError": "errors",
+        "plot_check": "plots",
+        "compare_accountants": "privacy",
+    }.items():
+        with pytest.warns(DeprecationWarning, match=rf"pymc_dp\.{name} is pymc_dp\.{place}\.{name} now"):
+            assert getattr(pymc_dp, name) is getattr(getattr(pymc_dp, place), name)
+    with pytest.raises(AttributeError, match="no attribute 'plot_nothing'"):
+        _ = pymc_dp.plot_nothing
 
 
 def children(page):

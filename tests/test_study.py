@@ -43,5 +43,5 @@ def test_scales_are_good_and_what_is_left_buys_the_model(study, tmp_path):
     assert np.all(np.abs(mean - [-1.0, 0.5, -0.4, 0.6, 0.3])[[1, 3]] < 0.1 + 6 * sd[[1, 3]])
     assert sd.max() < 0.1
     assert all("usable" in said["verdict"] for said in released.facts["verdict"].values())
-    with pytest.raises(dp.PrivacyBudgetExceeded):  # it was what was left
+    with pytest.raises(dp.errors.PrivacyBudgetExceeded):  # it was what was left
         dp.release_likelihood(model, **settings)

@@ -11,13 +11,13 @@ from scipy.stats import chi2
 from xarray import DataTree
 
 from pymc_dp.errors import TooFewRecordsError
-from pymc_dp.evaluation.differences import histogram_sensitivity
 from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget.call import check_unit
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
+from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.several_tables import check_tables

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
 from pymc_dp.records.sums import GRID, LARGEST_N
 
@@ -86,11 +87,6 @@ def clipped_sums(values: np.ndarray, void: np.ndarray, bound: float) -> tuple[in
         int(np.rint(inside * GRID).astype(np.int64).sum()),
         int(np.rint(inside**2 * GRID).astype(np.int64).sum()),
     )
-
-
-def histogram_sensitivity(neighboring_relation: str) -> float:
-    """Most that one record moves counts by, in Euclidean norm, if its own are of norm 1 and not negative."""
-    return math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0
 
 
 def check_enough(spending: Spending, n: int | None, first: int) -> None:

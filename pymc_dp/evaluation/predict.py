@@ -13,7 +13,6 @@ from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.evaluation.fitted import check_same
-from pymc_dp.privacy.accounting.values import round_up
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
@@ -21,6 +20,7 @@ from pymc_dp.records.arrays import DECLARED, Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.results import DO_NOT_PUBLISH, NOTICE, digest_of, facts_of
+from pymc_dp.rounding import round_up
 from pymc_dp.sampling import release
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import stats
 
 from pymc_dp.likelihood.beliefs import Message, Normal, inverse, symmetric
+from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 
 #: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
 FIT_TWINS = 19
@@ -54,7 +55,7 @@ def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:
         Of the whole budget.
     neighboring_relation : {"substitute", "add_remove"}
     """
-    sensitivity = math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0
+    sensitivity = histogram_sensitivity(neighboring_relation)
     share = min(max((sensitivity / (mu * _NOISE * n)) ** 2, _LEAST), _MOST)
     return share if sensitivity / (mu * math.sqrt(share)) <= _TOO_MUCH * n else 0.0
 

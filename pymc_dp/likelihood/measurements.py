@@ -35,7 +35,7 @@ class Shapes(Protocol):
 
     @property
     def lookups(self) -> Sequence[np.ndarray]:
-        """Coordinates of which each unit touches one."""
+        """Coordinates of which each unit touches those of one row, shape (G, q)."""
 
 
 class Source(Shapes, Protocol):
@@ -78,6 +78,29 @@ class Comparison(NamedTuple):
     slope_noise: float
     trace: float
     trace_noise: float
+
+
+class NoisySums(Protocol):
+    """What a search asks, wherever the records are: `Measurements` of a source, or of several owners.
+
+    Attributes
+    ----------
+    source : Shapes
+    """
+
+    source: Shapes
+
+    @property
+    def left(self) -> float:
+        """Share of the budget that is neither spent nor kept."""
+
+    def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
+        """See `Measurements.scales`."""
+
+    def compare(
+        self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
+    ) -> Comparison:
+        """See `Measurements.compare`."""
 
 
 class Measurements:

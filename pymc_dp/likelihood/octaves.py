@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 #: Octaves of a score's standard deviation: from 2**-LOWEST on; the first and the last are open.
 LOWEST, OCTAVES = 40, 81
-# What stands out: so many standard deviations of the noise of its octaves together; the most octaves that are
-# looked at together; those beside that count too where they are beyond so many.
-_VISIBLE, _WIDEST, _BESIDE, _COUNTS = 4.0, 4, 2, 2.0
+# Noise alone stands out anywhere with this probability at most.
+_FALSE = 1e-3
+# The most octaves that are looked at together; how far beside what stands out others count too, where they
+# are beyond so many standard deviations of the noise.
+_WIDEST, _BESIDE, _COUNTS = 4, 2, 3.0
 
 
 class Scales(NamedTuple):
@@ -32,20 +35,23 @@ class Scales(NamedTuple):
 
         Parameters
         ----------
-        lookups : sequence of ndarray of int
-            Coordinates of which each unit touches one: where one of them does not stand out, it is taken to
-            be as large as the others, for as many units as are counted in the octaves in which these are.
+        lookups : sequence of ndarray of int, shape (G, q)
+            Coordinates of which each unit touches those of one row: where one of a column does not stand
+            out, it is taken to be as large as the others, for as many units as are counted in the octaves in
+            which these are.
 
         Returns
         -------
         information, touched : ndarray, shape (p,)
             Zero where nothing stands out.
         """
-        found = [_seen(row, self.noise) for row in self.counts]
+        looked_at = _WIDEST * (self.counts.size + len(lookups) * OCTAVES)
+        visible = float(ndtri(1 - _FALSE / looked_at))
+        found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
         touched = np.array([one.units for one in found])
-        for block in lookups:
-            together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)))
+        for block in [column for rows in lookups for column in rows.T]:
+            together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)), visible)
             if together.units <= 0:
                 continue
             hidden = block[touched[block] == 0]
@@ -63,15 +69,18 @@ class _Seen(NamedTuple):
     last: int
 
 
-def _seen(counts: np.ndarray, noise: float) -> _Seen:
-    """Sum of squares, and number, of what stands out of the counts of octaves; zero if nothing does."""
+def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
+    """Sum of squares, and number, of what stands out of the counts of octaves; zero if nothing does.
+
+    What stands out is beyond so many standard deviations of the noise of its octaves together.
+    """
     best = (0.0, 0, 1)
     for width in range(1, _WIDEST + 1):
         together = np.convolve(counts, np.ones(width), "valid") / math.sqrt(width)
         cell = int(together.argmax())
         best = max(best, (float(together[cell]), cell, width))
     height, first, width = best
-    if not height > _VISIBLE * max(noise, 0.25):
+    if not height > visible * max(noise, 0.25):
         return _Seen(0.0, 0.0, 0, 0)
     near = np.arange(max(first - _BESIDE, 0), min(first + width + _BESIDE, len(counts)))
     inside = (near >= first) & (near < first + width)

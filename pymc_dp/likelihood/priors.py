@@ -11,9 +11,13 @@ from pymc_dp.likelihood.beliefs import Normal
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 
-# Draws of the prior; normal standard deviations of a median absolute deviation; beyond so many a draw counts
-# as so many, since priors of scales have draws that are further than all others together.
-_DRAWS, _OF_MAD, _FURTHEST = 1000, 1.4826, 3.0
+# Draws of the prior. Of its draws this part is nearer to the median than so many standard deviations: the
+# levels of groups whose spread is unknown are mostly near it, but a search that holds those further out for
+# impossible takes the scores that say so for noise.
+_DRAWS, _PART, _OF_PART = 1000, 0.95, 1.96
+# Beyond so many standard deviations a draw counts as so many, since priors of scales have draws that are
+# further than all others together.
+_FURTHEST = 3.0
 # Standard deviation where the prior has none, and the least and the most that is taken for one.
 _UNKNOWN, _LEAST, _MOST = 100.0, 1e-100, 1e100
 # Part of a correlation that is left: what so many draws show of it is not exact.
@@ -45,7 +49,7 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
     draws = np.where(np.isfinite(draws), draws, np.nan)
     with np.errstate(all="ignore"):
         middle = np.nanmedian(draws, axis=0)
-        spread = _OF_MAD * np.nanmedian(np.abs(draws - middle), axis=0)
+        spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _OF_PART
     middle = np.where(np.isfinite(middle), middle, start)
     spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
     apart = np.clip(np.nan_to_num((draws - middle) / spread), -_FURTHEST, _FURTHEST)

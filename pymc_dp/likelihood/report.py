@@ -5,7 +5,7 @@ from typing import Any
 
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import round_up, weaknesses
+from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget.words import (
     DELTAS,
     FLOATING_POINT,
@@ -15,6 +15,7 @@ from pymc_dp.privacy.budget.words import (
     name_relation,
     wrap,
 )
+from pymc_dp.rounding import round_up
 
 # What facts cannot do without.
 REQUIRED = {

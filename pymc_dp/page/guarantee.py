@@ -9,10 +9,10 @@ from xarray import DataTree
 
 from pymc_dp.page.parts import figure, paragraph, plain_table, section
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
-from pymc_dp.privacy.accounting.values import round_up
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.report import ASSUMPTIONS, PrivacyReport
+from pymc_dp.rounding import round_up
 
 # False alarms that an attacker accepts, in the example.
 _ALARMS = 0.05

@@ -11,17 +11,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from pymc_dp.prepare.kinds import Category, Kind, Numeric
+from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 
 #: Parts into which a clip bound is divided: sums of rounded numbers are exact.
 GRID = 2**20
 #: The cell of those that are missing, among levels: no text is a level that is empty.
 MISSING = ""
-
-
-def histogram_sensitivity(neighboring_relation: str) -> float:
-    """A record is in one cell: replacing it takes 1 from one cell to another."""
-    return math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0
 
 
 def moments_sensitivity() -> float:

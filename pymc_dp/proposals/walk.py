@@ -348,9 +348,9 @@ class RandomWalk(Moves):
 
     def decided(self, accepted: bool, tune: bool) -> None:
         """Tell the proposal what became of its last move."""
-        told = getattr(self.proposal, "decided", None)
-        if told is not None:
-            told(self._move, accepted, tune)
+        decided = getattr(self.proposal, "decided", None)
+        if decided is not None:
+            decided(self._move, accepted, tune)
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt the step sizes to a decision; `iteration` counts from 1."""

@@ -6,10 +6,9 @@ N(0, 2) + V is close to the standard logistic, which Barker's test needs. V take
 """
 
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from pymc_dp.clipping import shares
 
@@ -90,8 +89,3 @@ def draw(random: _Uniform) -> float:
 def accepts(log_ratio: float, noise_std: float, random: _Uniform) -> bool:
     """Barker's test of a ratio with noise of variance 2: positive after the correction; False for NaN."""
     return log_ratio + draw(random) > 0
-
-
-def cdf(x: Any) -> np.ndarray:
-    """CDF of N(0, 2) + V: the probability that minibatch Barker accepts at log-ratio x."""
-    return ndtr((np.asarray(x, dtype=float)[..., None] - _SORTED) / np.sqrt(NOISE_VARIANCE)) @ _MASS

@@ -32,7 +32,7 @@ class StatisticClip(StatisticBound):
     """
 
     def __init__(self, statistics: "str | Statistics", bound: Any):
-        check_bound("statistic_bound", bound, several=True)
+        check_bound("clip_bound", bound, several=True)
         super().__init__(bound)
         self.statistics = statistics
 

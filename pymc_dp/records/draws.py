@@ -21,7 +21,7 @@ from pytensor.tensor.random.type import RandomType, random_generator_type
 from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_dp.records import graph, tables
-from pymc_dp.records.harmless import harmless, missing
+from pymc_dp.records.harmless import harmless, missing, present
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
@@ -42,7 +42,8 @@ class Draw(NamedTuple):
     Attributes
     ----------
     outcome : Variable
-        Of all records, on the first axis; of the type of the observed variable.
+        Of all records, on the first axis; of the type of the observed variable, transformed as its values
+        are.
     fit : Variable
         Booleans, one a record: whether it was drawn from its own parameters.
     generators : list of Variable
@@ -90,8 +91,7 @@ def draw_of(
         outcome = outcome.astype(rv.type.dtype)
     if outcome.type.ndim != rv.type.ndim:
         raise NotGenerativeError("a draw of it has another shape")
-    drawn = ~pt.isnan(outcome) if outcome.type.dtype.startswith("float") else _present(outcome)
-    fit = _each_record([*made.fit, drawn], made)
+    fit = _each_record([*made.fit, present(outcome)], made)
     typing = made.typing
     types = typing([outcome, fit], made.sources)
     for output in (outcome, fit):
@@ -102,10 +102,6 @@ def draw_of(
         raise NotGenerativeError("its draw reads another array of records than its density")
     outcome, fit = tables.drawn_within_tables(outcome, fit, types | made.sources, shapes)
     return Draw(outcome, fit, made.generators)
-
-
-def _present(outcome: Any) -> Any:
-    return pt.neq(outcome, missing(outcome.type.dtype)) if outcome.type.dtype != "bool" else outcome | True
 
 
 def given(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable]) -> Variable:
@@ -128,7 +124,9 @@ def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Va
     )
     given = dict(zip(tensors, values, strict=True))
     inputs = [given.get(v, v) for v in node.inputs]
-    return node.clone_with_new_inputs(inputs, strict=False).outputs[node.outputs.index(clones[rv])]
+    drawn = node.clone_with_new_inputs(inputs, strict=False).outputs[node.outputs.index(clones[rv])]
+    transform = opaque.transforms[rv]
+    return drawn if transform is None else transform.forward(drawn, *inputs)
 
 
 def _inlined(outputs: Sequence[Variable]) -> list[Variable]:

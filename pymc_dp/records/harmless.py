@@ -228,3 +228,11 @@ class EntryByEntry(RandomVariable):
 def missing(dtype: str) -> Any:
     """What stands for a draw that could not be made: NaN, or the smallest whole number."""
     return np.nan if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min if dtype != "bool" else False)
+
+
+def present(draws: Any) -> Any:
+    """Where draws were made: see `missing`."""
+    dtype = draws.type.dtype
+    if dtype.startswith("float"):
+        return ~pt.isnan(draws)
+    return pt.neq(draws, missing(dtype)) if dtype != "bool" else draws | True

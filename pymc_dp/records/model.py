@@ -12,13 +12,16 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
+from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
+from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import read
 from pymc_dp.records.sums import FullBatch, Points
 from pymc_dp.records.twins import Twins
+from pymc_dp.records.units import ids_in
 from pymc_dp.records.units import units as numbered
 
 
@@ -30,8 +33,9 @@ class RecordModel(Points):
     model : pymc.Model
         Any model whose likelihood is a product over records, records on the first axis of every observed
         variable.
-    privacy_unit : array_like, shape (n_rows,), or mapping, optional
-        Identifier of the person (or other unit) that each row belongs to. The log-likelihoods of a
+    privacy_unit : array_like, shape (n_rows,), str or mapping, optional
+        Identifier of the person (or other unit) that each row belongs to, or the name of the
+        `pymc.Data` with these. The log-likelihoods of a
         unit's rows are added before they are clipped. Default: each row is a unit.
     exclude_deterministics : collection of str
         Deterministics that are not released, though they read no private row; those that do never are.
@@ -43,10 +47,16 @@ class RecordModel(Points):
         Whether rows are looked at a second time, by numbers (`records.verification`); without it no value of
         a record is read here.
 
+    integrate : bool
+        Whether effects with an entry for each person are integrated within that person's likelihood: see
+        `records.effects`. Rows then know the effect, and whole likelihoods are the `twins`' alone.
+
     Attributes
     ----------
     n : int
         Number of privacy units.
+    effects : list of str
+        Names of what is integrated.
     n_rows : int
         Number of rows.
     d : int
@@ -84,13 +94,19 @@ class RecordModel(Points):
         observed: Collection[str] | None = None,
         compile_kwargs: Mapping[str, Any] | None = None,
         verify: bool = True,
+        integrate: bool = False,
     ):
-        self._model, self.neighboring_relation = model, neighboring_relation
+        self.neighboring_relation = neighboring_relation
         self.compile_kwargs = dict(compile_kwargs or {})
-        self.unit_of_row, self.n = numbered(privacy_unit, number_of_rows(model, observed))
+        self._model, self.effects = Complete(model, [])
+        if integrate:
+            self._model, self.effects = complete(model, privacy_unit, public, neighboring_relation)
+        _, ids = ids_in(model, privacy_unit)
+        self.unit_of_row, self.n = numbered(ids, number_of_rows(model, observed))
         reading = read(
-            model,
+            self._model,
             units=self.n,
+            effects=self.effects,
             exclude_deterministics=exclude_deterministics,
             public=public,
             trusted_ops=trusted_ops,
@@ -101,7 +117,7 @@ class RecordModel(Points):
         self.n_rows = reading.n_rows
         if reading.trusted:
             self.compile_kwargs["trusted"] = reading.trusted
-        self.value_vars = list(model.value_vars)
+        self.value_vars = list(self._model.value_vars)
         self.shapes = {v.name: np.shape(reading.start[v.name]) for v in self.value_vars}
         self.d = int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
         self._start = self.ravel(reading.start)
@@ -185,18 +201,10 @@ class RecordModel(Points):
             return None  # as wide as the fullest row of a sparse matrix: not for all to see
         return find(seen.open_terms, seen, self._roots, self.n_rows, seen(self._start))
 
-    @property
-    def form(self) -> str:
-        """In words: what scores of records are made of."""
-        whole = "whole gradients"
-        if self.unit_of_row is not None:
-            return f"{whole}, added over the rows of a unit"
-        return whole if self.predictors is None else self.predictors.describe()
-
     @cached_property
-    def twins(self) -> Twins:
+    def twins(self) -> Twins | EffectTwins:
         """Scores of records and of outcomes that the model draws for them; see `pymc_dp.records.twins`."""
-        return Twins(self)
+        return EffectTwins(self) if self.effects else Twins(self)
 
     def _unit_rows(self, rows: Variable) -> Variable:
         if self.unit_of_row is None:

@@ -22,14 +22,19 @@ from pymc_dp.records.predictors import Piece, Predictors, find
 from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
 from pymc_dp.records.row_types.ops import public_number
 from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records.touched import Lookup, lookups_of
 
 # Outcomes up to which all are taken: as many scores as of so many twins less one.
 _OUTCOMES = 33
 
 
-def outcome_like(rv: Any, n_rows: int) -> Any:
+def outcome_like(rv: Any, n_rows: int, recorded: Any) -> Any:
     """The place of an observed variable's values: a shared variable of its type, which no function reads."""
-    static = (n_rows, *rv.type.shape[1:])
+    # What a type does not say, the array of the recorded values does, in whatever type it is read.
+    leaves = [np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([recorded])]
+    known = leaves[0] if len(leaves) == 1 and len(leaves[0]) == rv.type.ndim else rv.type.shape
+    pairs = zip(rv.type.shape[1:], known[1:], strict=True)
+    static = (n_rows, *(size if own is None else own for own, size in pairs))
     shape = tuple(1 if size is None else size for size in static)
     return pytensor.shared(np.zeros(shape, dtype=rv.type.dtype), borrow=True, shape=static)
 
@@ -89,8 +94,7 @@ class OutcomeScores:
     Attributes
     ----------
     names : list of str
-    lookups : list of ndarray of int
-        See `Twins`.
+    lookups : list of Lookup
     size : int
         k.
 
@@ -125,13 +129,15 @@ class OutcomeScores:
         self.pieces = [] if found is None else found.pieces
         self._given: list[Variable] = []
         self.size = seen.size if found is None else found.size
-        self.lookups = [np.ravel(piece.columns) for piece in self.pieces if piece.kind == "lookup"]
+        self.lookups: list[Lookup] = []
         if found is None:
             stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
             self._outputs = self._by_record(rows, start)
         else:
             self._inputs = found.records
+            parts = {v: start[place].reshape(seen.shapes[v]) for v, place in seen.columns.items()}
+            self.lookups = lookups_of(found.pieces, parts, dict(zip(found.records, roots, strict=True)))
             self._by_predictors(found)
         self._function: Any = None
         self._rows: Any = None

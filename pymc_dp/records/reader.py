@@ -33,6 +33,7 @@ def read(
     neighboring_relation: str = "substitute",
     observed: Collection[str] | None = None,
     refuse: Callable[[ModelRefusedError], None] | None = None,
+    effects: Collection[str] = (),
 ) -> Reading:
     """Read a model.
 
@@ -53,6 +54,8 @@ def read(
         Observed variables whose rows are the records: one table of several (`tables_of`). Default: all.
     refuse : callable, optional
         Gets every refusal; by default the first is raised.
+    effects : collection of str
+        Observed variables that stand for effects of persons (`records.effects`).
 
     Returns
     -------
@@ -67,7 +70,7 @@ def read(
     reader = _Reader(
         model, units, exclude_deterministics, public, trusted_ops, neighboring_relation, observed, refuse
     )
-    return reader.read()
+    return reader.read().integrated(effects)
 
 
 def _raise(error: ModelRefusedError) -> None:

@@ -1,6 +1,6 @@
 """A model that was read: what is private, what may leave, what is refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ class VariableReading:
     Attributes
     ----------
     name : str
-    role : {"sampled", "likelihood", "released", "left out", "withheld", "Potential", "refused"}
+    role : {"sampled", "likelihood", "integrated", "released", "left out", "withheld", "Potential", "refused"}
     why : str
     """
 
@@ -81,6 +81,16 @@ class Reading:
     variables: list[VariableReading] = field(default_factory=list)
     trusted: list[str] = field(default_factory=list)
     refusals: list[ModelRefusedError] = field(default_factory=list)
+
+    def integrated(self, effects: Collection[str]) -> "Reading":
+        """Say of observed variables that they stand for effects of persons; they hold no data."""
+        said = {
+            name: VariableReading(name, "integrated", "one entry a person; not released") for name in effects
+        }
+        self.variables = [said.get(v.name, v) if v.role == "likelihood" else v for v in self.variables]
+        self.arrays = [array for array in self.arrays if array.label not in said]
+        self.watched = [v for v in self.watched if v.name not in said]
+        return self
 
     def types_of(self, outputs: Sequence[Variable]) -> list[RowType]:
         """Types of graphs of the same arrays; one that reads another array of records is mixed."""

@@ -95,8 +95,42 @@ def refuse_latent(name: str, shape: Sequence[int]) -> ModelRefusedError:
         "its draws would describe single records or persons, under coordinates that identify them.",
         "integrate the per-record variable out of the likelihood (a normal effect: a wider sigma), or share "
         "it between records. If the rows are totals over many persons, the records to protect are the "
-        "persons: give the model one row a person and an index of the group. If the number is a "
+        "persons: give the model one row a person and an index of the group. dp.release_likelihood and "
+        "dp.sample(epsilon=...) integrate an effect that rows look up by the pm.Data with ids of persons, "
+        'whose name privacy_unit= gives, as privacy_unit="person". If the number is a '
         f"coincidence: public=[{name!r}].",
+    )
+
+
+def refuse_effect(name: str, why: str) -> ModelRefusedError:
+    """Build the error for an effect of persons that cannot be integrated in each person's likelihood."""
+    return ModelRefusedError(
+        f"The effect {name!r} {why}.",
+        "an effect with an entry for each person is integrated within that person's likelihood, which is "
+        "possible where persons are independent given the parameters, and where a person's rows alone read "
+        "its entry (a spatial or a Gaussian process over persons, pairs of them, a second array of persons "
+        "couple them).",
+        "give the effect a prior with an entry for each person, independent of the others and with the same "
+        "parameters for all, and look it up as effect[person] alone, with person the pm.Data that "
+        "privacy_unit= names; numbers that differ between persons belong into the rows.",
+    )
+
+
+def refuse_integrated(name: str) -> ModelRefusedError:
+    """Build the error for a step with an effect of persons that is integrated."""
+    return ModelRefusedError(
+        f"{name!r} has an entry for each person, and is integrated within the person's likelihood.",
+        "pymc.sample keeps a draw of every free variable of its model, and nothing is known of these.",
+        "use dp.sample(epsilon=...), or dp.release_likelihood and pm.sample with the model that it releases.",
+    )
+
+
+def refuse_many_effects(name: str, most: int) -> ModelRefusedError:
+    """Build the error for more effects of a person than are integrated."""
+    return ModelRefusedError(
+        f"A person has more than {most} effects, or how many is not known: {name!r} is one of them.",
+        "the points at which the integral is computed are a power of their number.",
+        f"keep at most {most} numbers a person, and let the others be parameters that persons share.",
     )
 
 

@@ -19,7 +19,7 @@ from pymc_dp.records import verification
 from pymc_dp.records.coordinates import Coordinates, parameters
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.twins import Chunk, Twins
+from pymc_dp.records.twins import Chunk
 
 
 class Tables:
@@ -97,11 +97,6 @@ class Tables:
         """What the likelihood sees of the parameters, the same for all tables."""
         return self.tables[0].coordinates
 
-    @property
-    def form(self) -> str:
-        """In words: what gradients and Hessians of records are made of."""
-        return "; ".join(dict.fromkeys(table.form for table in self.tables))
-
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
         """Flat unconstrained vector, shape (d,), of a PyMC point."""
         return self.tables[0].ravel(point)
@@ -159,14 +154,17 @@ def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
     ----------
     model : pymc.Model
     **settings
-        As for `RecordModel`.
+        As for `RecordModel`; effects are integrated where there is one table.
 
     Raises
     ------
     ModelRefusedError
         See `RecordModel` and `Tables`.
     """
-    return RecordModel(model, **settings) if len(tables_of(model)) == 1 else Tables(model, **settings)
+    if len(tables_of(model)) == 1:
+        return RecordModel(model, **settings)
+    settings.pop("integrate", None)  # an effect of the rows of one table of several is refused
+    return Tables(model, **settings)
 
 
 class TablesTwins:
@@ -182,9 +180,9 @@ class TablesTwins:
         As of `Twins`.
     touched, parts, rank : int
         The most of any table: a record is in one.
-    lookups : list of ndarray of int
-        Coordinates of which a record touches one or none, whichever table it is in: also one of each table
-        that no other reads.
+    lookups : list of ndarray of int, shape (G, q)
+        Coordinates of which a record touches those of one row or none, whichever table it is in: also one of
+        each table that no other reads.
 
     Raises
     ------
@@ -197,7 +195,7 @@ class TablesTwins:
     """
 
     def __init__(self, records: RecordModel | Tables):
-        self._twins = [Twins(table) for table in records.tables]
+        self._twins = [table.twins for table in records.tables]
         self.size: int = records.coordinates.size
         self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}
         self.parts = max(twins.parts for twins in self._twins)
@@ -215,21 +213,25 @@ class TablesTwins:
 
 
 def _touched_once(lookups: Sequence[Sequence[np.ndarray]], reads: Sequence[set[int]]) -> list[np.ndarray]:
-    """Sets of coordinates of which no record touches two.
+    """Sets of coordinates of which no record touches those of two rows.
 
     Look-ups of one table of which the others read nothing, or that are their look-ups as well; and one
     coordinate of each table that no other table reads.
     """
-    known = [{frozenset(place.tolist()) for place in places} for places in lookups]
-    found = [
-        place
-        for place in dict.fromkeys(place for places in known for place in places)
-        if all(place in places or place.isdisjoint(read) for places, read in zip(known, reads, strict=True))
+    known = [
+        {tuple(map(tuple, rows.tolist())): set(rows.ravel().tolist()) for rows in seen} for seen in lookups
     ]
-    taken: set[int] = set().union(*found, *(place for places in known for place in places))
+    found = {
+        rows: columns
+        for table in known
+        for rows, columns in table.items()
+        if all(rows in other or columns.isdisjoint(read) for other, read in zip(known, reads, strict=True))
+    }
+    taken: set[int] = set().union(*(columns for table in known for columns in table.values()))
     own = [sorted(read - taken - set().union(*reads[:k], *reads[k + 1 :])) for k, read in enumerate(reads)]
-    beside = (frozenset(one for one in of_all if one is not None) for of_all in zip_longest(*own))
-    return [np.array(sorted(place)) for place in [*found, *(place for place in beside if len(place) > 1)]]
+    beside = ([one for one in of_all if one is not None] for of_all in zip_longest(*own))
+    alone = [[[column] for column in sorted(place)] for place in beside if len(place) > 1]
+    return [np.array(rows) for rows in [*found, *alone]]
 
 
 def _coordinates_read(records: RecordModel) -> set[int]:

@@ -70,17 +70,15 @@ class StatisticBound:
     def __init__(self, bound: float | Sequence[float] | np.ndarray):
         self.widths = np.asarray(bound)
         if self.widths.ndim > 1:
-            raise ValueError(
-                "statistic_bound must be positive and finite: a number, or an array of shape (k,)."
-            )
-        check_bound("statistic_bound", self.widths, several=True)
+            raise ValueError("clip_bound must be positive and finite: a number, or an array of shape (k,).")
+        check_bound("clip_bound", self.widths, several=True)
         self.widths = self.widths.astype(float)
 
     def check(self, k: int, names: str) -> None:
         """Raise ValueError if there are bounds for another number of entries than k."""
         if self.widths.ndim and self.widths.size != k:
             raise ValueError(
-                f"statistic_bound has {self.widths.size} entries, the sufficient statistic {k}: {names}."
+                f"clip_bound has {self.widths.size} entries, the sufficient statistic {k}: {names}."
             )
 
     def largest(self, direction: np.ndarray) -> float:

@@ -8,7 +8,7 @@ there are few outcomes all of them are taken, with their probabilities.
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytensor.tensor as pt
@@ -23,6 +23,7 @@ from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcom
 from pymc_dp.records.predictor_rows import rows_in
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.sums import compiled, gather, guarded, sums
+from pymc_dp.records.touched import seen_apart
 
 # Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
 _ROWS, _NUMBERS = 4096, 2**17
@@ -43,7 +44,7 @@ class TermScores(NamedTuple):
     weights : ndarray, shape (G, m), or None
         Probabilities of the outcomes; None: all are equal.
     positions : list of ndarray of int, shape (m, j)
-        Coordinates of phi that are looked up, one of `Twins.lookups` each.
+        Coordinates of phi that are looked up.
     pieces : list of (Piece, ndarray or None), or None
         What rows consist of; None: scores are by phi.
     """
@@ -90,8 +91,8 @@ class Twins:
         Observed variables of which there are no twins, and why.
     finite : dict of str to int
         Those of which all outcomes are taken, and how many there are.
-    lookups : list of ndarray of int
-        Coordinates of phi of which each record touches one, or a few.
+    lookups : list of ndarray of int, shape (G, q)
+        Coordinates of phi of which each record touches those of one row, or none.
 
     Raises
     ------
@@ -114,7 +115,8 @@ class Twins:
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
         self._outcomes = {
-            name: outcome_like(rv, reading.n_rows) for name, rv in reading.opaque.observed.items()
+            name: outcome_like(rv, reading.n_rows, reading.opaque.values[rv])
+            for name, rv in reading.opaque.observed.items()
         }
         by_rows = self._rows_of_unit is None
         terms = terms_with(records, self._outcomes)
@@ -137,11 +139,18 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._find_draws(names)
-        self.lookups = [place for scores in self._scores for place in scores.lookups]
+        self.lookups = self._seen_apart()
         self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
         self.touched = self._most_touched()
-        width = self.rank
-        self._chunk = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
+
+    def _seen_apart(self) -> list[np.ndarray]:
+        whole = np.zeros(self.size, dtype=bool)
+        for scores in self._scores:
+            whole |= not scores.pieces
+            for piece in scores.pieces:
+                if piece.kind != "lookup":
+                    whole[np.ravel(piece.columns)] = True
+        return seen_apart([one for scores in self._scores for one in scores.lookups], whole)
 
     def _most_touched(self) -> int:
         """Coordinates of phi in which a unit can have a score, at most: of a look-up one a number."""
@@ -177,24 +186,10 @@ class Twins:
     @cached_property
     def _drawing(self) -> dict[str, tuple[Callable[..., Any], int]]:
         """Compiled draws, and how many generators each needs."""
-        seen = self._records.coordinates
-        # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
-        settings = {
-            **self._records.compile_kwargs,
-            "mode": "NUMBA",
-            "private": self._records._roots,
-            "random": True,
-            "trusted": self._records.reading.trusted,
-            "trust_input": True,
+        return {
+            name: (compiled_draw(self._records, draw), len(draw.generators))
+            for name, draw in self._draws.items()
         }
-
-        def function(draw: Draw) -> Callable[..., Any]:
-            inputs = [seen.vector, *(In(generator, mutable=True) for generator in draw.generators)]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
-                return compile_graph(inputs, seen.joined([draw.outcome, draw.fit]), **settings)
-
-        return {name: (function(draw), len(draw.generators)) for name, draw in self._draws.items()}
 
     def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all units in chunks.
@@ -212,11 +207,12 @@ class Twins:
         """
         own = {name: self._own[name]() for name in self._outcomes}
         drawn, fit = self._drawn(phi, twins, random)
-        for units, rows, first in self._chunks():
-            data = [_part(graph.leaf_value(root), rows, axis) for root, axis in self._records._roots.items()]
+        roots = self._records._roots
+        for units, rows, first in chunks_of(self.n, self._rows_of_unit, self.rank):
+            data = [part_of(graph.leaf_value(root), rows, axis) for root, axis in roots.items()]
             terms = []
             for scores in self._scores:
-                here = [_part(own[name], rows, 0) for name in scores.names]
+                here = [part_of(own[name], rows, 0) for name in scores.names]
                 at = scores.at(phi, data, len(here[0]))
                 mine = sums(at(here)[0], first)
                 group, weights = mine[None][:0], None
@@ -226,9 +222,9 @@ class Twins:
                     group = np.empty((twins + 1, *mine.shape))
                     group[0] = mine
                     for k in range(twins):
-                        twin = at([_part(drawn[name][k], rows, 0) for name in scores.names])
+                        twin = at([part_of(drawn[name][k], rows, 0) for name in scores.names])
                         group[k + 1] = sums(twin[0], first)
-                    good = np.all([_part(fit[name], rows, 0) for name in scores.names], axis=0)
+                    good = np.all([part_of(fit[name], rows, 0) for name in scores.names], axis=0)
                     if first is not None:
                         good = np.logical_and.reduceat(good, first)
                     group[1:, ~good] = np.nan
@@ -238,12 +234,7 @@ class Twins:
     @cached_property
     def _own(self) -> dict[str, Callable[[], np.ndarray]]:
         """Recorded outcomes, as arrays of the type of what is drawn."""
-        values = self._records.reading.opaque.values
-        found: dict[str, Callable[[], np.ndarray]] = {}
-        for name, rv in self._records.reading.opaque.observed.items():
-            outcome = pt.cast(values[rv], self._outcomes[name].type.dtype)
-            found[name] = _called(compiled([], outcome, {}, private=self._records._roots))
-        return found
+        return {name: recorded(self._records, name, place) for name, place in self._outcomes.items()}
 
     def _drawn(
         self, phi: np.ndarray, twins: int, random: Any
@@ -262,19 +253,58 @@ class Twins:
                 fit[name] &= good
         return drawn, fit
 
-    def _chunks(self) -> Iterator[tuple[slice, Any, np.ndarray | None]]:
-        """Units, their rows, and where the rows of each begin."""
-        if self._rows_of_unit is None:
-            for start in range(0, self.n, self._chunk):
-                units = slice(start, min(start + self._chunk, self.n))
-                yield units, units, None
-            return
-        order, first = self._rows_of_unit
-        unit = 0
-        while unit < first.size - 1:
-            last = max(int(np.searchsorted(first, first[unit] + self._chunk, side="right")) - 1, unit + 1)
-            yield slice(unit, last), order[first[unit] : first[last]], first[unit:last] - first[unit]
-            unit = last
+
+def chunks_of(
+    n: int, rows_of_unit: tuple[np.ndarray, np.ndarray] | None, width: int
+) -> Iterator[tuple[slice, Any, np.ndarray | None]]:
+    """Units, their rows, and where the rows of each begin: as many as stay in the cache.
+
+    Parameters
+    ----------
+    n : int
+        Number of units.
+    rows_of_unit : tuple of ndarray, or None
+        Rows by unit, and where those of each unit begin; None: each row is a unit.
+    width : int
+        Numbers of a row's score.
+    """
+    most = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
+    if rows_of_unit is None:
+        for start in range(0, n, most):
+            units = slice(start, min(start + most, n))
+            yield units, units, None
+        return
+    order, first = rows_of_unit
+    unit = 0
+    while unit < first.size - 1:
+        last = max(int(np.searchsorted(first, first[unit] + most, side="right")) - 1, unit + 1)
+        yield slice(unit, last), order[first[unit] : first[last]], first[unit:last] - first[unit]
+        unit = last
+
+
+def compiled_draw(records: Any, draw: Draw) -> Callable[..., Any]:
+    """Compile a draw: a function of phi and of its generators."""
+    seen = records.coordinates
+    # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
+    settings = {
+        **records.compile_kwargs,
+        "mode": "NUMBA",
+        "private": records._roots,
+        "random": True,
+        "trusted": records.reading.trusted,
+        "trust_input": True,
+    }
+    inputs = [seen.vector, *(In(generator, mutable=True) for generator in draw.generators)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
+        return compile_graph(inputs, seen.joined([draw.outcome, draw.fit]), **settings)
+
+
+def recorded(records: Any, name: str, place: Variable) -> Callable[[], np.ndarray]:
+    """Recorded outcomes of an observed variable, as an array of the type of what is drawn."""
+    opaque = records.reading.opaque
+    outcome = pt.cast(opaque.values[opaque.observed[name]], cast(Any, place).type.dtype)
+    return _called(compiled([], outcome, {}, private=records._roots))
 
 
 def _called(function: Callable[..., Any]) -> Callable[[], np.ndarray]:
@@ -297,7 +327,7 @@ def _all_outcomes(
     return group, weights
 
 
-def _part(values: np.ndarray, rows: Any, axis: int) -> np.ndarray:
+def part_of(values: np.ndarray, rows: Any, axis: int) -> np.ndarray:
     """Some rows, in the memory layout that functions are compiled for."""
     if not isinstance(rows, slice):
         return gather(values, rows, axis)

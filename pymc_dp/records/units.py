@@ -49,14 +49,15 @@ def unit_of(privacy_unit: Any) -> tuple[str, Any]:
 
     Parameters
     ----------
-    privacy_unit : array_like, callable, mapping or None
-        Ids; or ``{name: ids}``, to tell patients from households.
+    privacy_unit : array_like, callable, str, mapping or None
+        Ids; or ``{name: ids}``, to tell patients from households; or the name of the model's data with the
+        ids, which is then the unit's name as well.
 
     Returns
     -------
     name : str
         "row" without ids, "id" for ids without a name.
-    ids : array_like, callable or None
+    ids : array_like, callable, str or None
 
     Raises
     ------
@@ -65,12 +66,42 @@ def unit_of(privacy_unit: Any) -> tuple[str, Any]:
     """
     if privacy_unit is None:
         return "row", None
+    if isinstance(privacy_unit, str):
+        privacy_unit = {privacy_unit: privacy_unit}
     if not isinstance(privacy_unit, Mapping):
         return "id", privacy_unit
     pairs = list(privacy_unit.items())
     if len(pairs) != 1 or not isinstance(pairs[0][0], str) or pairs[0][0] == "row" or pairs[0][1] is None:
         raise ValueError("privacy_unit as a mapping has one name with its ids, as {'patient': ids}.")
     return pairs[0]
+
+
+def ids_in(model: Any, privacy_unit: Any) -> tuple[str | None, Any]:
+    """Find ids that are a model's data.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    privacy_unit : array_like, str, mapping or None
+
+    Returns
+    -------
+    name : str or None
+        Of the `pymc.Data`, if they are.
+    ids : array_like or None
+
+    Raises
+    ------
+    ValueError
+        The model has no data of that name.
+    """
+    _, ids = unit_of(privacy_unit)
+    if not isinstance(ids, str):
+        return None, ids
+    data = {one.name: one for one in model.data_vars}
+    if ids not in data:
+        raise ValueError(f"privacy_unit names {ids!r}; the model's pm.Data are {sorted(data)}.")
+    return ids, data[ids].get_value(borrow=True)
 
 
 def units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:

@@ -50,7 +50,7 @@ def answer(function: Callable[..., Any], *args: Any) -> Any:
     )
 
 
-def told(function: Callable[..., Any], *args: Any) -> Any:
+def call_for_user(function: Callable[..., Any], *args: Any) -> Any:
     """Call a user's function of a part, whose errors are never taken for errors of this package.
 
     Raises

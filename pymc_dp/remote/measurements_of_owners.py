@@ -17,8 +17,8 @@ from pymc_dp.privacy.budget.spending import Spending
 MOST_TWINS = 1024
 
 
-class MeasurementsOfOwners(Measurements):
-    """Asks every owner for each measurement, and adds what they say.
+class MeasurementsOfOwners:
+    """The `NoisySums` of several owners: asks each of them, and adds what they say.
 
     Parameters
     ----------
@@ -36,7 +36,12 @@ class MeasurementsOfOwners(Measurements):
     """
 
     def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]], spending: Spending):
-        self.source, self._ask, self._spending, self.kept = shapes, ask, spending, 0.0
+        self.source, self._ask, self._spending = shapes, ask, spending
+
+    @property
+    def left(self) -> float:
+        """Share of the budget that is not spent."""
+        return self._spending.unspent
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """See `Measurements.scales`."""

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import Clip, as_clip
-from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.errors import NotPrivateWarning, PrivacyBudgetExceeded
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget.ledger_file import Ledger, PrivacyBudgetExceeded
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.pricing import penalty
 from pymc_dp.privacy.budget.spending import Spending

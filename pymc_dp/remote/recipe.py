@@ -10,7 +10,7 @@ import pymc as pm
 
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import Ids, ids_of, unit_of
-from pymc_dp.remote.answers import told
+from pymc_dp.remote.answers import call_for_user
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Recipe:
         # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
         # become the parent of this one.
         with ThreadPoolExecutor(1) as thread:
-            model = thread.submit(told, self.build, part).result()
+            model = thread.submit(call_for_user, self.build, part).result()
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
         _, ids_of_part = unit_of(self.privacy_unit)
-        ids = None if ids_of_part is None else told(ids_of_part, part)
+        ids = None if ids_of_part is None else call_for_user(ids_of_part, part)
         records = RecordModel(model, privacy_unit=ids, **self.settings)
         if ids is None:
             return model, records, None

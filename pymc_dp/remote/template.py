@@ -10,6 +10,7 @@ import pymc as pm
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import gate
 from pymc_dp.records.coordinates import Coordinates
+from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
@@ -76,7 +77,7 @@ class Template:
         return self._records.coordinates
 
     @cached_property
-    def twins(self) -> Twins:
+    def twins(self) -> Twins | EffectTwins:
         """See `RecordModel.twins`."""
         return self._records.twins
 

@@ -55,11 +55,9 @@ class DPHMC(MetropolisStep):
         not private.
     lipschitz : float, optional
         L, in nats per unit of unconstrained space: per-record gradients are clipped to this norm, and the
-        final ratio to L times the distance between the ends. Give this, or both of the next two.
-    gradient_clip : float, optional
-        Clip of the gradients alone.
-    ratio_clip : float, optional
-        Clip of the final ratio alone, per unit of distance.
+        final ratio to L times the distance between the ends.
+    gradient_clip_bound : float, optional
+        Another norm to which per-record gradients are clipped. Default: `lipschitz`.
     n_leapfrog : int
         Leapfrog steps, and gradients, of an iteration.
     step_size : float, optional
@@ -112,8 +110,7 @@ class DPHMC(MetropolisStep):
         epsilon: float,
         delta: float,
         lipschitz: float | None = None,
-        gradient_clip: float | None = None,
-        ratio_clip: float | None = None,
+        gradient_clip_bound: float | None = None,
         n_leapfrog: int = 5,
         step_size: float | None = None,
         mass: Any = None,
@@ -123,16 +120,16 @@ class DPHMC(MetropolisStep):
         adapt_mass: bool = True,
         **kwargs: Any,
     ):
-        if lipschitz is None and (gradient_clip is None or ratio_clip is None):
-            raise ValueError(
-                "Give lipschitz=, a bound on every record's gradient norm, or both gradient_clip= and "
-                "ratio_clip= (docs/clipping)."
-            )
+        if lipschitz is None:
+            raise ValueError("Give lipschitz=, a bound on every record's gradient norm (docs/clipping).")
+        check_bound("lipschitz", lipschitz)
+        if gradient_clip_bound is not None:
+            check_bound("gradient_clip_bound", gradient_clip_bound)
         if not 0 < gradient_share < 1:
             raise ValueError(f"gradient_share must lie in (0, 1), got {gradient_share!r}.")
-        self.gradient_clip = _bound("gradient_clip", gradient_clip, lipschitz)
-        self.ratio_clip = _bound("ratio_clip", ratio_clip, lipschitz)
-        self.clip, self.gradient_share = LipschitzClip(self.ratio_clip), float(gradient_share)
+        self.lipschitz = float(lipschitz)
+        self.gradient_clip_bound = float(lipschitz if gradient_clip_bound is None else gradient_clip_bound)
+        self.clip, self.gradient_share = LipschitzClip(self.lipschitz), float(gradient_share)
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self.moves = Trajectories(
             self.records.d,
@@ -151,7 +148,7 @@ class DPHMC(MetropolisStep):
 
     def _start_moves(self, chain: Chain) -> None:
         mechanism: Any = chain.plan.mechanism
-        noise = mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip
+        noise = mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip_bound
         chain.noise = Gaussian(noise)
         self.moves.start(self.moves.initial or self._default_step_size(chain.plan, noise), chain.plan.tune)
 
@@ -160,7 +157,7 @@ class DPHMC(MetropolisStep):
             return 0.1
         ratio_noise = plan.noise_multiplier * self._sensitivity
         velocity = 1 / np.sqrt(self.moves.mass)
-        distance = _RATIO_NOISE / (self.tempering * ratio_noise * self.ratio_clip)
+        distance = _RATIO_NOISE / (self.tempering * ratio_noise * self.lipschitz)
         by_ratio = distance / (self.moves.n_leapfrog * np.sqrt(np.sum(velocity**2)))
         # Gradient noise over a trajectory changes the momentum by at most its own standard deviation.
         kick = self.tempering * gradient_noise * np.max(velocity)
@@ -178,7 +175,7 @@ class DPHMC(MetropolisStep):
 
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
         """One noisy release: gradient of the tempered log-posterior."""
-        total = self.records.gradients(theta, self.gradient_clip).total
+        total = self.records.gradients(theta, self.gradient_clip_bound).total
         noisy = chain.noise.release(ExactSum(total), chain.random)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
@@ -207,11 +204,6 @@ class DPHMC(MetropolisStep):
         return super()._stats(chain, info)
 
     def _clip_name(self) -> str:
-        return f"gradients at norm {self.gradient_clip:g}, ratios at {self.ratio_clip:g} x distance moved"
-
-
-def _bound(name: str, given: float | None, lipschitz: float | None) -> float:
-    value: Any = lipschitz if given is None else given
-    name = "lipschitz" if given is None else name
-    check_bound(name, value)
-    return float(value)
+        return (
+            f"gradients at norm {self.gradient_clip_bound:g}, ratios at {self.lipschitz:g} x distance moved"
+        )

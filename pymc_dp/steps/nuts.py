@@ -18,7 +18,10 @@ from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, Priv
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.slots import identity
+from pymc_dp.records import refusals
+from pymc_dp.records.effects import find_effects
 from pymc_dp.records.gate import initial_point
+from pymc_dp.records.lengths import tables_of
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Released
@@ -153,6 +156,7 @@ class DPNUTS(BlockedStep):
         self.vars = surroundings.all_free_variables(vars, model)
         _refuse_discrete(model)
         given = {name: kwargs.pop(name) for name in sorted(_OF_RELEASE & kwargs.keys())}
+        _refuse_effects(model, given)
         self.settings, self._call = kwargs, uuid.uuid4().hex
         self.likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, **given)
         public = self.likelihood.model()
@@ -254,6 +258,15 @@ def _recorded() -> dict[str, str]:
 def _number_of(rng: np.random.Generator) -> int:
     """A number that only this chain has: chains start in processes of their own."""
     return int(hashlib.sha256(repr(identity(rng)).encode()).hexdigest()[:15], 16)
+
+
+def _refuse_effects(model: pm.Model, given: Mapping[str, Any]) -> None:
+    """Refuse effects that a release integrates: `pymc.sample` would keep a draw of each of them."""
+    if len(tables_of(model)) > 1 or given.keys() & {"data", "owners"}:
+        return
+    found = find_effects(model, given.get("privacy_unit"), given.get("public", ()))
+    for rv in found.axes:
+        raise refusals.refuse_integrated(rv.name)
 
 
 def _refuse_discrete(model: pm.Model) -> None:

@@ -48,8 +48,9 @@ class DPPenaltyMH(MetropolisStep):
         L: a record's ratio is clipped at L times the distance moved in unconstrained space. An array has a
         constant for each component, a dict one or an array for each free variable; their bounds add up
         (`pymc_dp.clipping.LipschitzByPart`). Exactly one of `lipschitz` and `clip_bound` is given.
-    clip_bound : float, optional
-        B, in nats: a record's ratio is clipped at B.
+    clip_bound : float or array_like of shape (k,), optional
+        B, in nats: a record's ratio is clipped at B. With `sufficient_statistics`, in their units: the norm
+        at which a record's statistic is clipped, or by an array of shape (k,) the size of each entry.
     batch_size : int, optional
         b: each iteration reads b records drawn without replacement, and the test is corrected for the
         estimated variance of their sum (Räisä 2021, section 4.1). Approximate by the central limit theorem,
@@ -57,9 +58,6 @@ class DPPenaltyMH(MetropolisStep):
     sufficient_statistics : "auto" or Statistics, optional
         The likelihood as an exponential family (docs/exponential_families): the records are read once, and
         an iteration costs the same for any n.
-    statistic_bound : float or array_like of shape (k,), optional
-        R: the norm, or the size of each entry, at which a record's sufficient statistic is clipped. In the
-        place of `lipschitz` and `clip_bound`.
     chains : int, optional
         Chains of the call. Default: 2; each is paid for. `pymc.sample` has more by default on some machines:
         give it the same number, or use `dp.sample`.
@@ -160,10 +158,9 @@ class DPPenaltyMH(MetropolisStep):
         epsilon: float | None = None,
         delta: float | None = None,
         lipschitz: Any = None,
-        clip_bound: float | None = None,
+        clip_bound: Any = None,
         batch_size: int | None = None,
         sufficient_statistics: str | Statistics | None = None,
-        statistic_bound: Any = None,
         owners: Sequence[Owner] | None = None,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
@@ -175,7 +172,6 @@ class DPPenaltyMH(MetropolisStep):
         check_walk(proposal, step_size, target_accept)
         if release not in ("decisions", "noisy_ratio"):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
-        statistics = sufficient_statistics, statistic_bound
         epsilon, delta, lipschitz, clip_bound = settings(
             owners,
             kwargs,
@@ -185,9 +181,8 @@ class DPPenaltyMH(MetropolisStep):
             clip_bound=clip_bound,
             batch_size=batch_size,
             sufficient_statistics=sufficient_statistics,
-            statistic_bound=statistic_bound,
         )
-        self.clip = clip_of(*statistics, lipschitz, clip_bound, batch_size, kwargs)
+        self.clip = clip_of(sufficient_statistics, lipschitz, clip_bound, batch_size, kwargs)
         self.release = release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
@@ -262,6 +257,3 @@ class DPPenaltyMH(MetropolisStep):
         if self.release == "noisy_ratio":
             stats[NOISY_RATIO] = float(Gaussian(info.ratio.noise_std).rounded(info.ratio.value))
         return stats
-
-
-DPPenalty = DPPenaltyMH

@@ -9,9 +9,8 @@ from pymc_dp.remote.owners import Owners
 
 def clip_of(
     statistics: Any,
-    statistic_bound: Any,
     lipschitz: Any,
-    clip_bound: float | None,
+    clip_bound: Any,
     batch_size: int | None,
     kwargs: dict[str, Any],
 ) -> Clip:
@@ -22,19 +21,19 @@ def clip_of(
     ValueError
         An argument is missing, out of range, or does not go with the others.
     """
-    if statistics is None and statistic_bound is None:
+    if statistics is None:
         return as_clip(lipschitz, clip_bound, by_part=True)
-    if statistics is None or statistic_bound is None:
+    if clip_bound is None:
         raise ValueError(
-            "sufficient_statistics= and statistic_bound= belong together: the bound is a public bound on the "
-            "norm of a record's statistic (docs/exponential_families)."
+            "With sufficient_statistics=, give clip_bound=: a public bound on the norm of a record's "
+            "statistic (docs/exponential_families)."
         )
-    others = {"lipschitz": lipschitz, "clip_bound": clip_bound, "batch_size": batch_size}
+    others = {"lipschitz": lipschitz, "batch_size": batch_size}
     others |= {name: kwargs.get(name) for name in ("privacy_unit", "data")}
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise ValueError(f"With sufficient_statistics=, leave out {', '.join(given)}.")
-    return StatisticClip(statistics, statistic_bound)
+    return StatisticClip(statistics, clip_bound)
 
 
 def settings(owners: Any, kwargs: dict[str, Any], **own: Any) -> tuple[Any, Any, Any, Any]:

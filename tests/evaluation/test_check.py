@@ -9,8 +9,9 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.evaluation import check as module
-from pymc_dp.evaluation.differences import histogram_sensitivity
+from pymc_dp.evaluation.check import Check
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
+from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 from pymc_dp.records.model import RecordModel
 from tests.evaluation.fits import N, data, pair
 
@@ -118,14 +119,14 @@ def result(pits, noise=20.0, cells=10):
     counts = np.histogram(pits, bins=cells, range=(0, 1))[0] + noise * RNG.normal(size=cells)
     facts = {"is_private": True, "ledger": False, "neighboring_relation": "substitute", "unit": "row",
              "epsilon_at_delta": 1.0, "delta": 1e-6}  # fmt: skip
-    return dp.Check("y", counts, noise, len(pits), False, facts)
+    return Check("y", counts, noise, len(pits), False, facts)
 
 
 def test_p_values_are_uniform_under_the_right_model():
     """Kolmogorov-Smirnov at 1e-7; with the noise left out of the p-value it would fail by far."""
     found = [result(RNG.random(2000)) for _ in range(1000)]
     assert stats.kstest([one.p_value for one in found], "uniform").pvalue > 1e-7
-    ignored = [dp.Check("y", one.counts, 0.0, 2000, False, one.facts).p_value for one in found]
+    ignored = [Check("y", one.counts, 0.0, 2000, False, one.facts).p_value for one in found]
     assert stats.kstest(ignored, "uniform").pvalue < 1e-20  # control
 
 
@@ -153,9 +154,9 @@ def test_check_of_a_fit(tmp_path, monkeypatch):
     assert dp.privacy.compose(ledger.entries()[0].events).epsilon(1e-6) <= 5.0
     none = dp.check(*pair()["none"], epsilon=5.0, delta=1e-6, cells=4)
     assert none.counts.sum() == pytest.approx(N, abs=10 * none.noise)
-    with pytest.raises(dp.TooFewRecordsError, match="Nothing was spent"):
+    with pytest.raises(dp.errors.TooFewRecordsError, match="Nothing was spent"):
         dp.check(idata, model, epsilon=0.2, ledger=ledger, cells=50)
-    with pytest.raises(dp.PrivacyBudgetExceeded):
+    with pytest.raises(dp.errors.PrivacyBudgetExceeded):
         dp.check(idata, model, epsilon=9.9, ledger=ledger)
     assert len(seen) == 2
     for kwargs, match in [({"cells": 1}, "cells"), ({"var_name": "z"}, "var_name"), ({"draws": 1}, "draws")]:
@@ -164,11 +165,11 @@ def test_check_of_a_fit(tmp_path, monkeypatch):
 
 
 def test_plot(monkeypatch):
-    collection = dp.plot_check(result(RNG.random(2000)), backend="none")
+    collection = dp.plots.plot_check(result(RNG.random(2000)), backend="none")
     band = collection.viz["band"].dataset["y"].item()
     assert len(collection.viz["counts"].dataset["y"].item()["x"]) == 20 and band is not None
     with pytest.raises(ValueError, match="band_prob"):
-        dp.plot_check(result(RNG.random(2000)), band_prob=1.0)
+        dp.plots.plot_check(result(RNG.random(2000)), band_prob=1.0)
 
 
 def test_what_has_no_distribution_function_is_refused():
@@ -177,9 +178,9 @@ def test_what_has_no_distribution_function_is_refused():
         m = pm.Normal("m")
         pm.NormalMixture("y", w=[0.5, 0.5], mu=pm.math.stack([m, -m]), sigma=1.0, observed=y)
     records = RecordModel(model)
-    with pytest.raises(dp.ModelRefusedError, match="mixture"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="mixture"):
         distribution_functions(records, model, "y")
     with pm.Model() as model:
         pm.MvNormal("y", pm.Normal("m", shape=2), np.eye(2), observed=np.stack([y, y], axis=1))
-    with pytest.raises(dp.ModelRefusedError, match="no distribution function"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="no distribution function"):
         distribution_functions(RecordModel(model), model, "y")

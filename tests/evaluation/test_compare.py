@@ -155,7 +155,7 @@ def test_nothing_is_released_unpaid_or_twice():
     spending = Spending(1.0, 1e-5, [0.5, 0.5], "substitute", debug_seed=0)
     with pytest.raises(RuntimeError, match="not paid"):
         spending.release(ExactSum(0.0), 1.0)
-    with pytest.warns(dp.NotPrivateWarning):
+    with pytest.warns(dp.errors.NotPrivateWarning):
         spending.pay()
     spending.release(ExactSum(0.0), 1.0)
     spending.release(ExactSum(0.0), 1.0)
@@ -182,7 +182,7 @@ def test_bound_is_where_noise_and_cut_cost_least():
     assert choose_bound(heavy, 5.0, 1.0)[0] >= 8.0
     bound, cut = choose_bound(heavy, 5.0, 1000.0)
     assert bound <= 0.5 and cut > 500
-    with pytest.raises(dp.TooFewRecordsError, match="noise"):
+    with pytest.raises(dp.errors.TooFewRecordsError, match="noise"):
         choose_bound(np.full(CELLS, 3.0), 5.0, 1.0)
 
 
@@ -260,7 +260,7 @@ def test_the_right_model_wins():
         assert part in str(result)
     assert "<table" in result._repr_html_()
     # Close to the exact difference.
-    with pytest.warns(dp.NotPrivateWarning):
+    with pytest.warns(dp.errors.NotPrivateWarning):
         exact = dp.compare(pair(), epsilon=math.inf, delta=1e-6, reference="none")
     difference = result.totals["slope"].sum - exact.totals["slope"].sum
     assert abs(difference) < 6 * result.totals["slope"].noise
@@ -280,7 +280,7 @@ def test_the_ledger_is_charged_before_a_row_is_read(tmp_path, monkeypatch):
     (entry,) = ledger.entries()
     assert entry.status == "confirmed" and entry.label == "slopes"
     assert dp.privacy.compose(entry.events).epsilon(1e-6) <= 19.9
-    with pytest.raises(dp.PrivacyBudgetExceeded):
+    with pytest.raises(dp.errors.PrivacyBudgetExceeded):
         dp.compare(pair(), epsilon=19.9, ledger=ledger)
     assert len(seen) == 2  # nothing was read
 
@@ -289,7 +289,7 @@ def test_rows_in_another_order_are_refused():
     x, y = data()
     turned = line(x[::-1].copy(), y[::-1].copy(), slope=False)
     models = {"slope": pair()["slope"], "turned": (fit(turned), turned)}
-    with pytest.raises(dp.PrivacyError, match="same records in the same order"):
+    with pytest.raises(dp.errors.PrivacyError, match="same records in the same order"):
         dp.compare(models, epsilon=20.0, delta=1e-6)
 
 
@@ -304,7 +304,7 @@ def test_what_cannot_be_compared_is_refused():
     other = line(x[:-1], y[:-1])
     with pytest.raises(ValueError, match="number of records"):
         dp.compare({**fits, "other": (fits["slope"][0], other)}, epsilon=1.0, delta=1e-6)
-    with pytest.raises(dp.PrivacyError, match="another model"):
+    with pytest.raises(dp.errors.PrivacyError, match="another model"):
         dp.compare({"a": (fits["slope"][0], fits["none"][1])}, epsilon=1.0, delta=1e-6)
     with pytest.raises(ValueError, match="nothing to compare"):
         dp.compare({}, epsilon=1.0, delta=1e-6)
@@ -312,11 +312,11 @@ def test_what_cannot_be_compared_is_refused():
         dp.compare(fits, epsilon=1.0, delta=1e-6, reference="nobody")
     with pytest.raises(TypeError, match="delta"):
         dp.compare(fits, epsilon=1.0)
-    with pytest.raises(dp.TooFewRecordsError, match="Nothing was spent"):
+    with pytest.raises(dp.errors.TooFewRecordsError, match="Nothing was spent"):
         dp.compare(fits, epsilon=0.1, delta=1e-6)
-    with pytest.raises(dp.PrivacyError, match="for rows"):
+    with pytest.raises(dp.errors.PrivacyError, match="for rows"):
         dp.compare(fits, epsilon=1.0, delta=1e-6, privacy_unit=np.arange(N) // 2)
-    with pytest.raises(dp.PrivacyError, match="what the private step left"):
+    with pytest.raises(dp.errors.PrivacyError, match="what the private step left"):
         changed = fits["slope"][0].isel(draw=slice(5))
         dp.compare({"a": (changed, fits["slope"][1])}, epsilon=1.0, delta=1e-6)
 
@@ -324,9 +324,9 @@ def test_what_cannot_be_compared_is_refused():
 def test_draws_that_are_not_private_are_refused():
     x, y = data()
     model = line(x, y)
-    with pytest.warns(dp.NotPrivateWarning):
+    with pytest.warns(dp.errors.NotPrivateWarning):
         idata = fit(model, debug_seed=3)
-    with pytest.raises(dp.PrivacyError, match="not private"):
+    with pytest.raises(dp.errors.PrivacyError, match="not private"):
         dp.compare({"a": (idata, model)}, epsilon=1.0, delta=1e-6)
 
 
@@ -336,7 +336,7 @@ def test_a_ledger_of_another_relation_is_refused(tmp_path):
         dp.compare(pair(), epsilon=1.0, ledger=ledger)
     ledger = dp.Ledger(tmp_path / "other.db", 20, 1e-6)
     ledger.record(GaussianDpEvent(0.5))
-    with pytest.raises(dp.PrivacyBudgetExceeded):
+    with pytest.raises(dp.errors.PrivacyBudgetExceeded):
         dp.compare(pair(), epsilon=15.0, ledger=ledger)
 
 

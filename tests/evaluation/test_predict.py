@@ -83,13 +83,13 @@ def test_private_rows_are_refused_before_anything_is_computed(fitted, monkeypatc
         ({"var_names": ["twice", "mu"]}, "'mu' reads private rows: one value for each record"),
         ({"inputs": {"x": np.zeros(N)}}, "as many as there are rows"),
     ]:
-        with pytest.raises(dp.ModelRefusedError, match=match):
+        with pytest.raises(dp.errors.ModelRefusedError, match=match):
             dp.predict(idata, model, **kwargs)
     with pytest.raises(ValueError, match="inputs names"):
         dp.predict(idata, model, inputs={"z": GRID})
     with pytest.raises(ValueError, match="var_names"):
         dp.predict(idata, model, inputs={"x": GRID}, var_names=["b"])
-    with pytest.raises(dp.PrivacyError, match="another model"):
+    with pytest.raises(dp.errors.PrivacyError, match="another model"):
         dp.predict(idata, pair()["slope"][1], inputs={"x": GRID})
 
 
@@ -102,7 +102,7 @@ def test_python_code_is_refused():
             return -0.5 * (value - b) ** 2
 
         pm.CustomDist("y", b, logp=logp, random=lambda *args, **kwargs: y[:3], observed=y)
-    with pytest.raises(dp.ModelRefusedError, match="may hold data"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="may hold data"):
         dp.predict(fit(model), model)
 
 
@@ -111,15 +111,15 @@ def test_the_number_of_rows_is_refused_where_it_is_private():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("b", 0, 2), 1, observed=y)
     dp.predict(fit(model), model)  # n is public
-    with pytest.raises(dp.ModelRefusedError, match="whose number is private"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="whose number is private"):
         dp.predict(fit(model, neighboring_relation="add_remove"), model)
 
 
 def test_private_predictions_and_likelihoods_say_so_at_once(fitted, tmp_path):
     model, idata = fitted
-    with pytest.warns(dp.NotPrivateWarning, match="DO NOT PUBLISH"):
+    with pytest.warns(dp.errors.NotPrivateWarning, match="DO NOT PUBLISH"):
         draws = dp.predict(idata, model, at_private_rows=True)
-    with pytest.warns(dp.NotPrivateWarning, match="DO NOT PUBLISH"):
+    with pytest.warns(dp.errors.NotPrivateWarning, match="DO NOT PUBLISH"):
         likelihood = dp.log_likelihood(idata, model)
     assert likelihood.log_likelihood["y"].shape == (1, 60, N)
     for tree, extra in ((draws, "predictions"), (likelihood, "log_likelihood")):
@@ -128,7 +128,7 @@ def test_private_predictions_and_likelihoods_say_so_at_once(fitted, tmp_path):
         for found in (tree, xr.open_datatree(file, engine="netcdf4")):
             assert "DO NOT PUBLISH" in repr(found)
             assert extra in dp.privacy_report(found).not_released
-            with pytest.raises(dp.PrivacyError, match="for the data holder alone"):
+            with pytest.raises(dp.errors.PrivacyError, match="for the data holder alone"):
                 dp.release(found)
 
 
@@ -147,7 +147,9 @@ def test_what_pymc_adds_to_a_result_is_found(fitted, tmp_path):
         report = dp.privacy_report(tree)
         assert {"log_likelihood", "posterior_predictive"} <= set(report.not_released)
         assert "DO NOT PUBLISH" in str(report)
-        with pytest.warns(dp.NotPrivateWarning, match=r"log_likelihood, .*posterior_predictive.*dp\.predict"):
+        with pytest.warns(
+            dp.errors.NotPrivateWarning, match=r"log_likelihood, .*posterior_predictive.*dp\.predict"
+        ):
             assert set(dp.release(tree).children) == {"posterior", "sample_stats"}
     # A group that only predictions have is no part of a posterior's release.
     with model, warnings.catch_warnings():
@@ -177,7 +179,7 @@ def test_a_private_number_of_rows_is_no_shape_of_a_prediction(fitted, monkeypatc
     """Said by the length of a dimension, which no static shape shows."""
     module = importlib.import_module("pymc_dp.evaluation.predict")
     monkeypatch.setattr(module, "_counts_are_public", lambda known: False)
-    with pytest.raises(dp.ModelRefusedError, match="whose number is private"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="whose number is private"):
         dp.predict(fitted[1], other_likelihood(np.arange(N)))
     found = dp.predict(fitted[1], fitted[0], inputs={"x": GRID})  # control
     assert found.predictions["y"].shape[2:] == (3,)

@@ -118,7 +118,7 @@ def test_files_are_read_back_to_the_last_bit(tmp_path):
     assert again.labels == ["effect", "level[0]", "level[1]"]
     again.save(tmp_path / "two.json")
     assert (tmp_path / "two.json").read_bytes() == (tmp_path / "one.json").read_bytes()
-    with pytest.raises(dp.PrivacyError, match=r"no model(.|\n)*potential\(effect, level\)"):
+    with pytest.raises(dp.errors.PrivacyError, match=r"no model(.|\n)*potential\(effect, level\)"):
         again.model()
 
 
@@ -165,7 +165,7 @@ def test_damaged_files_are_refused(name, tmp_path):
     path = tmp_path / "one.json"
     likelihood().save(path)
     path.write_text(edited(path.read_text(), change))
-    with pytest.raises(dp.PrivacyError, match=why):
+    with pytest.raises(dp.errors.PrivacyError, match=why):
         Likelihood.load(path)
 
 
@@ -183,10 +183,10 @@ def test_a_file_that_was_edited_is_noticed(tmp_path):
         ('"digest"', '"digits"'),
     ):
         path.write_text(text.replace(old, new, 1))
-        with pytest.raises(dp.PrivacyError, match="damaged"):
+        with pytest.raises(dp.errors.PrivacyError, match="damaged"):
             Likelihood.load(path)
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(dp.PrivacyError, match="not text"):
+    with pytest.raises(dp.errors.PrivacyError, match="not text"):
         Likelihood.load(path)
 
 

@@ -198,7 +198,7 @@ def test_the_checks_notice_what_is_left_in(monkeypatch):
     private = rows()
     records = RecordModel(everything(**private), verify=False, **KWARGS["everything"])
     monkeypatch.setattr(left_out, "stand_ins", lambda records: {})
-    with pytest.raises(dp.PrivacyError, match="holds a ndarray"):
+    with pytest.raises(dp.errors.PrivacyError, match="holds a ndarray"):
         PublicModel(records)
     monkeypatch.setattr(left_out.Inspector, "inspect", lambda self, value: None)
     public = PublicModel(records)
@@ -278,7 +278,7 @@ def test_code_that_takes_a_table_along_is_refused():
 
     PublicModel(model(interval_by([1.0, 2.0])))
     for table in (private["y"], private["y"].tolist(), {"of persons": private["y"]}):
-        with pytest.raises(dp.PrivacyError, match=r"holds a (ndarray|list)"):
+        with pytest.raises(dp.errors.PrivacyError, match=r"holds a (ndarray|list)"):
             PublicModel(model(interval_by(table)))
 
 
@@ -288,7 +288,7 @@ def test_an_array_that_was_not_typed_is_refused():
     records = RecordModel(mixture(**private), verify=False)
     free = records.reading.opaque.free["mean"]
     records.coordinates.sources[0] = free + pt.constant(private["y"]).sum()
-    with pytest.raises(dp.PrivacyError, match="as long as there are records"):
+    with pytest.raises(dp.errors.PrivacyError, match="as long as there are records"):
         PublicModel(records)
 
 

@@ -61,7 +61,7 @@ def test_what_is_released(idata, tmp_path):
 @pytest.mark.slow
 def test_an_error_after_payment_carries_the_likelihood(made, tmp_path):
     ledger = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6)
-    with pytest.raises(dp.NotSampledError, match="Nothing is lost") as caught:
+    with pytest.raises(dp.errors.NotSampledError, match="Nothing is lost") as caught:
         dp.sample(20, epsilon=1, model=made, ledger=ledger, init="nonsense", **QUIET)
     assert isinstance(caught.value.likelihood, dp.Likelihood)
     assert [entry.status for entry in ledger.entries()] == ["confirmed"]
@@ -140,7 +140,7 @@ def test_draws_that_are_a_posterior_are_made_once(likelihood, monkeypatch):
 
 def test_a_second_failure_is_said(likelihood, monkeypatch):
     asked, run = sampled(monkeypatch, lambda accept: False)
-    with pytest.raises(dp.NotSampledError, match="R-hat") as caught:
+    with pytest.raises(dp.errors.NotSampledError, match="R-hat") as caught:
         run(likelihood)
     assert asked == [None, 0.99] and caught.value.likelihood is likelihood
 
@@ -148,6 +148,6 @@ def test_a_second_failure_is_said(likelihood, monkeypatch):
 @pytest.mark.parametrize("chosen", [{"target_accept": 0.9}, {"nuts_sampler": "numpyro"}, {"step": None}])
 def test_what_the_user_has_chosen_is_not_changed(likelihood, monkeypatch, chosen):
     asked, run = sampled(monkeypatch, lambda accept: False, **chosen)
-    with pytest.raises(dp.NotSampledError, match="R-hat"):
+    with pytest.raises(dp.errors.NotSampledError, match="R-hat"):
         run(likelihood)
     assert asked == [chosen.get("target_accept")]

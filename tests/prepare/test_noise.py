@@ -65,10 +65,10 @@ def test_what_does_not_come_out():
 def test_prices_are_compared(monkeypatch):
     """An event that is cheaper than OpenDP's own price is refused."""
     monkeypatch.setattr(summaries.IntegerSums, "std", property(lambda self: 0.9 / math.sqrt(2 * self.rho)))
-    with pytest.raises(dp.PrivacyError, match="above what was charged"):
+    with pytest.raises(dp.errors.PrivacyError, match="above what was charged"):
         _ = IntegerSums(1e-3, 1.0).measurement
     monkeypatch.setattr(summaries.ThresholdedCounts, "threshold", 100.0)
-    with pytest.raises(dp.PrivacyError, match="above what was charged"):
+    with pytest.raises(dp.errors.PrivacyError, match="above what was charged"):
         _ = ThresholdedCounts(1e-3, 1e-10, "substitute").measurement
 
 

@@ -161,9 +161,9 @@ def test_charged_before_anything_is_read(tmp_path, monkeypatch):
     made.fit(table(50))
     (entry,) = ledger.entries()
     assert read == [1] and entry.events == made.events and entry.status == "confirmed"
-    with pytest.raises(dp.BudgetError, match="is paid for"):
+    with pytest.raises(dp.errors.BudgetError, match="is paid for"):
         made.fit(table(50))
-    with pytest.raises(dp.PrivacyBudgetExceeded):
+    with pytest.raises(dp.errors.PrivacyBudgetExceeded):
         dp.Prepare({"year": "numeric"}, epsilon=1.0, ledger=ledger).fit(table(50))
     assert len(read) == 1 and len(ledger.entries()) == 1
 
@@ -174,7 +174,7 @@ def test_a_failure_after_the_charge_says_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fitting.read, "numbers_of", broken)
     ledger = dp.Ledger(tmp_path / "study.db", epsilon=1.0, delta=1e-6)
-    with pytest.raises(dp.PrivacyError) as found:
+    with pytest.raises(dp.errors.PrivacyError) as found:
         dp.Prepare({"year": "numeric"}, epsilon=0.2, ledger=ledger).fit(table(50))
     assert "secret" not in str(found.value) and found.value.__cause__ is None
     assert len(ledger.entries()) == 1
@@ -185,7 +185,7 @@ def test_public_form(fitted):
     pd.testing.assert_frame_equal(again.transform(table(30)), fitted.transform(table(30)))
     assert again.events == fitted.events and again.to_json() == fitted.to_json()
     pd.testing.assert_frame_equal(again.summary(), fitted.summary())
-    with pytest.raises(dp.BudgetError):
+    with pytest.raises(dp.errors.BudgetError):
         again.fit(table(30))
     broken = json.loads(fitted.to_json())
     broken["constants"]["year"]["class"] = "os.system"
@@ -221,10 +221,10 @@ def test_scikit_learns_convention():
     assert clone(made).get_params() == made.get_params()
     frame = table(1000)
     make_pipeline(made, LinearRegression()).fit(frame, np.arange(1000.0)).predict(frame[:5])
-    with pytest.raises(dp.BudgetError):
+    with pytest.raises(dp.errors.BudgetError):
         made.set_params(epsilon=9)
     assert clone(made).set_params(epsilon=2.0).get_params()["epsilon"] == 2.0
-    with pytest.raises(dp.PrivacyError, match="not fitted"):
+    with pytest.raises(dp.errors.PrivacyError, match="not fitted"):
         clone(made).transform(frame)
 
 
@@ -261,7 +261,7 @@ def test_a_scaled_model_has_the_posterior_of_the_unscaled_one(fitted):
 
 
 def test_too_little_is_said():
-    with pytest.warns(dp.NoisySummaryWarning, match="'x'"):
+    with pytest.warns(dp.errors.NoisySummaryWarning, match="'x'"):
         made = dp.Prepare({"x": "numeric"}, epsilon=0.01, delta=1e-6).fit({"x": np.arange(20.0)})
     assert not made.constants_["x"].reliable and made.constants_["x"].scale > 0
     assert np.isfinite(made.transform({"x": [5.0, None]})["x"]).all()

@@ -15,13 +15,13 @@ from pymc_dp.prepare.kinds import Numeric
 from pymc_dp.prepare.releases import (
     GRID,
     histogram,
-    histogram_sensitivity,
     level_counts,
     moments,
     moments_sensitivity,
     named_counts,
 )
 from pymc_dp.prepare.tables import columns_of
+from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 
 pl = pytest.importorskip("polars")
 

@@ -60,7 +60,7 @@ def test_what_records_share_is_not_drawn():
             return pm.Normal.dist(mu, 1, size=size) + pm.Normal.dist(0, 1, size=other.shape).sum()
 
         pm.CustomDist("y", pm.Normal("mu"), other, dist=shifted, observed=pm.Data("data", np.zeros(N)))
-    with pytest.raises((draws.NotGenerativeError, dp.ModelRefusedError)):
+    with pytest.raises((draws.NotGenerativeError, dp.errors.ModelRefusedError)):
         is_drawn(model)
 
 

@@ -83,7 +83,8 @@ def test_tables_have_the_same_coordinates(declare, size):
 
 
 @pytest.mark.parametrize(
-    ("declare", "lookups"), [(best, [[0, 1], [2, 3]]), (a_b_test, []), (two_surveys, [[0, 1, 2, 3]])]
+    ("declare", "lookups"),
+    [(best, [[[0], [1]], [[2], [3]]]), (a_b_test, []), (two_surveys, [[[0], [1], [2], [3]]])],
 )
 def test_scores_of_all_tables_are_derivatives_of_the_likelihood(declare, lookups):
     """Also by parameters that a table does not read: zero."""
@@ -113,7 +114,7 @@ def test_a_lookup_of_one_table_alone_is_none_if_another_reads_all():
     for other in (lambda level: level.sum(), lambda level: pm.Normal("c")):
         source = TablesTwins(read_records(model_of(declare, other), verify=False))
         found.append(([place.tolist() for place in source.lookups], source.size))
-    assert found == [([], 4), ([[0, 1, 2, 3]], 5)]
+    assert found == [([], 4), ([[[0], [1], [2], [3]]], 5)]
 
 
 def test_what_is_released_left_out_and_withheld():

@@ -115,7 +115,7 @@ def test_sizes_are_limited():
 
 @pytest.mark.parametrize("bound", [0, -1.0, np.nan, np.inf, [1.0, 0.0], [[1.0]], [], "1", None, True])
 def test_bad_bounds(bound):
-    with pytest.raises(ValueError, match="statistic_bound must be positive and finite"):
+    with pytest.raises(ValueError, match="clip_bound must be positive and finite"):
         StatisticBound(bound)
 
 

@@ -38,7 +38,7 @@ def noisy(message):
     logging.getLogger("a logger").critical(message)
 
 
-class SecretError(dp.PrivacyError):
+class SecretError(dp.errors.PrivacyError):
     """As somebody's own, on top of ours."""
 
 
@@ -48,7 +48,7 @@ class OddError(Exception):
 
 
 def _with_notes():
-    error = dp.PrivacyError("a record")
+    error = dp.errors.PrivacyError("a record")
     error.add_note(f"its value is {SECRET}")
     return error
 
@@ -57,7 +57,7 @@ def _caused():
     try:
         raise KeyError(SECRET)
     except KeyError as error:
-        wrapped = dp.ModelRefusedError("a", "b", "c")
+        wrapped = dp.errors.ModelRefusedError("a", "b", "c")
         wrapped.__cause__ = error
         return wrapped
 
@@ -67,12 +67,12 @@ SECRETIVE = {
     "message": lambda: ValueError(f"row with the value {SECRET}"),
     "class": lambda: type(f"Error{SECRET}", (ValueError,), {})(),
     "class of no Exception": lambda: type(f"Error{SECRET}", (BaseException,), {})(),
-    "class of ours": lambda: type(f"Error{SECRET}", (dp.PrivacyError,), {})(),
+    "class of ours": lambda: type(f"Error{SECRET}", (dp.errors.PrivacyError,), {})(),
     "ours": lambda: SecretError(f"row with the value {SECRET}"),
-    "a refusal": lambda: dp.ModelRefusedError(f"{SECRET}", f"{SECRET}", f"{SECRET}"),
+    "a refusal": lambda: dp.errors.ModelRefusedError(f"{SECRET}", f"{SECRET}", f"{SECRET}"),
     "a code": lambda: Refusal(f"{SECRET}"),
     "a code of the list": lambda: Refusal("budget"),
-    "budget": lambda: dp.PrivacyBudgetExceeded(SECRET, SECRET, SECRET, SECRET, SECRET),
+    "budget": lambda: dp.errors.PrivacyBudgetExceeded(SECRET, SECRET, SECRET, SECRET, SECRET),
     "notes": _with_notes,
     "cause": _caused,
     "group": lambda: ExceptionGroup(f"{SECRET}", [ValueError(SECRET)]),

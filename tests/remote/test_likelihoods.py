@@ -214,7 +214,7 @@ def test_nothing_of_any_part_or_of_the_template_is_released():
 @pytest.mark.parametrize("length", [61, 31, 30])
 def test_a_table_as_long_as_a_part_is_not_published(length):
     """With the code of a prior, say."""
-    with pytest.raises(dp.PrivacyError, match="as long as there are records"):
+    with pytest.raises(dp.errors.PrivacyError, match="as long as there are records"):
         left_out.Inspector(in_parts(2)).inspect({"table": np.zeros(length)})
     left_out.Inspector(in_parts(2)).inspect({"table": np.zeros(length + 2)})  # control
 
@@ -318,9 +318,9 @@ def build_bare(part):
 @pytest.mark.parametrize(
     ("function", "kwargs", "error", "match"),
     [
-        (build_other, {}, dp.ModelRefusedError, "another form"),
-        (build_two_tables, {}, dp.ModelRefusedError, "different lengths"),
-        (build_bare, {}, dp.ModelRefusedError, "No outcomes can be drawn"),
+        (build_other, {}, dp.errors.ModelRefusedError, "another form"),
+        (build_two_tables, {}, dp.errors.ModelRefusedError, "different lengths"),
+        (build_bare, {}, dp.errors.ModelRefusedError, "No outcomes can be drawn"),
         (build, {"privacy_unit": np.arange(6)}, ValueError, "where the rows are"),
         (build, {"neighboring_relation": "add_remove", "ledger": None}, TypeError, "public_n"),
         (build, {"epsilon": None}, TypeError, "epsilon= is missing"),
@@ -340,7 +340,7 @@ def test_a_person_in_two_parts_is_refused_before_anything_is_paid(tmp_path):
     parts = [(x[:31], y[:31], ids[:31]), (x[31:], y[31:], ids[31:])]
     data = dp.Shards(build_of_three, parts, privacy_unit={"patient": by_person})
     ledger = dp.Ledger(tmp_path / "l.db", epsilon=5, delta=1e-5, privacy_unit="patient")
-    with pytest.raises(dp.ModelRefusedError, match="rows in more than one part"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="rows in more than one part"):
         released(made_up(), data=data, ledger=ledger)
     assert not ledger.entries()
 
@@ -365,7 +365,7 @@ def grouped(n, seed=0):
 def test_parts_in_other_coordinates_are_refused(template, part):
     """A vector as long as there are rows is taken for one with an entry a row."""
     data = dp.Shards(build_groups, [grouped(12, 1), grouped(part, 2)])
-    with pytest.raises(dp.ModelRefusedError, match="other functions"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="other functions"):
         data.records(build_groups(grouped(template)), likelihood=True)
     with build_groups(grouped(template)):  # control: a step does not need them
         dp.DPPenaltyMH(epsilon=2, delta=1e-6, chains=1, lipschitz=1.0, data=data)

@@ -296,7 +296,7 @@ def test_ledgers_are_charged_before_a_row_is_used(here, tmp_path):
         dp.Owner(name, build, part, epsilon=1, delta=DELTA, ledger=path)
         for name, part, path in zip("ab", split(DATA, 2), paths, strict=True)
     ]
-    with pytest.raises(dp.BudgetError, match="Owner 'b': This call does not fit"):
+    with pytest.raises(dp.errors.BudgetError, match="Owner 'b': This call does not fit"):
         dp.release_likelihood(made_up(), owners=given)
     (entry,) = dp.Ledger(paths[0]).entries()
     assert entry.status == "reserved" and not dp.Ledger(paths[1]).entries()
@@ -343,7 +343,7 @@ def test_arguments(kwargs, given, match, here):
 )
 def test_an_answer_that_is_none_is_refused(answer):
     made = MeasurementsOfOwners(Records(some()), lambda question, **_: [answer], paid(1.0))
-    with pytest.raises(dp.PrivacyError, match="an answer that is none"):
+    with pytest.raises(dp.errors.PrivacyError, match="an answer that is none"):
         made.scales(PHI, 3, 0.1)
 
 
@@ -352,7 +352,7 @@ def test_an_owner_with_other_noise_is_refused(here, monkeypatch):
         return {"noise_multiplier": owner._terms.spending().multipliers[0] / 2}
 
     monkeypatch.setattr(DataOwner, "_begin_likelihood", begin)
-    with pytest.raises(dp.PrivacyError, match="other noise than its terms say"):
+    with pytest.raises(dp.errors.PrivacyError, match="other noise than its terms say"):
         dp.release_likelihood(made_up(), owners=owners())
 
 

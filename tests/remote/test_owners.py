@@ -19,6 +19,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
+from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import Gaussian
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
@@ -112,7 +113,7 @@ def test_each_owner_has_its_own_price(here, quiet):
     report = dp.privacy_report(idata)
     low, high = report.to_dict()["owners"]
     assert [low["name"], low["n"], high["n"]] == ["a", 31, 30]
-    plans = [dp.PrivacyPlan.from_dict(one["plan"]) for one in (low, high)]
+    plans = [PrivacyPlan.from_dict(one["plan"]) for one in (low, high)]
     for plan, epsilon in zip(plans, (5.0, 10.0), strict=True):
         assert epsilon * (1 - 1e-6) < plan.epsilon_at(1e-6) <= epsilon
         assert plan.iterations == 60
@@ -226,7 +227,7 @@ def one_part(part):
 @pytest.mark.parametrize("error", ["message", "ours"])
 def test_what_the_coordinator_is_shown(error, here):
     one = dp.Owner("a", build_that_raises, error, **BUDGET)
-    with made_up(), pytest.raises(dp.ModelRefusedError, match="Owner 'a': Its records") as caught:
+    with made_up(), pytest.raises(dp.errors.ModelRefusedError, match="Owner 'a': Its records") as caught:
         dp.DPPenaltyMH(owners=[one], chains=1)
     assert [answer for _, answer in HOMES[0].passed] == ['{"refused": "records"}']
     for shown in (
@@ -309,7 +310,7 @@ def test_the_list_of_codes_is_closed():
 @pytest.mark.parametrize("text", [f"not JSON {SECRET}", "{}", "[]", "3", f'{{"refused": "{SECRET}"}}'])
 def test_what_is_no_answer_is_not_shown(text, here, monkeypatch):
     monkeypatch.setattr(DataOwner, "answer", lambda *_: text)
-    with made_up(), pytest.raises(dp.PrivacyError, match="could not answer") as caught:
+    with made_up(), pytest.raises(dp.errors.PrivacyError, match="could not answer") as caught:
         dp.DPPenaltyMH(owners=owners(), chains=1)
     assert str(SECRET) not in "".join(traceback.format_exception(caught.value))
 
@@ -355,7 +356,9 @@ def test_a_ledger_of_its_own(here, tmp_path):
         (entry,) = ledger.entries()
         assert entry.status == "confirmed" and entry.events == step.plan.events
     ledgers[1].record(step.plan.events)  # elsewhere
-    with pytest.raises(dp.BudgetError, match="Owner 'b': This call does not fit what its ledger has left"):
+    with pytest.raises(
+        dp.errors.BudgetError, match="Owner 'b': This call does not fit what its ledger has left"
+    ):
         make_step(made_up(), owners=both, draws=10)
     assert len(ledgers[0].entries()) == 2 and len(ledgers[1].entries()) == 2
 
@@ -417,7 +420,10 @@ def test_arguments_of_an_owner(kwargs, message):
 
 def test_a_refusal_names_the_owner(here):
     x, y = DATA
-    with made_up(), pytest.raises(dp.ModelRefusedError, match="Owner 'b': Its records could not be read"):
+    with (
+        made_up(),
+        pytest.raises(dp.errors.ModelRefusedError, match="Owner 'b': Its records could not be read"),
+    ):
         dp.DPPenaltyMH(owners=owners([DATA, (x[:1], y[:1])]), chains=1)
 
 

@@ -169,7 +169,7 @@ def test_a_persons_rows_are_added_before_they_are_clipped():
 
 def test_a_person_in_two_parts_is_refused():
     parts = [(*simple_data(n=4), np.array(ids)) for ids in ([1, 2, 3, 3], [4, 5, 3, 6])]
-    with pytest.raises(dp.ModelRefusedError, match="rows in more than one part"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="rows in more than one part"):
         dp.Shards(build_of_three, parts, privacy_unit=by_person).records(made_up())
     for units, why in (
         ([[1, 2], [3, 1]], "rows in more than one part"),
@@ -178,7 +178,7 @@ def test_a_person_in_two_parts_is_refused():
         ([[1.0, 2.0], [3, 4]], "of different types"),
         ([np.array([0.5]), np.array([0.25], dtype=np.float32)], "of different types"),
     ):
-        with pytest.raises(dp.ModelRefusedError, match=why):
+        with pytest.raises(dp.errors.ModelRefusedError, match=why):
             no_person_twice([ids_of(one, len(one)) for one in units])
     no_person_twice([ids_of([1, 2], 2), ids_of(np.array([3, 4], dtype=np.uint8), 2)])
 
@@ -223,7 +223,7 @@ def test_every_part_is_checked(bad, message):
     def sometimes(part):
         return bad(part) if len(part[1]) == len(parts[-1][1]) else build(part)
 
-    with made_up(), pytest.raises(dp.ModelRefusedError, match=message):
+    with made_up(), pytest.raises(dp.errors.ModelRefusedError, match=message):
         dp.DPPenaltyMH(epsilon=1, delta=1e-6, lipschitz=1, chains=1, data=dp.Shards(sometimes, parts))
 
 
@@ -234,9 +234,9 @@ def test_arguments():
         dp.DPPenaltyMH(
             epsilon=1, delta=1e-6, lipschitz=1, chains=1, data=dp.Shards(build, [DATA]), privacy_unit=[1] * 6
         )
-    with pytest.raises(dp.ModelRefusedError, match="has one record"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="has one record"):
         sharded([DATA, (DATA[0][:1], DATA[1][:1])])
-    with pytest.raises(dp.PrivacyError, match="TypeError"):
+    with pytest.raises(dp.errors.PrivacyError, match="TypeError"):
         dp.Shards(lambda part: None, [DATA]).records(made_up())
 
 
@@ -253,7 +253,7 @@ def test_errors_show_no_values(error, where):
     recipe = Recipe(build_that_raises if raises else one_part, error, None if raises else build_that_raises)
     answer = Shard(recipe).answer(("open", {}))
     assert str(SECRET).encode() not in pickle.dumps(answer)
-    with pytest.raises(dp.PrivacyError, match="could not be read or their model not built") as caught:
+    with pytest.raises(dp.errors.PrivacyError, match="could not be read or their model not built") as caught:
         value(answer)
     for shown in (
         "".join(traceback.format_exception(caught.value)),
@@ -333,7 +333,7 @@ def test_a_part_that_changed_is_not_taken_for_the_lost_one():
     recipe = type(home.servant._recipe)(build, (x, 1 - y))
     home.remake = lambda: type(home.servant)(recipe)
     step = make_step(made_up(), data=Given(records))
-    with pytest.raises(dp.PrivacyError, match="not the same"):
+    with pytest.raises(dp.errors.PrivacyError, match="not the same"):
         walk(step, made_up(), 60)
 
 
@@ -363,7 +363,7 @@ def test_a_process_without_the_connections_is_refused(monkeypatch):
     records.check_data()
     process = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: process + 1)
-    with pytest.raises(dp.PrivacyError, match="cores=1"):
+    with pytest.raises(dp.errors.PrivacyError, match="cores=1"):
         records.check_data()
 
 

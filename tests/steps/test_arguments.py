@@ -82,9 +82,8 @@ def test_values_out_of_range(kind, model, name, values, error):
         (dp.DPPenaltyMH, "clip_bound", {}),
         (dp.DPBarker, "clip_bound", {}),
         (dp.DPFastMH, "clip_bound", {"step_size": 0.1}),
-        (dp.DPHMC, "gradient_clip", {"ratio_clip": 1.0}),
-        (dp.DPHMC, "ratio_clip", {"gradient_clip": 1.0}),
-        (dp.DPPenaltyMH, "statistic_bound", {"sufficient_statistics": "auto"}),
+        (dp.DPHMC, "gradient_clip_bound", {"lipschitz": 1.0}),
+        (dp.DPPenaltyMH, "clip_bound", {"sufficient_statistics": "auto"}),
     ],
     ids=str,
 )
@@ -146,7 +145,7 @@ def warned(model, kind=dp.DPPenaltyMH, **kwargs):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         kind(**{**ARGS, "model": model, **kwargs})
-    return [str(w.message) for w in caught if w.category is dp.WeakGuaranteeWarning]
+    return [str(w.message) for w in caught if w.category is dp.errors.WeakGuaranteeWarning]
 
 
 @every_step
@@ -167,7 +166,7 @@ def test_usual_guarantees_are_not_warned_of(model):
 
 
 def test_the_report_says_it_too(model):
-    with pytest.warns(dp.WeakGuaranteeWarning):
+    with pytest.warns(dp.errors.WeakGuaranteeWarning):
         step = dp.DPPenaltyMH(model=model, **{**ARGS, "epsilon": 25.0, "delta": 0.1})
     report = str(dp.privacy_report(dp.sample(step, draws=2, tune=0, cores=1, **QUIET)))
     assert report.count("Weak:") == 2 and "above 20" in report

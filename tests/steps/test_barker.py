@@ -17,6 +17,7 @@ from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.ratios import barker_correction
+from tests import barker_law
 from tests.conftest import logistic_model, simple_data
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 1}
@@ -75,7 +76,7 @@ def test_a_bound_that_does_not_fit_is_refused_with_advice_before_a_read(logistic
         step = dp.DPBarker(**{**ARGS, "lipschitz": None, "clip_bound": 3.0})
     monkeypatch.setattr(step.records, "full_batch", None)
     message = r"cost epsilon = .*budget is 2: \d+ iterations would fit. clip_bound = ([\d.]+) would fit"
-    with pytest.raises(dp.BudgetError, match=message) as error:
+    with pytest.raises(dp.errors.BudgetError, match=message) as error:
         step.setup_chain(np.random.default_rng(0), 100, 900)
     advised = float(str(error.value).split("clip_bound = ")[1].split()[0])
     with logistic:
@@ -101,12 +102,14 @@ def test_batches_that_do_not_fit_are_refused_with_advice_before_a_read():
     with model:
         step = dp.DPBarker(**ARGS, batch_size=300)
     step.records.ratios = None
-    with pytest.raises(dp.BudgetError, match=r"iterations would fit. batch_size = \d+ would fit") as error:
+    with pytest.raises(
+        dp.errors.BudgetError, match=r"iterations would fit. batch_size = \d+ would fit"
+    ) as error:
         step.setup_chain(np.random.default_rng(0), 0, 100)
     advised = int(str(error.value).split("batch_size = ")[1].split()[0])
     with model:
         assert dp.DPBarker(**ARGS, batch_size=advised).cost(100, 0).epsilon_at(1e-6) <= 2.0
-        with pytest.raises(dp.BudgetError, match="No smaller batch fits"):
+        with pytest.raises(dp.errors.BudgetError, match="No smaller batch fits"):
             dp.DPBarker(**{**ARGS, "epsilon": 1e-3}, batch_size=15).cost(100, 0)
 
 
@@ -290,7 +293,7 @@ def test_acceptance_law(logistic, ratio):
     batch = started(logistic, draws=1, debug_seed=1, batch_size=20, epsilon=np.inf)
     noise = math.sqrt(2) * np.random.default_rng(2).standard_normal(draws)
     accepted = sum(decide(batch, ratio + e) for e in noise)
-    law = float(barker_correction.cdf(ratio))
+    law = float(barker_law.cdf(ratio))
     assert stats.binomtest(accepted, draws, law).pvalue > 1e-6
     assert abs(law - expit(ratio)) <= barker_correction.LARGEST_ERROR
     if abs(ratio) >= 0.5:
@@ -385,7 +388,7 @@ def test_bad_arguments(logistic, kwargs, message):
 def test_a_step_must_own_every_free_variable(logistic):
     with logistic:
         pm.Normal("extra")
-        with pytest.raises(dp.ModelRefusedError, match="does not sample extra"):
+        with pytest.raises(dp.errors.ModelRefusedError, match="does not sample extra"):
             dp.DPBarker([logistic["beta"]], **ARGS)
 
 

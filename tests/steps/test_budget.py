@@ -46,7 +46,7 @@ def test_more_or_fewer_chains_than_declared_are_refused_before_a_read(logistic, 
     reads.clear()
     for chains in (1, 3):
         for cores in (1, 2):
-            with logistic, pytest.raises(dp.BudgetError, match="chains=2"):
+            with logistic, pytest.raises(dp.errors.BudgetError, match="chains=2"):
                 pm.sample(20, tune=10, chains=chains, cores=cores, step=step, **quiet)
     assert not reads
 
@@ -58,7 +58,7 @@ def test_second_call_is_refused_with_advice_before_a_read(logistic, quiet, reads
         pm.sample(20, tune=10, chains=2, cores=1, step=step, random_seed=1, **quiet)
         reads.clear()
         for seed in (1, 2, None):  # the same seed looks like the same chains again
-            with pytest.raises(dp.BudgetError, match=r"already used.*Make a new step"):
+            with pytest.raises(dp.errors.BudgetError, match=r"already used.*Make a new step"):
                 pm.sample(20, tune=10, chains=2, cores=1, step=step, random_seed=seed, **quiet)
     assert not reads
 
@@ -71,9 +71,9 @@ def test_a_chain_too_many_is_refused_by_the_chain_itself(logistic, reads):
     rngs = np.random.default_rng(0).spawn(3)
     for rng in rngs[:2]:
         step.setup_chain(rng, 5, 5)
-    with pytest.raises(dp.BudgetError, match="covers 2 chain"):
+    with pytest.raises(dp.errors.BudgetError, match="covers 2 chain"):
         step.setup_chain(rngs[2], 5, 5)
-    with pytest.raises(dp.BudgetError, match="setup_chain"):
+    with pytest.raises(dp.errors.BudgetError, match="setup_chain"):
         step.step(logistic.initial_point(0))
     assert not reads
 
@@ -82,7 +82,7 @@ def test_chains_of_different_length_are_refused(logistic):
     step = make(logistic)
     rngs = np.random.default_rng(0).spawn(2)
     step.setup_chain(rngs[0], 5, 5)
-    with pytest.raises(dp.BudgetError, match="same numbers"):
+    with pytest.raises(dp.errors.BudgetError, match="same numbers"):
         step.setup_chain(rngs[1], 5, 6)
 
 
@@ -96,14 +96,14 @@ def test_an_interrupted_chain_stays_paid(logistic, quiet):
 
     with logistic:
         pm.sample(60, tune=10, chains=1, cores=1, step=step, callback=stop, **quiet)
-        with pytest.raises(dp.BudgetError, match="already used"):
+        with pytest.raises(dp.errors.BudgetError, match="already used"):
             pm.sample(20, tune=10, chains=1, cores=1, step=step, **quiet)
 
 
 def test_a_lost_file_refuses(logistic):
     step = make(logistic)
     os.unlink(step._call.slots.path)
-    with pytest.raises(dp.BudgetError, match="cannot be opened"):
+    with pytest.raises(dp.errors.BudgetError, match="cannot be opened"):
         step.setup_chain(np.random.default_rng(0), 5, 5)
 
 
@@ -116,20 +116,20 @@ def test_no_more_iterations_than_paid(logistic):
         if i == 3:
             step.sampling_state = state  # rewinding does not buy more
         point, _ = step.step(point)
-    with pytest.raises(dp.BudgetError, match="5 iterations"):
+    with pytest.raises(dp.errors.BudgetError, match="5 iterations"):
         step.step(point)
 
 
 def test_another_step_on_the_same_variables_is_noticed(logistic, quiet):
     step = make(logistic)
-    with logistic, pytest.raises(dp.PrivacyError, match="other than this step"):
+    with logistic, pytest.raises(dp.errors.PrivacyError, match="other than this step"):
         pm.sample(200, tune=10, chains=2, cores=1, step=[step, pm.Slice([logistic["beta"]])], **quiet)
 
 
 def _claim(slots, call, chain, results):
     try:
         results.put(slots.claim(call, chain, 5, 5))
-    except dp.BudgetError:
+    except dp.errors.BudgetError:
         results.put(None)
 
 
@@ -161,7 +161,7 @@ def test_two_processes(quiet, method, tmp_path):
     assert [entry.status for entry in ledger.entries()] == ["confirmed"]
     with pytest.raises(ParallelSamplingError) as caught:
         pm.sample(chains=2, step=step, mp_ctx="fork", **run)
-    assert isinstance(caught.value.__cause__, dp.BudgetError)
+    assert isinstance(caught.value.__cause__, dp.errors.BudgetError)
     assert len(ledger.entries()) == 1
 
 
@@ -171,7 +171,7 @@ def test_copies_carry_no_noise_no_rows_and_no_paid_chain(logistic):
     step.step(logistic.initial_point(0))
     copy = cloudpickle.loads(cloudpickle.dumps(step))
     assert copy._chain is None
-    with pytest.raises(dp.BudgetError):
+    with pytest.raises(dp.errors.BudgetError):
         copy.step(logistic.initial_point(0))
     assert "_chain" not in vars(make(logistic)), "nothing of a chain before its set-up"
     for private in (step._chain, step._chain.random, step._chain.budget):
@@ -185,7 +185,7 @@ def test_a_forked_child_cannot_use_the_parents_noise():
     if child == 0:
         try:
             random.normal()
-        except dp.PrivacyError:
+        except dp.errors.PrivacyError:
             os._exit(0)
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0

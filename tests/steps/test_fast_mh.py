@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from benchmarks.published import PublishedFastMH
+from benchmarks.published_fast_mh import PublishedFastMH
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, TunaBatches
@@ -259,8 +259,8 @@ def test_no_lambda_and_no_budget_are_refused_before_a_row_is_read(large):
     clipped = {"lipschitz": None, "step_size": 0.01}
     for kwargs, error, message in (
         ({"clip_bound": 0.1, "batch_size": 0.1 * N}, ValueError, "leaves no lambda"),
-        ({"clip_bound": 0.5, "batch_size": None}, dp.BudgetError, "Take clip_bound = "),
-        ({"clip_bound": 0.01, "batch_size": 0.012 * N}, dp.BudgetError, "Take a larger batch_size"),
+        ({"clip_bound": 0.5, "batch_size": None}, dp.errors.BudgetError, "Take clip_bound = "),
+        ({"clip_bound": 0.01, "batch_size": 0.012 * N}, dp.errors.BudgetError, "Take a larger batch_size"),
     ):
         step = made(large, **clipped, **kwargs)
         step.records.full_batch = step.records._batches = None  # reading would fail in another way
@@ -340,7 +340,7 @@ def test_the_published_algorithm_reports_no_guarantee(large, quiet):
         step = PublishedFastMH(
             **PUBLISHED, chains=1, lipschitz=np.linspace(0.5, 1.0, N), compile_kwargs=NUMBA
         )
-    with pytest.warns(dp.NotPrivateWarning):
+    with pytest.warns(dp.errors.NotPrivateWarning):
         result = dp.sample(step, 20, tune=0, random_seed=1, cores=1, **quiet)
     report = dp.privacy_report(result)
     assert "NONE. THIS RUN IS NOT PRIVATE" in str(report) and "Algorithm 2, as published" in str(report)

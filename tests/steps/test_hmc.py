@@ -117,7 +117,7 @@ def test_resuming_elsewhere_is_not_paid_for(logistic):
     step.sampling_state = state
     point, _ = step.step(point)  # where it stopped
     step.sampling_state = state
-    with pytest.raises(dp.BudgetError, match="not where it stopped"):
+    with pytest.raises(dp.errors.BudgetError, match="not where it stopped"):
         step.step({"beta": np.array([5.0, 5.0])})
 
 
@@ -147,10 +147,10 @@ def test_poison_only_changes_decisions():
     ("kwargs", "message"),
     [
         ({"lipschitz": None}, "Give lipschitz="),
-        ({"lipschitz": None, "gradient_clip": 1.0}, "Give lipschitz="),
+        ({"lipschitz": None, "gradient_clip_bound": 1.0}, "Give lipschitz="),
         ({"lipschitz": -1.0}, "lipschitz must be positive"),
-        ({"gradient_clip": np.nan}, "gradient_clip must be positive"),
-        ({"ratio_clip": 0}, "ratio_clip must be positive"),
+        ({"gradient_clip_bound": np.nan}, "gradient_clip_bound must be positive"),
+        ({"lipschitz": 0}, "lipschitz must be positive"),
         ({"n_leapfrog": 0}, "n_leapfrog must be an integer"),
         ({"n_leapfrog": 1.5}, "n_leapfrog must be an integer"),
         ({"step_size": -1}, "step_size must be positive"),

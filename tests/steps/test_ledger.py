@@ -53,7 +53,7 @@ def test_over_budget_is_refused_before_a_read_with_advice(logistic, quiet, ledge
     step = make(logistic, ledger)
     monkeypatch.setattr(FullBatch, "__call__", lambda *_: pytest.fail("a row was read"))
     monkeypatch.setattr(FullBatch, "at", lambda *_: pytest.fail("a row was read"))
-    with pytest.raises(dp.PrivacyBudgetExceeded, match=r"would fit") as caught:
+    with pytest.raises(dp.errors.PrivacyBudgetExceeded, match=r"would fit") as caught:
         dp.sample(step, draws=20, tune=10, cores=1, **quiet)
     assert caught.value.spent == pytest.approx(2.0, rel=1e-3) and 0 < caught.value.remaining < 2
     assert len(ledger.entries()) == 1
@@ -74,7 +74,7 @@ def test_an_interrupted_call_stays_reserved(logistic, quiet, ledger):
 @pytest.mark.slow
 @pytest.mark.parametrize("kwargs", [{"epsilon": np.inf}, {"debug_seed": 1}])
 def test_what_is_not_private_does_not_fit_any_ledger(logistic, quiet, ledger, kwargs):
-    with pytest.raises(dp.PrivacyBudgetExceeded):
+    with pytest.raises(dp.errors.PrivacyBudgetExceeded):
         dp.sample(make(logistic, ledger, **kwargs), draws=10, tune=5, cores=1, **quiet)
 
 

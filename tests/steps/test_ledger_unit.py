@@ -86,7 +86,7 @@ def test_the_unit_is_in_the_file_and_said(tmp_path):
     assert dp.privacy_report(again).to_dict()["privacy_unit"] == "patient"
     assert Ledger(tmp_path / "rows.db", 1.0, 1e-6).privacy_unit == "row"
     for wrong in ("row", "id", "patients"):
-        with pytest.raises(dp.LedgerError, match=f"privacy_unit = 'patient', not '{wrong}'"):
+        with pytest.raises(dp.errors.LedgerError, match=f"privacy_unit = 'patient', not '{wrong}'"):
             Ledger(tmp_path / "patient.db", privacy_unit=wrong)
 
 

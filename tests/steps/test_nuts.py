@@ -79,10 +79,10 @@ def test_what_is_released(raw):
 def test_draws_that_something_else_moved_are_refused(raw):
     moved = raw.copy(deep=True)
     moved.posterior["mean"].values[0, 7] += 0.1
-    with pytest.raises(dp.PrivacyError, match="not those that the private step left"):
+    with pytest.raises(dp.errors.PrivacyError, match="not those that the private step left"):
         dp.release(moved)
     twice = raw.isel(draw=[3, 3, 4])
-    with pytest.raises(dp.PrivacyError, match="holds draws twice"):
+    with pytest.raises(dp.errors.PrivacyError, match="holds draws twice"):
         dp.release(twice)
 
 
@@ -123,17 +123,17 @@ def test_a_chain_goes_on_from_its_state(model, step):
     step.sampling_state = state
     two, _ = step.step(point)
     assert all(np.array_equal(one[name], two[name]) for name in one)
-    with pytest.raises(dp.PrivacyError, match="Something other than this step"):
+    with pytest.raises(dp.errors.PrivacyError, match="Something other than this step"):
         step.step(point | {"mean": point["mean"] + 1e-9})
 
 
 def test_it_samples_alone(model, step):
     for others in ([step, pm.Slice([model["mean"]], model=model)], [pm.Slice(model=model), step]):
-        with pytest.raises(dp.PrivacyError, match="not alone"):
+        with pytest.raises(dp.errors.PrivacyError, match="not alone"):
             pm.sample(2, tune=2, model=model, step=others, chains=1, cores=1, **QUIET)
     with pytest.raises(ValueError, match="not assigned to another step"):  # it would sample the rows
         pm.sample(2, tune=2, model=model, step=step, nuts_sampler="numpyro", **QUIET)
-    with pytest.raises(dp.ModelRefusedError, match="does not sample sigma"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="does not sample sigma"):
         dp.DPNUTS([model["mean"]], model=model, **BUDGET)
 
 
@@ -142,7 +142,7 @@ def test_what_is_refused_before_it_is_paid(tmp_path):
     with pm.Model() as model:
         k = pm.Poisson("k", 2)
         pm.Normal("y", k, 1, observed=Y)
-    with pytest.raises(dp.ModelRefusedError, match="NUTS does not sample k"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="NUTS does not sample k"):
         dp.DPNUTS(model=model, ledger=ledger, **BUDGET)
     with pytest.raises(TypeError, match="'lipschitz'"):
         dp.DPNUTS(model=model, ledger=ledger, lipschitz=1.0, **BUDGET)
@@ -150,14 +150,14 @@ def test_what_is_refused_before_it_is_paid(tmp_path):
 
 
 def test_an_error_after_payment_carries_the_likelihood(model):
-    with pytest.raises(dp.NotSampledError, match="Nothing is lost") as caught:
+    with pytest.raises(dp.errors.NotSampledError, match="Nothing is lost") as caught:
         dp.DPNUTS(model=model, scaling="x", **BUDGET)
     assert isinstance(caught.value.likelihood, dp.Likelihood)
 
 
 def test_it_runs_inside_a_call(model):
     step = dp.DPNUTS(model=model, **BUDGET)
-    with pytest.raises(dp.BudgetError, match=r"inside pm\.sample"):
+    with pytest.raises(dp.errors.BudgetError, match=r"inside pm\.sample"):
         step.step(model.initial_point(0))
     with pytest.raises(ValueError, match="another model"):
         dp.sample(step, model=model_of())

@@ -1,0 +1,219 @@
+"""Scores of persons whose effects are integrated: by Fisher's identity, from rows that know the effect."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MethodNotDefined
+from pytensor.scan.op import Scan
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import adjoints, gate, graph, quadrature
+from pymc_dp.records.coordinates import terms_given
+from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
+from pymc_dp.records.sums import compiled, guarded, sums
+
+
+class _Rows(NamedTuple):
+    """A log-density of rows, or of effects.
+
+    Attributes
+    ----------
+    density, slopes, scores : Variable
+        With its derivatives by the effects, shape (m, q), and by the coordinates, (m, p).
+    inputs : list of Variable
+    """
+
+    density: Variable
+    slopes: Variable
+    scores: Variable
+    inputs: list[Variable]
+
+
+class EffectScores:
+    """Compiled log-densities and derivatives of rows and of effects, and their integrals.
+
+    Parameters
+    ----------
+    records : RecordModel
+        Of the model in which effects are observed.
+    outcomes, effects : mapping of str to Variable
+        Places of the outcomes and of the effects, by the names of the observed variables.
+
+    Raises
+    ------
+    ModelRefusedError
+        Rows are not apart, a prior reads records, an outcome is read by another one's density, or a
+        derivative is not known.
+
+    Notes
+    -----
+    **Privacy.** Row i of what is compiled is a function of row i, of phi, of its outcomes and of its effects:
+    typed in the graph, and tried on made-up records. A person's score is a function of that person's rows.
+    """
+
+    def __init__(self, records: Any, outcomes: Mapping[str, Variable], effects: Mapping[str, Variable]):
+        self._seen, self._kwargs = records.coordinates, records.compile_kwargs
+        self._records = records
+        places = {**outcomes, **effects}
+        terms = self._terms(places)
+        for name in outcomes:
+            others = {place for other, place in outcomes.items() if other != name}
+            if not others.isdisjoint(ancestors([terms[name]])):
+                raise _refuse_recursive(name)
+        self.shapes = [np.shape(graph.leaf_value(place))[1:] for place in effects.values()]
+        self.size = sum(int(np.prod(shape, dtype=int)) for shape in self.shapes)
+        likelihood = [terms[name] for name in outcomes]
+        read = set(ancestors(likelihood)) - set(effects.values())
+        self._data = [root in read for root in records._roots]
+        data = [root for root, read in zip(records._roots, self._data, strict=True) if read]
+        roots = {root: records._roots[root] for root in data}
+        own = dict.fromkeys([*outcomes.values(), *effects.values()], 0)
+        self._likelihood = self._derivatives(likelihood, {**roots, **own}, list(effects.values()))
+        prior = [terms[name] for name in effects]
+        own = dict.fromkeys(effects.values(), 0)
+        private = {*records._roots, *outcomes.values()} - set(effects.values())
+        if not private.isdisjoint(graph.read_as_values(prior)):
+            raise refuse_coupled(next(iter(effects)), "its prior reads records")
+        self._prior = self._derivatives(prior, own, list(effects.values()))
+
+    def _terms(self, places: Mapping[str, Variable]) -> dict[str, Variable]:
+        """Log-densities of all, each a function of all places."""
+        reading, seen = self._records.reading, self._seen
+        given = {reading.opaque.observed[name]: place for name, place in places.items()}
+        found = terms_given(reading.opaque, seen.replaced, given)
+        by_row = reading.by_row(found, {**reading.roots, **dict.fromkeys(places.values(), 0)}, seen.shapes)
+        if by_row is None:
+            raise refuse_coupled(next(iter(places)), "with other effects its rows are not apart")
+        return dict(zip(places, by_row, strict=True))
+
+    def _derivatives(
+        self, terms: Sequence[Variable], roots: Mapping[Variable, int], effects: Sequence[Variable]
+    ) -> _Rows:
+        seen = self._seen
+        stand_ins, density = graph.symbolic_rows(terms, roots, self._records.n_rows)
+        if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([density])):
+            raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
+        inputs = {stand_ins[root]: axis for root, axis in roots.items()}
+        first, axis = next(iter(inputs.items()))
+        m = cast(Any, first).shape[axis]
+        places = [stand_ins[place] for place in effects]
+        try:
+            parts = adjoints.by_record(density, list(seen.columns), inputs)
+            scores = pt.concatenate([cast(Any, p).adjoint.reshape((m, -1)) for p in parts], axis=1)
+            total = cast(Any, density).sum()
+            slopes = cast(list[Any], pytensor.grad(total, places, disconnected_inputs="ignore"))
+            slope = pt.concatenate([one.reshape((m, -1)) for one in slopes], axis=1)
+        except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
+            raise refuse_derivative(type(error).__name__) from None
+        found = _Rows(density, slope, scores, list(inputs))
+        self._try(found, inputs, roots)
+        return found
+
+    def _try(self, found: _Rows, inputs: Mapping[Variable, int], roots: Mapping[Variable, int]) -> None:
+        """See that rows are apart on made-up records."""
+        shapes = [tuple(np.delete(np.shape(graph.leaf_value(r)), a).tolist()) for r, a in roots.items()]
+        outputs = [found.density, found.slopes, found.scores]
+        settings = {"mode": gate.CHECK_MODE}
+        tried = compiled([self._seen.vector, *inputs], self._seen.joined(outputs), settings, private=inputs)
+        start = self._seen(self._records._start)
+        adjoints.numbers_a_record(partial(guarded, tried, start), inputs, shapes)
+
+    # compiled functions
+
+    def _compiled(self, rows: _Rows, outputs: Sequence[Variable]) -> Callable[..., Any]:
+        inputs = [self._seen.vector, *rows.inputs]
+        return compiled(inputs, self._seen.joined(outputs), self._kwargs, private=rows.inputs)
+
+    @cached_property
+    def _functions(self) -> tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]:
+        """Of rows and of effects: densities with derivatives by effects, and by coordinates."""
+        return tuple(
+            (
+                self._compiled(rows, [rows.density, rows.slopes]),
+                self._compiled(rows, [rows.density, rows.scores]),
+            )
+            for rows in (self._likelihood, self._prior)
+        )
+
+    def scale(self, phi: np.ndarray) -> quadrature.Scale:
+        """Where effects are before a row was seen."""
+        of_effects = self._functions[1][0]
+
+        def prior(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return guarded(of_effects, phi, *self.parts(z))
+
+        return quadrature.prior_scale(prior, self.size)
+
+    def parts(self, z: np.ndarray) -> list[np.ndarray]:
+        """Numbers of the effects, shape (m, q), as the arrays that functions take."""
+        stops = np.cumsum([0, *(int(np.prod(shape, dtype=int)) for shape in self.shapes)])
+        return [
+            np.ascontiguousarray(z[:, a:b]).reshape((len(z), *shape))
+            for a, b, shape in zip(stops[:-1], stops[1:], self.shapes, strict=True)
+        ]
+
+    @np.errstate(all="ignore")  # a warning would be about some person
+    def __call__(
+        self,
+        phi: np.ndarray,
+        scale: quadrature.Scale,
+        data: Sequence[np.ndarray],
+        outcomes: Sequence[np.ndarray],
+        first: np.ndarray | None,
+        nodes: int | None = None,
+    ) -> np.ndarray:
+        """Integrate over the effects of some persons.
+
+        Parameters
+        ----------
+        phi : ndarray, shape (p,)
+        scale : Scale
+            At phi.
+        data : sequence of ndarray
+            Of the rows of these persons, for each of the model's roots.
+        outcomes : sequence of ndarray
+        first : ndarray of int, shape (m,), or None
+            Where each person's rows begin; None: each row is a person.
+        nodes : int, optional
+            See `quadrature.nodes_at`.
+
+        Returns
+        -------
+        ndarray, shape (m, p)
+            Derivatives of the logarithm of each person's likelihood; NaN where it is not finite.
+        """
+        (of_rows, rows_by_phi), (of_effects, effects_by_phi) = self._functions
+        used = [values for values, read in zip(data, self._data, strict=True) if read]
+        number = len(outcomes[0])
+        m = number if first is None else len(first)
+        counts = None if first is None else np.diff(np.append(first, number))
+
+        def evaluate(function: Callable[..., Any], other: Callable[..., Any], z: np.ndarray) -> Any:
+            at = z if counts is None else np.repeat(z, counts, axis=0)
+            values = guarded(function, phi, *used, *outcomes, *self.parts(at))
+            own = guarded(other, phi, *self.parts(z))
+            return sums(values[0], first) + own[0], sums(values[1], first) + own[1]
+
+        found = quadrature.nodes_at(partial(evaluate, of_rows, of_effects), scale, m, nodes)
+        densities = np.empty(found.weights.shape)
+        parts = np.empty((*densities.shape, self._seen.size))
+        for k, z in enumerate(found.places):
+            densities[k], parts[k] = evaluate(rows_by_phi, effects_by_phi, z)
+        densities += found.weights
+        return quadrature.average(densities, parts)
+
+
+def _refuse_recursive(name: str) -> ModelRefusedError:
+    return ModelRefusedError(
+        f"The density of observed variable {name!r} reads another observed variable.",
+        "with an effect of persons all outcomes of a person are drawn together, and those of one "
+        "variable are not drawn from those of another.",
+        "write the outcomes such that, given the effect, none reads another.",
+    )

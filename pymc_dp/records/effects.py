@@ -1,0 +1,223 @@
+"""Effects of persons: free variables of which each person's rows read one entry, and nobody else's do."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import pymc as pm
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pytensor.graph.basic import Variable
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors, toposort
+from pytensor.scalar.basic import Cast, Identity
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, indices_from_subtensor
+
+from pymc_dp.records import checks, graph, refusals
+from pymc_dp.records.arrays import FEW
+from pymc_dp.records.lengths import number_of_rows
+from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
+from pymc_dp.records.row_types.ops import public_number
+from pymc_dp.records.units import ids_in
+
+#: Most numbers of a person's effects: the nodes of an integral are a power of it.
+MOST_NUMBERS = 3
+
+
+class Table(NamedTuple):
+    """What the ids of persons look up.
+
+    Attributes
+    ----------
+    axis : int
+        Of the persons.
+    size : int
+        How many it has.
+    """
+
+    axis: int
+    size: int
+
+
+class Effects(NamedTuple):
+    """Effects of persons.
+
+    Attributes
+    ----------
+    axes : dict of Variable to int
+        Free variables, and their axis of persons.
+    ids : Variable or None
+        Whose a row is; None where each row is a person.
+    tables : dict of Apply to Table
+        Where ids look something up.
+    """
+
+    axes: dict[Any, int]
+    ids: Any
+    tables: dict[Any, Table]
+
+
+def find_effects(
+    model: pm.Model,
+    privacy_unit: Any,
+    public: Collection[Any] = (),
+    neighboring_relation: str = "substitute",
+) -> Effects:
+    """Look for effects of persons: of rows, or where `privacy_unit` is the name of a `pymc.Data`.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        With one table of records.
+    privacy_unit
+        See `RecordModel`.
+    public : collection
+        As for `reader.read`: free variables that it names have an entry for each person by coincidence.
+    neighboring_relation : {"substitute", "add_remove"}
+
+    Returns
+    -------
+    Effects
+
+    Raises
+    ------
+    ModelRefusedError
+        An effect couples persons, has a prior that is not the same for all, or has too many numbers; or the
+        number of persons is private.
+
+    Notes
+    -----
+    **Privacy.** Decided from the graph, from names and shapes.
+    """
+    checks.supported(model)
+    unit, ids = ids_in(model, privacy_unit)
+    if checks.OBSERVATIONS in model.coords or not (ids is None or unit):
+        return Effects({}, None, {})
+    named = {one for one in public if isinstance(one, str)}
+    free = [rv for rv in model.free_RVs if rv.name not in named]
+    graphs = [*model.basic_RVs, *model.deterministics, *model.potentials]
+    if unit is None:
+        found = _beside_their_own(free, graphs, number_of_rows(model))
+    else:
+        found = _looked_up(free, graphs, model[unit])
+    if found.axes and neighboring_relation != "substitute":
+        name = next(iter(found.axes)).name
+        raise refusals.refuse_effect(name, "has as many entries as there are persons, which is private")
+    numbers = 0
+    for rv, axis in found.axes.items():
+        _check_prior(rv, axis, set(found.axes))
+        sizes = [size for k, size in enumerate(shape_of(rv)) if k != axis]
+        numbers += MOST_NUMBERS + 1 if None in sizes else math.prod(cast(list[int], sizes))
+    if numbers > MOST_NUMBERS:
+        raise refusals.refuse_many_effects(next(iter(found.axes)).name, MOST_NUMBERS)
+    return found
+
+
+def _beside_their_own(free: Sequence[Any], graphs: Sequence[Any], n_rows: int) -> Effects:
+    """Effects of rows: of their number, and never looked up."""
+    axes, everything = {}, set(ancestors(list(graphs)))
+    for rv in free:
+        own = [axis for axis, size in enumerate(shape_of(rv)) if size == n_rows]
+        if n_rows > FEW and len(own) == 1 and not graph.looked_up(rv, graphs, everything):
+            axes[rv] = own[0]
+    return Effects(axes, None, {})
+
+
+def _looked_up(free: Sequence[Any], graphs: Sequence[Any], ids: Any) -> Effects:
+    """Effects of persons: what is looked up by the ids."""
+    axes: dict[Any, int] = {}
+    tables: dict[Any, Table] = {}
+    for node in toposort(list(graphs)):
+        if not isinstance(node.op, AdvancedSubtensor) or not any(_is(v, ids) for v in node.inputs[1:]):
+            continue
+        looked_up = cast(Any, node.inputs[0])
+        above = set(ancestors([looked_up]))
+        parameters = [rv for rv in free if rv in above]
+        if not parameters:
+            continue
+        axis = _axis_of(node, ids)
+        size = None if axis is None else shape_of(looked_up)[axis]
+        if axis is None or size is None:
+            raise refusals.refuse_effect(parameters[0].name, "is looked up in a way that is not followed")
+        tables[node] = Table(axis, size)
+        for rv in parameters:
+            sides = [k for k, length in enumerate(shape_of(rv)) if length == size and size > 1]
+            own = [k for k in sides if _type(looked_up, free, {rv: Rows(k)}, size) == Rows(axis)]
+            if sides and (len(own) != 1 or axes.setdefault(rv, own[0]) != own[0]):
+                raise refusals.refuse_effect(rv.name, "couples persons")
+    return Effects({rv: axes[rv] for rv in free if rv in axes}, ids, tables)
+
+
+def _type(output: Any, free: Sequence[Any], types: Mapping[Variable, RowType], size: int) -> RowType:
+    sources: dict[Variable, RowType] = dict.fromkeys(free, PUBLIC)
+    return Typing(size)([output], {**sources, **types})[output]
+
+
+def _check_prior(rv: Any, axis: int, effects: set[Any]) -> None:
+    """Refuse a prior in which persons are not independent and alike."""
+    op, node = rv.owner.op, rv.owner
+    if not isinstance(op, RandomVariable | SymbolicRandomVariable) or rv.type.dtype != "float64":
+        raise refusals.refuse_effect(rv.name, "has a prior that is not followed")
+    batch = op.batch_ndim(node)
+    if axis >= batch:
+        raise refusals.refuse_effect(rv.name, "couples persons")
+    # A parameter's axes are those of the draws from the right, its core's aside.
+    given = list(zip(op.dist_params(node), op.ndims_params, strict=True))
+    places = [(p, p.type.ndim - core - (batch - axis)) for p, core in given]
+    if any(place >= 0 and not p.type.broadcastable[place] for p, place in places):
+        raise refusals.refuse_effect(rv.name, "has a prior with other parameters for each person")
+    if axis and not all(all(p.type.broadcastable[: p.type.ndim - core]) for p, core in given):
+        raise refusals.refuse_effect(rv.name, "has persons on another axis than the first")
+    if not effects.isdisjoint(ancestors(node.inputs)):
+        raise refusals.refuse_effect(rv.name, "has a prior that reads another effect")
+
+
+def shape_of(variable: Any) -> list[int | None]:
+    """Lengths that are numbers of the model's; None for others."""
+    found: list[int | None] = []
+    for axis, size in enumerate(variable.type.shape):
+        if size is None:
+            length = variable.shape[axis]
+            size = public_number(rewrite_graph(length, include=("ShapeOpt", "canonicalize"), clone=True))
+        found.append(size)
+    return found
+
+
+def taken(node: Any) -> list[Any]:
+    """What a look-up takes along each axis."""
+    indices = list(indices_from_subtensor(node.inputs[1:], node.op.idx_list))
+    return [*indices, *[slice(None)] * (node.inputs[0].type.ndim - len(indices))]
+
+
+def _is(index: Any, ids: Variable) -> bool:
+    """Whether an index is the ids, in another type of whole numbers."""
+    while index.owner is not None and index is not ids:
+        op = index.owner.op
+        same = isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast | Identity)
+        if not same and not isinstance(op, SpecifyShape):
+            return False
+        index = index.owner.inputs[0]
+        if not index.type.dtype.startswith(("int", "uint")):
+            return False
+    return index is ids
+
+
+def _axis_of(node: Any, ids: Variable) -> int | None:
+    """The axis that the ids look up, where other axes are taken whole, or all at one number."""
+    axes, numbers = [], 0
+    for axis, index in enumerate(taken(node)):
+        if isinstance(index, slice):
+            if index != slice(None):
+                return None
+        elif _is(index, ids):
+            axes.append(axis)
+        elif index.type.ndim or index.type.dtype == "bool":
+            return None
+        else:
+            numbers += 1
+    # With numbers and whole axes together, rows may be moved to the front.
+    if len(axes) != 1 or numbers not in (0, node.inputs[0].type.ndim - 1):
+        return None
+    return axes[0]

@@ -1,0 +1,364 @@
+"""Effects with an entry for each person: what is integrated, what is refused; scores against integrals."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+import pymc_dp as dp
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.several_tables import read_records
+from tests.records import persons
+from tests.records.persons import MODELS, ROWS, N, ids_of, random_intercept
+
+
+def read(model, unit="person", **settings):
+    return RecordModel(model, privacy_unit=unit, integrate=True, **settings)
+
+
+def scores(records, phi, twins=0, seed=1):
+    """Of the persons, shape (n, p), and of their groups."""
+    chunks = list(records.twins(np.asarray(phi, dtype=float), twins, PrivacyRandom(seed)))
+    own = np.concatenate([chunk.terms[0].own for chunk in chunks])
+    return own, np.concatenate([chunk.terms[0].group for chunk in chunks], axis=1)
+
+
+def derivative(function, phi, h=1e-5):
+    """Of a vector, by central differences, shape (n, p)."""
+    steps = h * np.eye(len(phi))
+    return np.stack([(function(phi + e) - function(phi - e)) / (2 * h) for e in steps], axis=1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_must_work_is_read(name):
+    make, unit, effect = MODELS[name]
+    records = read(make(), unit)
+    assert records.effects == [effect] and effect not in records.released_variables
+    assert {v.name: v.role for v in records.reading.variables}[effect] == "integrated"
+    assert effect not in {array.label for array in records.reading.arrays}
+    assert records.n == (N if unit else records.n_rows) or name == "growth"
+
+
+SLOW = [pytest.param("intercept and slope, not centred", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("name", ["random intercept", "negative binomial", "item response", *SLOW])
+def test_inspect_says_what_is_integrated(name):
+    make, unit, effect = MODELS[name]
+    seen = dp.inspect(make(), privacy_unit=unit)
+    assert seen.accepted and seen.widths
+    line = next(line for line in str(seen).splitlines() if line.startswith(f"  {effect} "))
+    assert "integrated  one entry a person; not released" in line
+
+
+def test_effects_are_not_among_what_is_released():
+    records = read(random_intercept(noncentred=True))
+    assert records.effects == ["z"] and set(records.released_variables) == {"beta", "tau"}
+    assert set(records.reading.left_out) == {"ability"}
+    assert "who" in records.withheld_dims and records.d == 3
+
+
+@pytest.mark.parametrize("noncentred", [False, True])
+def test_scores_are_those_of_the_integral(noncentred):
+    """A random intercept in logistic regression, against sums over a fine grid."""
+    model, ids = random_intercept(noncentred), ids_of()
+    records, phi = read(model), np.array([0.4, -0.3, np.log(0.8)])
+    y = model.rvs_to_values[model["y"]].eval()
+    x = np.random.default_rng(1).normal(size=(len(ids), 2))
+    grid, weights = np.polynomial.hermite_e.hermegauss(80)
+
+    def marginal(phi):
+        eta = x @ phi[:2] + np.exp(phi[2]) * grid[:, None]
+        rows = np.log(np.where(y == 1, expit(eta), expit(-eta)))
+        sums = np.array([rows[:, ids == k].sum(axis=1) for k in records_in_order])
+        return np.log(np.exp(sums) @ weights)
+
+    records_in_order = list(dict.fromkeys(ids.tolist()))
+    np.testing.assert_allclose(scores(records, phi)[0], derivative(marginal, phi), rtol=2e-3, atol=2e-4)
+
+
+def test_poisson_with_a_gamma_effect_is_negative_binomial():
+    model = persons.counts()
+    records, phi = read(model, None), np.array([0.4, 0.3, np.log(1.7)])
+    y = model.rvs_to_values[model["y"]].eval()
+    x = np.random.default_rng(5).normal(size=len(y))
+
+    def marginal(phi):
+        alpha, mean = np.exp(phi[2]), np.exp(phi[0] + phi[1] * x)
+        return stats.nbinom.logpmf(y, alpha, alpha / (alpha + mean))
+
+    np.testing.assert_allclose(scores(records, phi)[0], derivative(marginal, phi), rtol=5e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_all_writings_of_a_slope_give_the_same():
+    """And that is the normal density of a person's rows."""
+    phi = np.array([0.2, -0.1, np.log(0.7), np.log(0.9), 0.3, np.log(0.6)])
+    found = []
+    for writing in ("centred", "first", "last"):
+        records = read(persons.slopes(writing))
+        assert [name for name, _ in records.coordinates.names] in (
+            ["sigma", "mean", "chol"],
+            ["mean", "sigma", "chol"],
+        )
+        order = np.concatenate([
+            np.arange(6)[places] for _, places in sorted(records.coordinates.names, key=lambda one: one[0])
+        ])  # fmt: skip
+        values = np.empty(6)
+        values[order] = np.concatenate([phi[3:], phi[:2], phi[2:3]])  # chol, mean, sigma
+        found.append(scores(records, values)[0][:, order])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-6, atol=1e-8)
+    r, ids = np.random.default_rng(2), ids_of()
+    t, y = r.normal(size=len(ids)), r.normal(size=len(ids))
+
+    def marginal(phi):  # chol, mean, sigma
+        lower = np.array([[np.exp(phi[0]), 0.0], [phi[1], np.exp(phi[2])]])
+        out = []
+        for k in dict.fromkeys(ids.tolist()):
+            z = np.column_stack([np.ones(ROWS), t[ids == k]])
+            covariance = z @ lower @ lower.T @ z.T + np.exp(2 * phi[5]) * np.eye(ROWS)
+            out.append(stats.multivariate_normal.logpdf(y[ids == k], z @ phi[3:5], covariance))
+        return np.array(out)
+
+    start = np.concatenate([phi[3:], phi[:2], phi[2:3]])
+    np.testing.assert_allclose(found[0], derivative(marginal, start), rtol=1e-4, atol=1e-5)
+
+
+def test_twins_are_whole_persons():
+    """All rows of a person's twin have one effect: with a large one they are all alike."""
+    records = read(random_intercept())
+    phi = np.array([0.0, 0.0, np.log(50.0)])
+    twins = records.twins
+    drawn, fit = twins._drawn(phi, PrivacyRandom(1))
+    assert fit.all()
+    share = np.array([drawn["y"][ids_of() == k].mean() for k in range(N)])
+    assert np.mean((share == 0) | (share == 1)) > 0.8  # of rows apart: 1/8
+
+
+def test_twins_of_rows_have_effects_of_their_own():
+    records = read(persons.counts(), None)
+    drawn, _ = records.twins._drawn(np.array([1.0, 0.0, np.log(0.5)]), PrivacyRandom(1))
+    y = drawn["y"]
+    assert 2 < y.var() / y.mean() < 20  # a Poisson variable has 1, this one 1 + e / .5 = 6.4
+
+
+@pytest.mark.slow
+def test_scores_are_zero_on_average_at_the_truth():
+    """Of twins, drawn at phi; and, as a control, not of those that were drawn elsewhere."""
+    records = read(random_intercept(n=500, ids=np.repeat(np.arange(500), 4)))
+    phi = np.array([0.5, -0.5, np.log(0.8)])
+    _, group = scores(records, phi, twins=40)
+    flat = group[1:].reshape(-1, 3)
+    z = flat.mean(axis=0) / (flat.std(axis=0) / np.sqrt(len(flat)))
+    assert np.all(np.abs(z) < 5.5)
+    _, other = scores(records, phi + np.array([0.0, 0.0, 0.5]), twins=40)
+    assert np.all(np.abs(group[1:].std(axis=(0, 1)) / other[1:].std(axis=(0, 1)) - 1).max() > 0.02)
+
+
+# What may leak
+
+
+def changed(ids, x_last=None):
+    """Scores of a model with other rows of the last person."""
+    return scores(read(random_intercept(n=N, ids=ids)), [0.4, -0.3, 0.0])[0]
+
+
+def test_a_code_out_of_range_makes_that_person_nothing():
+    ids = np.repeat(np.arange(N), ROWS)
+    usual = changed(ids)
+    for code in (-1, N, 2**31 - 1):
+        other = ids.copy()
+        other[-ROWS:] = code
+        found = changed(other)
+        assert np.isnan(found[-1]).all()
+        np.testing.assert_array_equal(found[:-1], usual[:-1])
+
+
+def test_numbers_of_rows_are_of_their_person_alone():
+    """Of 10,000 rows as well; what others add is the same to the last bit, wherever chunks are cut."""
+    ids = np.repeat(np.arange(N), ROWS)
+    with_many = np.concatenate([ids[:-ROWS], np.full(10_000, N - 1)])
+
+    def own(ids):
+        with pm.Model() as model:
+            person, tau = pm.Data("person", ids), pm.HalfNormal("tau", 1)
+            mean, ability = pm.Normal("mean"), pm.Normal("ability", 0, tau, shape=N)
+            pm.Poisson("y", pm.math.exp(mean + ability[person]), observed=np.arange(len(ids)) % 3)
+        return scores(read(model), [0.4, -0.3])[0]
+
+    usual, found = own(ids), own(with_many)
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(found[:-1], usual[:-1])
+
+
+def test_persons_without_rows_are_nothing():
+    """The effect may have more entries than there are persons: how many is the model's."""
+    ids = np.repeat(np.arange(0, 2 * N, 2), ROWS)
+    records = read(random_intercept(n=3 * N, ids=ids))
+    own, _ = scores(records, [0.4, -0.3, 0.0])
+    assert records.n == N and own.shape == (N, 3)
+    np.testing.assert_array_equal(own, changed(np.repeat(np.arange(N), ROWS)))
+
+
+def test_a_record_that_is_not_finite_is_its_persons_alone():
+    ids = np.repeat(np.arange(N), ROWS)
+    model = random_intercept(ids=ids)
+    records = read(model)
+    usual, _ = scores(records, [0.4, -0.3, 0.0])
+    matrix = next(
+        root.get_value(borrow=True) for root in records._roots if root.get_value(borrow=True).ndim == 2
+    )
+    matrix[0, 0] = np.nan
+    found, group = scores(records, [0.4, -0.3, 0.0], twins=2)
+    assert np.isnan(found[0]).all() and np.isnan(group[:, 0]).all()
+    np.testing.assert_array_equal(found[1:], usual[1:])
+    assert np.isfinite(group[:, 1:]).all()
+
+
+# What is refused
+
+
+def model_with(effect, reads=lambda own, person: own[person], n=N, more=None):
+    ids = np.repeat(np.arange(n), ROWS)
+    with pm.Model() as model:
+        person, tau = pm.Data("person", ids), pm.HalfNormal("tau", 1)
+        own = effect(tau, n)
+        if more is not None:
+            more(own)
+        pm.Normal("y", reads(own, person), 1, observed=np.zeros(len(ids)))
+    return model
+
+
+def normal(tau, n):
+    return pm.Normal("own", 0, tau, shape=n)
+
+
+def smooth(tau, n):
+    gp = pm.gp.Latent(cov_func=tau**2 * pm.gp.cov.ExpQuad(1, 1.0))
+    return gp.prior("own", X=np.linspace(0, 1, n)[:, None])
+
+
+def neighbours(tau, n):
+    w = np.eye(n, k=1) + np.eye(n, k=-1)
+    return pm.CAR("own", np.zeros(n), W=w, alpha=0.5, tau=tau, shape=n)
+
+
+FRIENDS = np.roll(np.repeat(np.arange(N), ROWS), ROWS)
+
+REFUSED = {
+    "a Gaussian process": (model_with, smooth, {}, "couples persons"),
+    "neighbours": (model_with, neighbours, {"public": ["own.array_1", "own.array_2"]}, "couples persons"),
+    "a random walk": (
+        model_with,
+        lambda tau, n: pm.GaussianRandomWalk("own", sigma=tau, init_dist=pm.Normal.dist(), steps=n - 1),
+        {},
+        "couples persons",
+    ),
+    "effects that add up to zero": (
+        model_with,
+        lambda tau, n: pm.ZeroSumNormal("own", tau, shape=n),
+        {},
+        "couples persons",
+    ),
+    "pairs of persons": (
+        lambda effect: model_with(effect, lambda own, person: own[person] + own[FRIENDS]),
+        normal,
+        {},
+        "other than by the ids",
+    ),
+    "the mean of all": (
+        lambda effect: model_with(effect, lambda own, person: own[person] - own.mean()),
+        normal,
+        {},
+        "other than by the ids",
+    ),
+    "a Potential": (
+        lambda effect: model_with(effect, more=lambda own: pm.Potential("sum", -(own.sum() ** 2))),
+        normal,
+        {},
+        "other than by the ids",
+    ),
+    "another prior": (
+        lambda effect: model_with(effect, more=lambda own: pm.Normal("next", own[0], 1)),
+        normal,
+        {},
+        "other than by the ids",
+    ),
+    "a prior of each person": (
+        model_with,
+        lambda tau, n: pm.Normal("own", np.linspace(0, 1, n), tau),
+        {},
+        "other parameters for each person",
+    ),
+    "too many numbers": (
+        lambda effect: model_with(effect, lambda own, person: own[person].sum(axis=1)),
+        lambda tau, n: pm.Normal("own", 0, tau, shape=(n, 4)),
+        {},
+        "more than 3 effects",
+    ),
+    "a part of a table": (
+        lambda effect: model_with(effect, lambda own, person: own[person, :2].sum(axis=1)),
+        lambda tau, n: pm.Normal("own", 0, tau, shape=(n, 3)),
+        {},
+        "in a way that is not followed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    make, effect, settings, said = REFUSED[name]
+    with pytest.raises(dp.errors.ModelRefusedError, match=said):
+        read_records(make(effect), privacy_unit="person", integrate=True, **settings)
+
+
+def test_a_deterministic_that_reads_an_effect_is_left_out():
+    model = model_with(normal, more=lambda own: pm.Deterministic("largest", own.max()))
+    records = read(model)
+    assert set(records.reading.left_out) == {"largest"}
+    assert records.released_variables == ["tau"]
+
+
+def test_ids_that_are_not_the_array_of_the_look_up():
+    """Who belongs to whom would be two things: the effect stays a parameter, and is refused."""
+    model = model_with(normal)
+    with pytest.raises(dp.errors.ModelRefusedError, match=r"(?s)own.*privacy_unit"):
+        read(model, np.repeat(np.arange(N), ROWS))
+    with model:
+        pm.Data("other", np.repeat(np.arange(N)[::-1], ROWS))
+    with pytest.raises(dp.errors.ModelRefusedError, match="own"):
+        read(model, "other")
+    with pytest.raises(ValueError, match=r"the model's pm.Data are \['other', 'person'\]"):
+        read(model, "somebody")
+
+
+def test_an_outcome_that_another_one_reads():
+    ids = np.repeat(np.arange(N), ROWS)
+    with pm.Model() as model:
+        person, own = pm.Data("person", ids), pm.Normal("own", 0, 1, shape=N)
+        b = pm.Normal("b")
+        first = pm.Normal("first", own[person], 1, observed=np.zeros(len(ids)))
+        pm.Normal("second", b * first + own[person], 1, observed=np.ones(len(ids)))
+    with pytest.raises(dp.errors.ModelRefusedError, match="'second' reads another observed variable"):
+        read(model).twins  # noqa: B018
+
+
+def test_other_ways_refuse_effects():
+    """Steps on the exact likelihood, and comparisons, know no integral."""
+    with (
+        random_intercept(),
+        pytest.raises(dp.errors.ModelRefusedError, match="'ability' has an entry for each"),
+    ):
+        dp.DPPenaltyMH(epsilon=1.0, delta=1e-6, lipschitz=5.0, chains=1, privacy_unit="person")
+    with (
+        random_intercept(),
+        pytest.raises(dp.errors.ModelRefusedError, match="'ability' has an entry for each"),
+    ):
+        dp.DPNUTS(epsilon=1.0, delta=1e-6, privacy_unit="person")
+    with pytest.raises(dp.errors.ModelRefusedError, match="which is private"):
+        read(random_intercept(), neighboring_relation="add_remove")
+    with persons.counts(), pytest.raises(dp.errors.ModelRefusedError, match="'own' has an entry for each"):
+        dp.DPPenaltyMH(epsilon=1.0, delta=1e-6, lipschitz=5.0, chains=1)
