@@ -62,6 +62,7 @@ SMALL = {
         'results.stored("zhang_3")': "classification.compare((0.05,), (1.0,), only=few)",
     },
     "gallery/callbacks.ipynb": {"EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/persons.ipynb": {"EPSILON, DRAWS = 1500, 5, 2, 500": "EPSILON, DRAWS = 500, 5, 15, 150"},
     "gallery/mortgages.ipynb": {"EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
     "gallery/smoking.ipynb": {"EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
     "gallery/wages.ipynb": {"EPSILON, DRAWS = 1, 500": "EPSILON, DRAWS = 15, 100"},
