@@ -11,6 +11,9 @@ import numpy as np
 _PRIOR = 0.6
 # Part of a misfit's size that goes in all directions; and at most of what all records can add.
 _SIDEWAYS = 0.3
+# A score whose records, on average, pull with this part of their bound is at a distance of 1 or more: most of
+# them are clipped, and its slope is not that of the way to the parameters. With half of it, of a quarter.
+_PULLED = 0.2
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
 # Least variance, and what is added to correlation matrices before they are inverted.
@@ -60,16 +63,19 @@ class Care(NamedTuple):
         Distance from which an earlier score counts half.
     regular : float
         Slopes are expected to be far from singular: their prior density is this power of the determinant.
+    pulled : float
+        What is made of the size of a score whose records are clipped: nothing or all.
     """
 
     misfit: float
     bounded: float
     half: float
     regular: float
+    pulled: float
 
 
 #: On the way, where standing still is worse than going too far; and for the result.
-WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0), Care(0.8, 0.0, 0.4, 0.0)
+WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0, 0.0), Care(0.8, 0.0, 0.4, 0.0, 1.0)
 
 
 @dataclass
@@ -97,6 +103,8 @@ class Round:
         Prior variances of the coordinates of the metric.
     weights : ndarray, shape (m,)
         Posterior ones of the draws.
+    records : float
+        Their number, or about that: public.
     distance : float
         From here to the parameters, in units of what one record tells.
     """
@@ -110,6 +118,7 @@ class Round:
     touched: np.ndarray
     prior: np.ndarray
     weights: np.ndarray
+    records: float
     distance: float = 0.0
 
     @property
@@ -128,6 +137,13 @@ class Round:
         own = np.einsum("kii,ii->ki", self.slopes, spread) / self.touched
         return np.maximum(np.maximum(whole[:, None], own), _PRIOR**2 * np.diag(spread) / self.prior)
 
+    @property
+    def pulled(self) -> float:
+        """Size of the score, of which noise is not a part, over that at which it shows a distance of 1."""
+        most = self.bound * self.records
+        size = max(float(self.score @ self.score) - self.noise**2 * self.score.size, 0.0)
+        return math.sqrt(size) / (_PULLED * most)
+
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""
         inverse = np.linalg.inv(self.metric).T
@@ -141,7 +157,7 @@ class Round:
         inverse = np.linalg.inv(self.metric).T
         away = inverse @ (mean - self.point)
         spread = np.outer(away, away) + inverse @ covariance @ inverse.T
-        each = self.squares(spread)
+        each = np.maximum(self.squares(spread), care.pulled * self.pulled**4)
         self.distance = math.sqrt(float(self.weights @ each.max(1)))
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
         moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]

@@ -21,6 +21,8 @@ class Places:
     ----------
     order : ndarray of int, shape (p,)
         The coordinate that each of the metric is about. The largest look-up is first, row by row.
+    blocks : int
+        Coordinates of the largest look-up.
     together : ndarray, shape (p, p)
         Zero for coordinates of the metric that no record sees together, else 1: the slope has blocks of q by
         q on the diagonal of its first part, and no more there.
@@ -28,11 +30,11 @@ class Places:
 
     def __init__(self, lookups: Sequence[np.ndarray], size: int):
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
-        self._first = first.size
+        self.blocks = first.size
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         self.together = np.ones((size, size))
         blocks = np.kron(np.eye(len(first)), np.ones((first.shape[1],) * 2))
-        self.together[: self._first, : self._first] = blocks
+        self.together[: self.blocks, : self.blocks] = blocks
 
     def metric(self, information: np.ndarray, touched: np.ndarray) -> np.ndarray:
         """A in which what a record tells about each of its coordinates is about 1.
@@ -51,7 +53,7 @@ class Places:
         -------
         ndarray, shape (p, p)
         """
-        k, root = self._first, np.sqrt(touched)
+        k, root = self.blocks, np.sqrt(touched)
         whole = information[np.ix_(self.order, self.order)]
         own = self.together[:k, :k] * whole[:k, :k]
         shared = whole[k:, :k] @ np.linalg.inv(own)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import information
-from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse
+from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse, symmetric
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.information import Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
@@ -43,9 +43,8 @@ _OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.04, 0.3
 _NORMAL, _FEW_TELL, _LEAST_REST = 0.15, 0.6, 0.1
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
-# A last round that is further from the parameters says nothing: its slope is not that of the way to them. Nor
-# one in which records, on average, pull with more than this part of their bound.
-_ARRIVED, _PULLED = 1.0, 0.2
+# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
+_ARRIVED = 1.0
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -166,10 +165,10 @@ class Search:
         self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._hidden)[
             self._places.order
         ]
-        # What counts are off by, where those of about four octaves are added up; a group is no larger than others.
+        # What counts are off by, where about four octaves are added up; a group's at most by its size.
         self._counted = np.minimum(2 * scales.noise / self._touched, 1.0)
         self._slope: Slope | None = None
-        self._information = np.diag(found)
+        self._information = self._about = np.diag(found)
 
     @property
     def _hidden(self) -> np.ndarray:
@@ -180,7 +179,20 @@ class Search:
         return each
 
     def _metric(self) -> np.ndarray:
-        return self._places.metric(self._information + self._prior.precision, self._touched)
+        return self._places.metric(self._about + self._prior.precision, self._touched)
+
+    def _shrunk(self, left: Efficiency) -> np.ndarray:
+        """Expected J over what the clip leaves, where a metric may go by it.
+
+        Beside the blocks of a look-up, the mean of few draws is mostly their own noise.
+        """
+        last = self.rounds[-1]
+        mean = np.einsum("k,kij->ij", last.weights, last.slopes)
+        k = self._places.blocks
+        mean[:k, k:] = self._expected[:k, k:] * left.slope
+        mean[k:, :k] = mean[:k, k:].T
+        back = np.linalg.inv(last.metric)
+        return symmetric(back @ mean @ back.T) / left.slope
 
     def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
         """Draws of the slope: it was released, and is about what it was."""
@@ -196,7 +208,7 @@ class Search:
         now = before.and_also(seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
         together = self._places.together
         now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
-        most = self._n * bounds.slope * math.sqrt(self._size)
+        self._expected, most = now.mean, self._n * bounds.slope * math.sqrt(self._size)
         noise = left.slope * np.sqrt(now.variance / both)
         return information.draws(left.slope * now.mean, noise, most, together)
 
@@ -227,6 +239,7 @@ class Search:
                 touched=self._touched * left.slope * rest**2,
                 prior=self._prior_variances(metric),
                 weights=weights,
+                records=self._n,
             )
         )
         self.shares.append(share)
@@ -236,6 +249,7 @@ class Search:
             self._mixture = believed(self.rounds, self._mean, self._covariance, self._prior, care)
             self._mean, self._covariance = self._mixture.moments(self._prior)
         self._information = self.rounds[-1].mean / left.slope
+        self._about = self._shrunk(left)
 
     @staticmethod
     def _rest(seen: Comparison, left: Efficiency) -> float:
@@ -286,8 +300,7 @@ class Search:
     def _result(self) -> Message:
         """With the records' own variance; nothing where the search did not arrive."""
         last = self.rounds[-1]
-        pulled = float(np.linalg.norm(last.score)) / (self._n * last.bound)
-        if not (last.distance < _ARRIVED and pulled < _PULLED):
+        if not last.distance < _ARRIVED:
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         return self._mixture.widened(variances).matched(self._prior)

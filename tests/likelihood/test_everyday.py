@@ -116,3 +116,26 @@ def test_what_does_not_arrive_says_nothing():
         model, truth = line(1000.0, 3.0, 5.0, 1.0, 2000, prior=500.0)
         likelihood = dp.release_likelihood(model, epsilon=1, debug_seed=seed)
         assert not likelihood.information.any() or off(likelihood, truth) < FAR
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_many_small_groups_leave_shared_coefficients_alone():
+    """61 groups of 33 records tell nothing of themselves; slopes were up to four standard deviations off."""
+    z = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        group, rows = rng.integers(61, size=2000), rng.normal(size=(2000, 5))
+        slopes, levels = np.array([0.5, -0.3, 0.2, 0.0, 0.8]), rng.normal(size=61) * 0.6 - 0.3
+        chance = 1 / (1 + np.exp(-(rows @ slopes + levels[group])))
+        with pm.Model() as model:
+            level = pm.Normal("level", pm.Normal("mu"), pm.HalfNormal("tau"), shape=61)
+            eta = level[group] + rows @ pm.Normal("b", shape=5)
+            pm.Bernoulli("y", logit_p=eta, observed=(rng.random(2000) < chance).astype(int))
+        likelihood = dp.release_likelihood(model, epsilon=1, debug_seed=seed)
+        # As with levels from N(-.3, .6) and slopes from N(0, 1).
+        prior, expected = np.diag(np.repeat([1 / 0.36, 1.0], [61, 5])), np.repeat([-0.3, 0.0], [61, 5])
+        covariance = np.linalg.inv(prior + likelihood.information)
+        found = likelihood.information @ likelihood.point + likelihood.gradient + prior @ expected
+        z.append((covariance @ found - np.append(levels, slopes)) / np.sqrt(np.diag(covariance)))
+    assert np.sqrt(np.mean(np.array(z)[:, 61:] ** 2)) < 1.5
