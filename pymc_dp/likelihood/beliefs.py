@@ -13,7 +13,8 @@ _PRIOR = 0.6
 _SIDEWAYS = 0.3
 # A score whose records, on average, pull with this part of their bound is at a distance of 1 or more: most of
 # them are clipped, and its slope is not that of the way to the parameters. With half of it, of a quarter.
-_PULLED = 0.2
+# No more than this part of those that tell is taken to pull.
+_PULLED, _ALL_PULL = 0.2, 0.95
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
 # Least variance, and what is added to correlation matrices before they are inverted.
@@ -103,8 +104,8 @@ class Round:
         Prior variances of the coordinates of the metric.
     weights : ndarray, shape (m,)
         Posterior ones of the draws.
-    records : float
-        Their number, or about that: public.
+    records, telling : float
+        Their number, or about that: public; and of those that tell nearly all.
     distance : float
         From here to the parameters, in units of what one record tells.
     """
@@ -119,6 +120,7 @@ class Round:
     prior: np.ndarray
     weights: np.ndarray
     records: float
+    telling: float
     distance: float = 0.0
 
     @property
@@ -139,10 +141,15 @@ class Round:
 
     @property
     def pulled(self) -> float:
-        """Size of the score, of which noise is not a part, over that at which it shows a distance of 1."""
-        most = self.bound * self.records
-        size = max(float(self.score @ self.score) - self.noise**2 * self.score.size, 0.0)
-        return math.sqrt(size) / (_PULLED * most)
+        """Distance that the size of the score shows.
+
+        Of all that records could pull with: of a fifth on, it is 1 or more. Of what those that tell could pull
+        with, noise counts too: with all of it the parameters may be anywhere.
+        """
+        size = math.sqrt(max(float(self.score @ self.score) - self.noise**2 * self.score.size, 0.0))
+        whole = size / (_PULLED * self.bound * self.records)
+        part = min((size + self.noise) / (self.bound * self.telling), _ALL_PULL)
+        return max(whole**2, part / (1 - part))
 
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""
@@ -157,7 +164,7 @@ class Round:
         inverse = np.linalg.inv(self.metric).T
         away = inverse @ (mean - self.point)
         spread = np.outer(away, away) + inverse @ covariance @ inverse.T
-        each = np.maximum(self.squares(spread), care.pulled * self.pulled**4)
+        each = np.maximum(self.squares(spread), care.pulled * self.pulled**2)
         self.distance = math.sqrt(float(self.weights @ each.max(1)))
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
         moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]

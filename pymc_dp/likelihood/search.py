@@ -11,6 +11,7 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.information import Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.octaves import Scales
 
 # Scales are released with so much of the budget that the counts of all records stand out: noise of a count
 # over the number of records; at least and at most so much.
@@ -25,6 +26,11 @@ _STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.4, 0.004, 0.06
 _SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 2.0, 1.15, 0.5, 0.05
 # A step is no longer; after one that is longer than the second, scales are counted again.
 _FURTHEST, _FAR = 2.5, 1.2
+# Sizes are counted once more, with this part of what scales have, after a way of so much,
+# beside a round of which that is at most this part. They are known well where noise is at most this part, and
+# then to this relative error.
+_ROUGHLY, _SINCE, _BESIDE = 0.25, 0.05, 0.125
+_WELL, _OF_SIZES = 0.3, 0.15
 # Scales are not counted again where less than that would be left.
 _LATE = 0.62
 # The way to the parameters that is reckoned with, in units of what one record tells: at least, at most.
@@ -40,7 +46,7 @@ _ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
 _OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.04, 0.3
 # What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; below what it
 # shows that few records tell nearly all; at least.
-_NORMAL, _FEW_TELL, _LEAST_REST = 0.15, 0.6, 0.1
+_NORMAL, _CERTAIN, _FEW_TELL, _BY, _LEAST_REST = 0.15, 2.0, 0.6, 1.25, 0.02
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
@@ -122,6 +128,7 @@ class Search:
             if self._way < _NEAR:
                 break
             share *= _GROWTH if self._step < _SHORT else _AGAIN
+            self._count_again(min(share, _MOST_OF_REST * self._measure.left))
         self._round(_ALL * self._measure.left, last=True)
         unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()
         message = Message(message.information / squared, message.vector / unit)
@@ -169,6 +176,35 @@ class Search:
         self._counted = np.minimum(2 * scales.noise / self._touched, 1.0)
         self._slope: Slope | None = None
         self._information = self._about = np.diag(found)
+        self._found, self._since = np.where(self._told(touched, scales), found, 0.0), 0.0
+
+    @staticmethod
+    def _told(touched: np.ndarray, scales: Scales) -> np.ndarray:
+        """Coordinates whose counts are known well."""
+        return touched > 2 * scales.noise / _WELL
+
+    def _count_again(self, share: float) -> None:
+        """Count sizes once more, beside a round of this share, if the point has moved.
+
+        What was known of the slope is scaled by them: a slope that is smaller than they say is that of clipped
+        records, and not of records that tell less.
+        """
+        part = max(_ROUGHLY * self._scales_share, _LEAST_SCALES)
+        if self._since < _SINCE or part > _BESIDE * share or self._slope is None:
+            return
+        scales = self._measure.scales(self._unit * self._point, self._twins(last=False), part)
+        self.shares.append(part)
+        found, touched = scales.sizes(self._measure.source.lookups)
+        told = self._told(touched, scales)
+        self._found, self._since = np.where(told, found * self._unit**2, 0.0), 0.0
+        scale = self._scaling(self._information)
+        self._information = self._information * np.outer(scale, scale)
+        self._about = self._about * np.outer(scale, scale)
+        self._slope = self._slope._replace(metric=self._slope.metric / scale)
+
+    def _scaling(self, information: np.ndarray) -> np.ndarray:
+        """Of each coordinate: with which its information is what was counted."""
+        return np.sqrt(np.where(self._found > 0, self._found / np.diag(information), 1.0))
 
     @property
     def _hidden(self) -> np.ndarray:
@@ -224,7 +260,7 @@ class Search:
         seen = self._measure.compare(
             self._unit * self._point, metric * self._unit, bounds, self._twins(last), parts
         )
-        rest = self._rest(seen, left)
+        rest = self._rest(seen, left, metric)
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         draws = self._slopes(seen, metric, bounds, left)
         weights = np.full(len(draws), 1 / len(draws))
@@ -240,6 +276,7 @@ class Search:
                 prior=self._prior_variances(metric),
                 weights=weights,
                 records=self._n,
+                telling=self._n * rest**2,
             )
         )
         self.shares.append(share)
@@ -251,19 +288,30 @@ class Search:
         self._information = self.rounds[-1].mean / left.slope
         self._about = self._shrunk(left)
 
-    @staticmethod
-    def _rest(seen: Comparison, left: Efficiency) -> float:
+    def _rest(self, seen: Comparison, left: Efficiency, metric: np.ndarray) -> float:
         """What a clip leaves of these scores, over what it leaves of normal ones; at most 1.
 
         Where few records tell nearly all, each of them much, a clip leaves a part of its own bound over their
-        size, of the slope and again of the variance; and the records that tell are so few, by the square.
+        size, of the slope and again of the variance; and the records that tell are so few, by the square. It is
+        seen in the variance over the slope, and in the slope over what was counted.
         """
         slope = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300)
+        off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
         normal = left.slope / left.variance
-        ratio = seen.trace / slope * normal
-        error = math.hypot(normal * seen.trace_noise, seen.slope_noise * math.sqrt(len(seen.slope))) / slope
-        believed = 1 + (ratio - 1) / (1 + (error / _NORMAL) ** 2)
-        return float(np.clip(believed / _FEW_TELL, _LEAST_REST, 1.0))
+        ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
+        told = self._found[self._places.order] > 0
+        if told.any():
+            scale = self._scaling(self._information)
+            whole = metric @ (self._information * np.outer(scale, scale)) @ metric.T
+            counted = left.slope * float(np.diag(whole)[told].sum())
+            again = float(np.diag(seen.slope)[told].sum()) / counted
+            off = math.sqrt(told.sum()) * seen.slope_noise / counted
+            other = math.hypot(off, _OF_SIZES + _DRIFT * self._since)
+            if other < error:
+                ratio, error = again, other
+        apart = max(_NORMAL**2, (ratio - 1) ** 2 - (_CERTAIN * error) ** 2)
+        believed = 1 + (ratio - 1) * apart / (apart + error**2)
+        return float(np.clip(max(believed / _FEW_TELL, 0.0) ** _BY, _LEAST_REST, 1.0))
 
     def _twins(self, last: bool) -> int:
         least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
@@ -275,6 +323,7 @@ class Search:
         length = one.length(np.outer(step, step))
         part = min(1.0, _FURTHEST / max(length, 1e-300))
         self._point, self._moved = self._point + part * step, part * length
+        self._since += self._moved
         return length
 
     @property
