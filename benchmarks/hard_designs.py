@@ -11,7 +11,7 @@ prior's, and of how many data sets the verdict is that some parameter says littl
 that of the likelihood with the normal priors of the coefficients; without privacy, Laplace's.
 
 Of wrong models: maximum likelihood, what a release without noise finds (where records and twins balance, a
-robust estimate) and releases with noise, in the same units; z is that of noisy releases around the robust one.
+robust estimate) and releases with noise, in the same units; z is of noisy releases around the robust one.
 """
 
 from collections.abc import Callable
@@ -160,12 +160,9 @@ def row_of(name: str, n: int, epsilon: float, datasets: int) -> list:
         ratios.append(sd / own)
         of_prior.append(sd / design.prior)
         little += says_little
-    largest = np.max(np.abs(z))
-    return [name, n, datasets, round(float(np.mean(np.abs(z) < LEVEL)), 2), round(float(largest), 1)] + [
-        round(float(np.median(ratios)), 2),
-        float(f"{np.median(of_prior):.2g}"),
-        little,
-    ]
+    covered, largest = np.mean(np.abs(z) < LEVEL), np.max(np.abs(z))
+    shown = [f"{covered:.2f}", f"{largest:.1f}", f"{np.median(ratios):.2f}", f"{np.median(of_prior):.2g}"]
+    return [name, n, datasets, *shown, little]
 
 
 def _outliers(rng, n):

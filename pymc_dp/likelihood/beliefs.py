@@ -140,16 +140,23 @@ class Round:
         return np.maximum(np.maximum(whole[:, None], own), _PRIOR**2 * np.diag(spread) / self.prior)
 
     @property
-    def pulled(self) -> float:
-        """Distance that the size of the score shows.
+    def _pull(self) -> float:
+        """Size of the score, of which noise is not a part."""
+        return math.sqrt(max(float(self.score @ self.score) - self.noise**2 * self.score.size, 0.0))
 
-        Of all that records could pull with: of a fifth on, it is 1 or more. Of what those that tell could pull
-        with, noise counts too: with all of it the parameters may be anywhere.
+    @property
+    def pulled(self) -> float:
+        """Distance that the size of the score shows, over what all records could pull with."""
+        return (self._pull / (_PULLED * self.bound * self.records)) ** 2
+
+    @property
+    def saturated(self) -> float:
+        """How much of what those that tell could pull with is used, or may be, over what is left of it.
+
+        With all of it the parameters may be anywhere: a count that noise does not tell from zero.
         """
-        size = math.sqrt(max(float(self.score @ self.score) - self.noise**2 * self.score.size, 0.0))
-        whole = size / (_PULLED * self.bound * self.records)
-        part = min((size + self.noise) / (self.bound * self.telling), _ALL_PULL)
-        return max(whole**2, part / (1 - part))
+        part = min((self._pull + self.noise) / (self.bound * self.telling), _ALL_PULL)
+        return part / (1 - part)
 
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""
@@ -164,7 +171,8 @@ class Round:
         inverse = np.linalg.inv(self.metric).T
         away = inverse @ (mean - self.point)
         spread = np.outer(away, away) + inverse @ covariance @ inverse.T
-        each = np.maximum(self.squares(spread), care.pulled * self.pulled**2)
+        shown = max(self.pulled, self.saturated)
+        each = np.maximum(self.squares(spread), care.pulled * shown**2)
         self.distance = math.sqrt(float(self.weights @ each.max(1)))
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
         moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]

@@ -186,8 +186,8 @@ class Search:
     def _count_again(self, share: float) -> None:
         """Count sizes once more, beside a round of this share, if the point has moved.
 
-        What was known of the slope is scaled by them: a slope that is smaller than they say is that of clipped
-        records, and not of records that tell less.
+        What was known of the slope is scaled by them: a slope that is smaller than they say is that of
+        clipped records, and not of records that tell less.
         """
         part = max(_ROUGHLY * self._scales_share, _LEAST_SCALES)
         if self._since < _SINCE or part > _BESIDE * share or self._slope is None:
@@ -276,7 +276,8 @@ class Search:
                 prior=self._prior_variances(metric),
                 weights=weights,
                 records=self._n,
-                telling=self._n * rest**2,
+                # They are clipped from what leaves this of the slope; in the metric a record tells `size`.
+                telling=self._n * min(1.0, left.slope**2 * size / bounds.score**2),
             )
         )
         self.shares.append(share)
@@ -292,8 +293,8 @@ class Search:
         """What a clip leaves of these scores, over what it leaves of normal ones; at most 1.
 
         Where few records tell nearly all, each of them much, a clip leaves a part of its own bound over their
-        size, of the slope and again of the variance; and the records that tell are so few, by the square. It is
-        seen in the variance over the slope, and in the slope over what was counted.
+        size, of the slope and again of the variance; and the records that tell are so few, by the square. It
+        is seen in the variance over the slope, and in the slope over what was counted.
         """
         slope = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300)
         off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
@@ -306,12 +307,15 @@ class Search:
             counted = left.slope * float(np.diag(whole)[told].sum())
             again = float(np.diag(seen.slope)[told].sum()) / counted
             off = math.sqrt(told.sum()) * seen.slope_noise / counted
-            other = math.hypot(off, _OF_SIZES + _DRIFT * self._since)
+            other = math.hypot(off, (_OF_SIZES + _DRIFT * self._since) * min(max(again, 0.0), 1.0))
             if other < error:
                 ratio, error = again, other
+        # No less than what is seen and its error: that few records tell has to be sure.
         apart = max(_NORMAL**2, (ratio - 1) ** 2 - (_CERTAIN * error) ** 2)
-        believed = 1 + (ratio - 1) * apart / (apart + error**2)
-        return float(np.clip(max(believed / _FEW_TELL, 0.0) ** _BY, _LEAST_REST, 1.0))
+        believed = max(
+            1 + (ratio - 1) * apart / (apart + error**2), min(max(ratio, 0.0) + _CERTAIN * error, 1.0)
+        )
+        return float(np.clip((believed / _FEW_TELL) ** _BY, _LEAST_REST, 1.0))
 
     def _twins(self, last: bool) -> int:
         least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
