@@ -9,6 +9,7 @@ import pytest
 import pymc_dp as dp
 from benchmarks.gallery import counts, groups, regressions, shapes  # noqa: F401
 from benchmarks.gallery.gallery import GALLERY
+from benchmarks.hard_designs import DESIGNS, released
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
@@ -139,3 +140,16 @@ def test_many_small_groups_leave_shared_coefficients_alone():
         found = likelihood.information @ likelihood.point + likelihood.gradient + prior @ expected
         z.append((covariance @ found - np.append(levels, slopes)) / np.sqrt(np.diag(covariance)))
     assert np.sqrt(np.mean(np.array(z)[:, 61:] ** 2)) < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_few_records_that_tell_are_seen_to_be_few():
+    """40 ones in 20,000: the intercept was up to ten standard deviations off, as few records were not noticed."""
+    z = []
+    for seed in range(4):
+        design = DESIGNS["40 ones in 20,000"]
+        records = design.make(np.random.default_rng([seed, 20_000]), 20_000)
+        mean, sd, _ = released(design, records, 1.0, seed)
+        z.append((mean - records.truth) / sd)
+    assert np.sqrt(np.mean(np.square(z))) < 2.5
