@@ -145,7 +145,7 @@ def test_many_small_groups_leave_shared_coefficients_alone():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_few_records_that_tell_are_seen_to_be_few():
-    """40 ones in 20,000: the intercept was up to ten standard deviations off, as few records were not noticed."""
+    """40 ones in 20,000: the intercept was up to ten standard deviations off."""
     z = []
     for seed in range(4):
         design = DESIGNS["40 ones in 20,000"]
