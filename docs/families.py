@@ -50,6 +50,24 @@ OTHERS = {
     "normal_wide_prior": "mean and σ, priors 100 times too wide",
     "exgaussian": "exponentially modified normal",
 }
+DESIGNS = {
+    "design": "design",
+    "n": "n",
+    "coverage 90": "90% intervals that cover",
+    "largest z": "largest z",
+    "sd ratio": "width / non-private",
+    "says little": "data sets of 10 of which little is said",
+}
+WRONG = {
+    "model": "model",
+    "parameter": "parameter",
+    "made with": "made with",
+    "maximum likelihood": "maximum likelihood",
+    "without noise": "released without noise",
+    "with noise": "with noise, ε = 1",
+    "its sd ": "its sd",
+    "rms z": "rms z around that without noise",
+}
 SIZES, EPSILONS = ("1000", "5000", "50000"), ("1.0", "4.0")
 
 
@@ -84,10 +102,23 @@ def table(file: Path, names: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def plain_table(file: Path, heads: dict[str, str]) -> str:
+    """Markdown: columns of a file, under other heads."""
+    with file.open() as opened:
+        rows = list(csv.DictReader(opened))
+    lines = ["| " + " | ".join(heads.values()) + " |", "|---" * len(heads) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row[name] for name in heads) + " |" for row in rows])
+
+
 def filled(page: str) -> str:
     """The page with its tables as they are now: what stands between a comment and the next."""
-    for name, names in {"families": FAMILIES, "other_families": OTHERS}.items():
-        rows = table(RESULTS / f"{name}.csv", names)
+    tables = {
+        "families": table(RESULTS / "families.csv", FAMILIES),
+        "other_families": table(RESULTS / "other_families.csv", OTHERS),
+        "hard_designs": plain_table(RESULTS / "hard_designs.csv", DESIGNS),
+        "wrong_models": plain_table(RESULTS / "wrong_models.csv", WRONG),
+    }
+    for name, rows in tables.items():
         place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
         page, found = place.subn(lambda _, text=rows: f"{text}\n", page)
         if found != 1:

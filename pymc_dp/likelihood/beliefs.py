@@ -32,6 +32,11 @@ class Normal(NamedTuple):
     precision: np.ndarray
     mean: np.ndarray
 
+    def variances(self, metric: np.ndarray) -> np.ndarray:
+        """Of each coordinate of a metric."""
+        back = np.linalg.inv(metric)
+        return np.diag(back.T @ inverse(self.precision) @ back)
+
 
 class Message(NamedTuple):
     """A normal likelihood ``exp(vector' phi - phi' information phi / 2)``.

@@ -29,12 +29,20 @@ class Places:
     """
 
     def __init__(self, lookups: Sequence[np.ndarray], size: int):
+        self._lookups, self._size = lookups, size
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks = first.size
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         self.together = np.ones((size, size))
         blocks = np.kron(np.eye(len(first)), np.ones((first.shape[1],) * 2))
         self.together[: self.blocks, : self.blocks] = blocks
+
+    def hidden(self, n: float) -> np.ndarray:
+        """Records that a coordinate touches whose counts do not stand out: all; one of a look-up its part."""
+        each = np.full(self._size, n)
+        for rows in self._lookups:
+            each[rows] = n / len(rows)
+        return each
 
     def metric(self, information: np.ndarray, touched: np.ndarray) -> np.ndarray:
         """A in which what a record tells about each of its coordinates is about 1.

@@ -8,10 +8,10 @@ import numpy as np
 from pymc_dp.likelihood import information
 from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse, symmetric
 from pymc_dp.likelihood.comparisons import Bounds
+from pymc_dp.likelihood.few import Sizes
 from pymc_dp.likelihood.information import Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
-from pymc_dp.likelihood.octaves import Scales
 
 # Scales are released with so much of the budget that the counts of all records stand out: noise of a count
 # over the number of records; at least and at most so much.
@@ -26,11 +26,9 @@ _STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.4, 0.004, 0.06
 _SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 2.0, 1.15, 0.5, 0.05
 # A step is no longer; after one that is longer than the second, scales are counted again.
 _FURTHEST, _FAR = 2.5, 1.2
-# Sizes are counted once more, with this part of what scales have, after a way of so much,
-# beside a round of which that is at most this part. They are known well where noise is at most this part, and
-# then to this relative error.
-_ROUGHLY, _SINCE, _BESIDE = 0.25, 0.05, 0.125
-_WELL, _OF_SIZES = 0.3, 0.15
+# Sizes are counted once more, with this part of what scales have, after a way of so much, beside a round of
+# which that is at most this part; what is believed of the slope is scaled where they differ by this factor.
+_ROUGHLY, _SINCE, _BESIDE, _MUCH = 0.25, 0.05, 0.125, 1.4
 # Scales are not counted again where less than that would be left.
 _LATE = 0.62
 # The way to the parameters that is reckoned with, in units of what one record tells: at least, at most.
@@ -44,9 +42,6 @@ _ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, and what it changes by
 # over a distance of 1.
 _OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.04, 0.3
-# What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; below what it
-# shows that few records tell nearly all; at least.
-_NORMAL, _CERTAIN, _FEW_TELL, _BY, _LEAST_REST = 0.15, 2.0, 0.6, 1.25, 0.02
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
@@ -106,6 +101,7 @@ class Search:
         self._rank, self._size = measurements.source.rank, measurements.source.size
         self.rounds: list[Round] = []
         self.shares: list[float] = []
+        self._moved = 0.0
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
         self._places = Places(measurements.source.lookups, self._size)
 
@@ -169,19 +165,14 @@ class Search:
             share *= _MORE
         found = found * self._unit**2
         # In the order of the metric's coordinates.
-        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._hidden)[
+        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._places.hidden(self._n))[
             self._places.order
         ]
         # What counts are off by, where about four octaves are added up; a group's at most by its size.
         self._counted = np.minimum(2 * scales.noise / self._touched, 1.0)
         self._slope: Slope | None = None
         self._information = self._about = np.diag(found)
-        self._found, self._since = np.where(self._told(touched, scales), found, 0.0), 0.0
-
-    @staticmethod
-    def _told(touched: np.ndarray, scales: Scales) -> np.ndarray:
-        """Coordinates whose counts are known well."""
-        return touched > 2 * scales.noise / _WELL
+        self._sizes = Sizes(found, touched, scales.noise)
 
     def _count_again(self, share: float) -> None:
         """Count sizes once more, beside a round of this share, if the point has moved.
@@ -190,29 +181,17 @@ class Search:
         clipped records, and not of records that tell less.
         """
         part = max(_ROUGHLY * self._scales_share, _LEAST_SCALES)
-        if self._since < _SINCE or part > _BESIDE * share or self._slope is None:
+        if self._sizes.since < _SINCE or part > _BESIDE * share or self._slope is None:
             return
         scales = self._measure.scales(self._unit * self._point, self._twins(last=False), part)
         self.shares.append(part)
         found, touched = scales.sizes(self._measure.source.lookups)
-        told = self._told(touched, scales)
-        self._found, self._since = np.where(told, found * self._unit**2, 0.0), 0.0
-        scale = self._scaling(self._information)
-        self._information = self._information * np.outer(scale, scale)
-        self._about = self._about * np.outer(scale, scale)
-        self._slope = self._slope._replace(metric=self._slope.metric / scale)
-
-    def _scaling(self, information: np.ndarray) -> np.ndarray:
-        """Of each coordinate: with which its information is what was counted."""
-        return np.sqrt(np.where(self._found > 0, self._found / np.diag(information), 1.0))
-
-    @property
-    def _hidden(self) -> np.ndarray:
-        """Records that a coordinate touches whose counts do not stand out: all; one of a look-up its part."""
-        each = np.full(self._size, self._n)
-        for rows in self._measure.source.lookups:
-            each[rows] = self._n / len(rows)
-        return each
+        self._sizes = Sizes(found * self._unit**2, touched, scales.noise)
+        factor = self._sizes.factor(self._information)
+        if abs(math.log(factor)) > math.log(_MUCH):
+            self._moved = max(self._moved, 1.0)
+            self._information, self._about = self._information * factor, self._about * factor
+            self._slope = self._slope._replace(metric=self._slope.metric / math.sqrt(factor))
 
     def _metric(self) -> np.ndarray:
         return self._places.metric(self._about + self._prior.precision, self._touched)
@@ -260,7 +239,7 @@ class Search:
         seen = self._measure.compare(
             self._unit * self._point, metric * self._unit, bounds, self._twins(last), parts
         )
-        rest = self._rest(seen, left, metric)
+        rest = self._sizes.rest(seen, left, metric, self._information, self._places.order)
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         draws = self._slopes(seen, metric, bounds, left)
         weights = np.full(len(draws), 1 / len(draws))
@@ -273,7 +252,7 @@ class Search:
                 bound=bounds.score,
                 slopes=draws,
                 touched=self._touched * left.slope * rest**2,
-                prior=self._prior_variances(metric),
+                prior=self._prior.variances(metric),
                 weights=weights,
                 records=self._n,
                 # They are clipped from what leaves this of the slope; in the metric a record tells `size`.
@@ -289,34 +268,6 @@ class Search:
         self._information = self.rounds[-1].mean / left.slope
         self._about = self._shrunk(left)
 
-    def _rest(self, seen: Comparison, left: Efficiency, metric: np.ndarray) -> float:
-        """What a clip leaves of these scores, over what it leaves of normal ones; at most 1.
-
-        Where few records tell nearly all, each of them much, a clip leaves a part of its own bound over their
-        size, of the slope and again of the variance; and the records that tell are so few, by the square. It
-        is seen in the variance over the slope, and in the slope over what was counted.
-        """
-        slope = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300)
-        off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
-        normal = left.slope / left.variance
-        ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
-        told = self._found[self._places.order] > 0
-        if told.any():
-            scale = self._scaling(self._information)
-            whole = metric @ (self._information * np.outer(scale, scale)) @ metric.T
-            counted = left.slope * float(np.diag(whole)[told].sum())
-            again = float(np.diag(seen.slope)[told].sum()) / counted
-            off = math.sqrt(told.sum()) * seen.slope_noise / counted
-            other = math.hypot(off, (_OF_SIZES + _DRIFT * self._since) * min(max(again, 0.0), 1.0))
-            if other < error:
-                ratio, error = again, other
-        # No less than what is seen and its error: that few records tell has to be sure.
-        apart = max(_NORMAL**2, (ratio - 1) ** 2 - (_CERTAIN * error) ** 2)
-        believed = max(
-            1 + (ratio - 1) * apart / (apart + error**2), min(max(ratio, 0.0) + _CERTAIN * error, 1.0)
-        )
-        return float(np.clip((believed / _FEW_TELL) ** _BY, _LEAST_REST, 1.0))
-
     def _twins(self, last: bool) -> int:
         least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
         return int(np.clip(comparisons / self._n, least, most))
@@ -327,7 +278,7 @@ class Search:
         length = one.length(np.outer(step, step))
         part = min(1.0, _FURTHEST / max(length, 1e-300))
         self._point, self._moved = self._point + part * step, part * length
-        self._since += self._moved
+        self._sizes.since += self._moved
         return length
 
     @property
@@ -339,10 +290,6 @@ class Search:
     def _way(self) -> float:
         """How far the parameters may be from the point; the last step counts half."""
         return max(self._step / 2, self._spread)
-
-    def _prior_variances(self, metric: np.ndarray) -> np.ndarray:
-        back = np.linalg.inv(metric)
-        return np.diag(back.T @ inverse(self._prior.precision) @ back)
 
     @property
     def _share(self) -> float:

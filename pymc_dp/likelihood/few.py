@@ -1,0 +1,88 @@
+"""Whether few records tell nearly all: what a clip leaves of their scores, beside what was counted of all."""
+
+import math
+
+import numpy as np
+
+from pymc_dp.likelihood.information import Efficiency
+from pymc_dp.likelihood.measurements import Comparison
+
+# Counts are known well where noise is at most this part of them; then sizes have this relative error, and
+# grow by so much more over a distance of 1.
+_WELL, _OF_SIZES, _DRIFT = 0.3, 0.15, 0.3
+# What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; so many errors
+# from 1 it is believed; below what, and by which power, it shows that few records tell nearly all; at least.
+_NORMAL, _CERTAIN, _FEW_TELL, _BY, _LEAST_REST = 0.15, 2.0, 0.6, 1.25, 0.02
+
+
+class Sizes:
+    """Information about each coordinate, as counted at a point.
+
+    Parameters
+    ----------
+    information, touched : ndarray, shape (p,)
+        And the number of units that each touches.
+    noise : float
+        Of a count.
+
+    Attributes
+    ----------
+    since : float
+        Distance from where it was counted.
+    """
+
+    def __init__(self, information: np.ndarray, touched: np.ndarray, noise: float):
+        self._found = np.where(touched > 2 * noise / _WELL, information, 0.0)
+        self.since = 0.0
+
+    def factor(self, information: np.ndarray) -> float:
+        """How much larger sizes are than an information says: the middle one of those that are known.
+
+        One for all: a coordinate's alone would be at odds with what it has in common with others.
+        """
+        told = self._found > 0
+        return float(np.median(self._found[told] / np.diag(information)[told])) if told.any() else 1.0
+
+    def rest(
+        self,
+        seen: Comparison,
+        left: Efficiency,
+        metric: np.ndarray,
+        information: np.ndarray,
+        order: np.ndarray,
+    ) -> float:
+        """What a clip leaves of these scores, over what it leaves of normal ones; at most 1.
+
+        Where few records tell nearly all, each of them much, a clip leaves a part of its own bound over their
+        size, of the slope and again of the variance; and the records that tell are so few, by the square. It
+        is seen in the variance over the slope, and in the slope over what was counted.
+
+        Parameters
+        ----------
+        seen : Comparison
+        left : Efficiency
+            Of normal scores.
+        metric : ndarray, shape (p, p)
+        information : ndarray, shape (p, p)
+            As it is believed to be.
+        order : ndarray of int, shape (p,)
+            The coordinate that each of the metric is about.
+        """
+        slope = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300)
+        off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
+        normal = left.slope / left.variance
+        ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
+        told = self._found[order] > 0
+        if told.any():
+            whole = np.diag(metric @ information @ metric.T)[told].sum() * self.factor(information)
+            counted = left.slope * float(whole)
+            again = float(np.diag(seen.slope)[told].sum()) / counted
+            off = math.sqrt(told.sum()) * seen.slope_noise / counted
+            other = math.hypot(off, (_OF_SIZES + _DRIFT * self.since) * min(max(again, 0.0), 1.0))
+            if other < error:
+                ratio, error = again, other
+        # No less than what is seen and its error: that few records tell has to be sure.
+        apart = max(_NORMAL**2, (ratio - 1) ** 2 - (_CERTAIN * error) ** 2)
+        least = min(max(ratio, 0.0) + _CERTAIN * error, 1.0)
+        believed = max(1 + (ratio - 1) * apart / (apart + error**2), least)
+        return float(np.clip((believed / _FEW_TELL) ** _BY, _LEAST_REST, 1.0))
