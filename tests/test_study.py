@@ -32,7 +32,7 @@ def test_scales_are_good_and_what_is_left_buys_the_model(study, tmp_path):
     errors = study.compare(prepare, table)
     assert errors["relative error of scale"].abs().max() < 0.2
     assert prepare.coords["region"] == ["(other)", "east", "north", "south"]
-    assert rows.notna().all().all() and (rows["income"].abs() < 15).all()  # 10 in this file, give or take noise
+    assert rows.notna().all().all() and (rows["income"].abs() < 15).all()
     model = study.build({name: rows[name].to_numpy() for name in rows}, 3)
     settings = {"epsilon": study.FOR_MODEL, "delta": study.DELTA, "ledger": ledger}
     released = dp.release_likelihood(model, **settings)
