@@ -11,10 +11,11 @@ import numpy as np
 _PRIOR = 0.6
 # Part of a misfit's size that goes in all directions; and at most of what all records can add.
 _SIDEWAYS = 0.3
-# A score whose records, on average, pull with this part of their bound is at a distance of 1 or more: most of
-# them are clipped, and its slope is not that of the way to the parameters. With half of it, of a quarter.
-# No more than this part of those that tell is taken to pull.
-_PULLED, _ALL_PULL = 0.2, 0.95
+# Where records, on average, pull with a part q of their bound, most of them are clipped, and the slope of the
+# score is not that of the way to the parameters: the distance is taken to be at least (q / _PULLED)**2.
+_PULLED = 0.2
+# No more than this part of the records that tell is taken to pull: the distance is then 19.
+_ALL_PULL = 0.95
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
 # Least variance, and what is added to correlation matrices before they are inverted.
@@ -70,7 +71,8 @@ class Care(NamedTuple):
     regular : float
         Slopes are expected to be far from singular: their prior density is this power of the determinant.
     pulled : float
-        What is made of the size of a score whose records are clipped: nothing or all.
+        1 where the size of a score counts as a distance (see `Round.pulled`), 0 where it does not: on the way
+        it would only slow the walk.
     """
 
     misfit: float

@@ -4,15 +4,24 @@ import math
 
 import numpy as np
 
-from pymc_dp.likelihood.information import Efficiency
+from pymc_dp.likelihood.information import DRIFT, Efficiency
 from pymc_dp.likelihood.measurements import Comparison
 
-# Counts are known well where noise is at most this part of them; then sizes have this relative error, and
-# grow by so much more over a distance of 1.
-_WELL, _OF_SIZES, _DRIFT = 0.3, 0.15, 0.3
-# What a clip leaves, over what it leaves of normal scores: how far from 1 it may be expected; so many errors
-# from 1 it is believed; below what, and by which power, it shows that few records tell nearly all; at least.
-_NORMAL, _CERTAIN, _FEW_TELL, _BY, _LEAST_REST = 0.15, 2.0, 0.6, 1.25, 0.02
+# A count is used where twice its noise is at most this part of it.
+_WELL = 0.3
+# Relative error of sizes that come from octaves, at the point where they were counted.
+_OF_SIZES = 0.15
+# Sizes are believed to be off by at most this factor at once.
+_MOST_FACTOR = 16.0
+# Let r be what the clip leaves of these scores over what it leaves of normal ones, as released numbers show.
+# Without few records that tell, r is 1 give or take this.
+_NORMAL = 0.15
+# r is believed where it is further from 1 than so many of its errors, and is raised by as many.
+_CERTAIN = 2.0
+# What is returned is (r / _FEW_TELL)**_POWER, between the least value and 1: some 1 / r is common.
+_FEW_TELL = 0.6
+_POWER = 1.25
+_LEAST_REST = 0.02
 
 
 class Sizes:
@@ -41,7 +50,10 @@ class Sizes:
         One for all: a coordinate's alone would be at odds with what it has in common with others.
         """
         told = self._found > 0
-        return float(np.median(self._found[told] / np.diag(information)[told])) if told.any() else 1.0
+        if not told.any():
+            return 1.0
+        ratio = np.median(self._found[told] / np.maximum(np.diag(information)[told], 1e-300))
+        return float(np.clip(ratio, 1 / _MOST_FACTOR, _MOST_FACTOR))
 
     def rest(
         self,
@@ -75,14 +87,14 @@ class Sizes:
         told = self._found[order] > 0
         if told.any():
             whole = np.diag(metric @ information @ metric.T)[told].sum() * self.factor(information)
-            counted = left.slope * float(whole)
+            counted = max(left.slope * float(whole), 1e-300)
             again = float(np.diag(seen.slope)[told].sum()) / counted
             off = math.sqrt(told.sum()) * seen.slope_noise / counted
-            other = math.hypot(off, (_OF_SIZES + _DRIFT * self.since) * min(max(again, 0.0), 1.0))
+            other = math.hypot(off, (_OF_SIZES + DRIFT * self.since) * min(max(again, 0.0), 1.0))
             if other < error:
                 ratio, error = again, other
         # No less than what is seen and its error: that few records tell has to be sure.
         apart = max(_NORMAL**2, (ratio - 1) ** 2 - (_CERTAIN * error) ** 2)
         least = min(max(ratio, 0.0) + _CERTAIN * error, 1.0)
         believed = max(1 + (ratio - 1) * apart / (apart + error**2), least)
-        return float(np.clip((believed / _FEW_TELL) ** _BY, _LEAST_REST, 1.0))
+        return float(np.clip((believed / _FEW_TELL) ** _POWER, _LEAST_REST, 1.0))

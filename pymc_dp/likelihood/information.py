@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: Relative change of a slope over a distance of 1, in units of what one record tells.
+DRIFT = 0.3
 # Bounds that are tried: of scores, over sqrt(coordinates of a record); of slopes, over what they are on
 # average. Least part of a round for the slope.
 _CLIPS, _OF_SLOPES, _LEAST_SLOPE = np.geomspace(0.15, 4.0, 17), (2.0, 3.0), 0.06

@@ -9,7 +9,7 @@ from pymc_dp.likelihood import information
 from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse, symmetric
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.few import Sizes
-from pymc_dp.likelihood.information import Efficiency, Slope, sharpest_bounds
+from pymc_dp.likelihood.information import DRIFT, Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
 
@@ -39,9 +39,8 @@ _PASSES, _LAST_PASSES = 3, 4
 # records there are, whose own noise is then all that counts.
 _ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
-# together: on its diagonal from counts of octaves, beside it; from earlier rounds, and what it changes by
-# over a distance of 1.
-_OF_COUNTS, _CORRELATED, _ALIKE, _DRIFT = 0.35, 0.25, 0.04, 0.3
+# together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
+_OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
@@ -153,26 +152,30 @@ class Search:
         """Coordinates of a record, on average."""
         return float(self._touched.sum() / self._n) if self.shares else float(self._measure.source.touched)
 
+    def _count(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """Sizes of scores at the point, and the units that each coordinate touches; noise of a count."""
+        scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
+        self.shares.append(share)
+        found, touched = scales.sizes(self._measure.source.lookups)
+        return found * self._unit**2, touched, scales.noise
+
     def _scale(self) -> None:
         """Count the sizes of scores at the point: a first metric there."""
         share = self._scales_share
         while True:
-            scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
-            found, touched = scales.sizes(self._measure.source.lookups)
-            self.shares.append(share)
+            found, touched, noise = self._count(share)
             if touched.all() or not self._left(_MORE * share) or _MORE * share > _MOST_SCALES:
                 break
             share *= _MORE
-        found = found * self._unit**2
         # In the order of the metric's coordinates.
         self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._places.hidden(self._n))[
             self._places.order
         ]
         # What counts are off by, where about four octaves are added up; a group's at most by its size.
-        self._counted = np.minimum(2 * scales.noise / self._touched, 1.0)
+        self._counted = np.minimum(2 * noise / self._touched, 1.0)
         self._slope: Slope | None = None
         self._information = self._about = np.diag(found)
-        self._sizes = Sizes(found, touched, scales.noise)
+        self._sizes = Sizes(found, touched, noise)
 
     def _count_again(self, share: float) -> None:
         """Count sizes once more, beside a round of this share, if the point has moved.
@@ -183,10 +186,7 @@ class Search:
         part = max(_ROUGHLY * self._scales_share, _LEAST_SCALES)
         if self._sizes.since < _SINCE or part > _BESIDE * share or self._slope is None:
             return
-        scales = self._measure.scales(self._unit * self._point, self._twins(last=False), part)
-        self.shares.append(part)
-        found, touched = scales.sizes(self._measure.source.lookups)
-        self._sizes = Sizes(found * self._unit**2, touched, scales.noise)
+        self._sizes = Sizes(*self._count(part))
         factor = self._sizes.factor(self._information)
         if abs(math.log(factor)) > math.log(_MUCH):
             self._moved = max(self._moved, 1.0)
@@ -217,7 +217,7 @@ class Search:
             unlike = np.where(np.eye(self._size) > 0, np.hypot(_OF_COUNTS, self._counted), _CORRELATED)
         else:
             before = self._slope.seen_in(metric)
-            unlike = np.full_like(metric, _ALIKE + _DRIFT * min(self._moved, 1.0))
+            unlike = np.full_like(metric, _ALIKE + DRIFT * min(self._moved, 1.0))
         both = np.where(np.eye(self._size) > 0, 1.0, 0.5)
         before = Slope(metric, before.mean, before.variance + (unlike * both_touch) ** 2)
         now = before.and_also(seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
