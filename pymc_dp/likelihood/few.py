@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.information import DRIFT, Efficiency
 from pymc_dp.likelihood.measurements import Comparison
 
@@ -22,6 +23,10 @@ _CERTAIN = 2.0
 _FEW_TELL = 0.6
 _POWER = 1.25
 _LEAST_REST = 0.02
+# The variance of a sum of scores is what it is for normal scores give or take this part of it, before it is
+# seen; and no less than this part of it after.
+_VARIANCE = 0.5
+_LEAST_VARIANCE = 0.05
 
 
 class Sizes:
@@ -98,3 +103,24 @@ class Sizes:
         least = min(max(ratio, 0.0) + _CERTAIN * error, 1.0)
         believed = max(1 + (ratio - 1) * apart / (apart + error**2), least)
         return float(np.clip((believed / _FEW_TELL) ** _POWER, _LEAST_REST, 1.0))
+
+
+def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds) -> float:
+    """How many times its bound a sum of scores can be, as the sum's variance shows.
+
+    A score psi within C has mean zero at the truth, so that the parts where it is positive and where it is
+    negative are alike, and together ``E |psi| >= E psi^2 / C``. Where outcomes are all on one side of what is
+    expected (all are ones; a plane separates them), the sum is about that much, and it is no larger however far
+    the parameters are.
+
+    Parameters
+    ----------
+    seen : Comparison
+    normal : Efficiency
+        Of normal scores, within these bounds.
+    bounds : Bounds
+    """
+    expected = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300) * normal.variance / normal.slope
+    before, noise = (_VARIANCE * expected) ** 2, seen.trace_noise**2
+    variance = expected + before / (before + noise) * (seen.trace - expected)
+    return max(variance, _LEAST_VARIANCE * expected) / bounds.score**2

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_dp.likelihood import information
 from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse, symmetric
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.few import Sizes
+from pymc_dp.likelihood.few import Sizes, full_pulls
 from pymc_dp.likelihood.information import DRIFT, Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
@@ -44,7 +44,7 @@ _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
-_ARRIVED = 1.0
+_ARRIVED = 3.0
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -256,7 +256,10 @@ class Search:
                 weights=weights,
                 records=self._n,
                 # They are clipped from what leaves this of the slope; in the metric a record tells `size`.
-                telling=self._n * min(1.0, left.slope**2 * size / bounds.score**2),
+                telling=min(
+                    self._n * min(1.0, left.slope**2 * size / bounds.score**2),
+                    full_pulls(seen, left, bounds),
+                ),
             )
         )
         self.shares.append(share)

@@ -154,3 +154,15 @@ def test_few_records_that_tell_are_seen_to_be_few():
         assert not little, "sizes that are counted again tell few records from little information"
         z.append((mean - records.truth) / sd)
     assert np.sqrt(np.mean(np.square(z))) < 2.5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_outcomes_that_a_plane_separates_are_openly_about_the_prior():
+    """The score is small wherever the search is far enough out: slopes were "usable", ten of their sd off."""
+    for seed in range(4):
+        design = DESIGNS["separated outcomes"]
+        records = design.make(np.random.default_rng([seed, 5_000]), 5_000)
+        _, sd, little = released(design, records, 1.0, seed)
+        assert little
+        assert sd[1] > 0.6 * design.prior
