@@ -110,8 +110,8 @@ def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds) -> float:
 
     A score psi within C has mean zero at the truth, so that the parts where it is positive and where it is
     negative are alike, and together ``E |psi| >= E psi^2 / C``. Where outcomes are all on one side of what is
-    expected (all are ones; a plane separates them), the sum is about that much, and it is no larger however far
-    the parameters are.
+    expected (all are ones; a plane separates them), the sum is about that much, and it is no larger however
+    far the parameters are.
 
     Parameters
     ----------
