@@ -159,13 +159,12 @@ def inspect(
         check_tables(tables, privacy_unit, neighboring_relation)
         _, ids = ids_in(model, privacy_unit)
         n = sum(tables) if len(tables) > 1 else units(ids, next(iter(tables)))[1]
-        read, effects = Complete(model, [])
+        read, effects, _ = Complete(model, [], set())
         if len(tables) == 1:
-            read, effects = complete(model, privacy_unit, public, neighboring_relation)
+            read, effects, _ = complete(model, privacy_unit, public, neighboring_relation)
             tables = {rows: [*effects, *names] for rows, names in tables.items()}
-        for rows, names in tables.items():
-            size = rows if len(tables) > 1 else n
-            given = {"units": size, "observed": names, "effects": effects, **settings}
+        for names in tables.values():
+            given = {"units": None if ids is None else n, "observed": names, "effects": effects, **settings}
             found.append(reader.read(read, **given, refuse=refusals.append))
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error], list(tables))

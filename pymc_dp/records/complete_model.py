@@ -31,10 +31,13 @@ class Complete(NamedTuple):
         The same model, if it has none.
     effects : list of str
         Their names.
+    dims : set of str
+        Dimensions of persons: their coordinates may be names.
     """
 
     model: pm.Model
     effects: list[str]
+    dims: set[str]
 
 
 class _Observed(NamedTuple):
@@ -74,11 +77,12 @@ def complete(
     """
     found = find_effects(model, privacy_unit, public, neighboring_relation)
     if not found.axes:
-        return Complete(model, [])
+        return Complete(model, [], set())
     n_rows = number_of_rows(model)
     observed = {rv: _observed(model, rv, axis, n_rows, found.ids) for rv, axis in found.axes.items()}
     memo = _rewritten(model, found, observed)
-    return Complete(_model_of(model, memo, observed), [rv.name for rv in observed])
+    dims = {model.named_vars_to_dims.get(rv.name, {axis: None})[axis] for rv, axis in found.axes.items()}
+    return Complete(_model_of(model, memo, observed), [rv.name for rv in observed], dims - {None})
 
 
 def _observed(model: pm.Model, rv: Any, axis: int, n_rows: int, ids: Any) -> _Observed:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import pymc as pm
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.basic import Variable
@@ -129,6 +130,7 @@ def _looked_up(free: Sequence[Any], graphs: Sequence[Any], ids: Any) -> Effects:
     """Effects of persons: what is looked up by the ids."""
     axes: dict[Any, int] = {}
     tables: dict[Any, Table] = {}
+    read: dict[Any, list[Any]] = {}
     for node in toposort(list(graphs)):
         if not isinstance(node.op, AdvancedSubtensor) or not any(_is(v, ids) for v in node.inputs[1:]):
             continue
@@ -140,19 +142,49 @@ def _looked_up(free: Sequence[Any], graphs: Sequence[Any], ids: Any) -> Effects:
         axis = _axis_of(node, ids)
         size = None if axis is None else shape_of(looked_up)[axis]
         if axis is None or size is None:
-            raise refusals.refuse_effect(parameters[0].name, "is looked up in a way that is not followed")
+            # A prior's parameters are above the table too, mostly numbers.
+            name = max(parameters, key=lambda rv: rv.type.ndim).name
+            raise refusals.refuse_effect(name, "is looked up in a way that is not followed")
         tables[node] = Table(axis, size)
+        read[node] = parameters
         for rv in parameters:
             sides = [k for k, length in enumerate(shape_of(rv)) if length == size and size > 1]
-            own = [k for k in sides if _type(looked_up, free, {rv: Rows(k)}, size) == Rows(axis)]
+            own = [k for k in sides if _types(looked_up, free, {rv: k}, size).get(looked_up) == Rows(axis)]
             if sides and (len(own) != 1 or axes.setdefault(rv, own[0]) != own[0]):
                 raise refusals.refuse_effect(rv.name, "couples persons")
+    for node, parameters in read.items():
+        found = {rv: axes[rv] for rv in parameters if rv in axes}
+        for rv in found:
+            if tables[node].size not in shape_of(rv):
+                raise refusals.refuse_effect(rv.name, "is looked up in a way that is not followed")
+            if _beside(node.inputs[0], free, found, tables[node].size):
+                raise refusals.refuse_effect(
+                    rv.name, "is looked up together with an array that has an entry for each person"
+                )
     return Effects({rv: axes[rv] for rv in free if rv in axes}, ids, tables)
 
 
-def _type(output: Any, free: Sequence[Any], types: Mapping[Variable, RowType], size: int) -> RowType:
+def _types(table: Any, free: Sequence[Any], axes: Mapping[Any, int], size: int) -> dict[Variable, RowType]:
+    """Types of a table's graph, where these variables have persons along these axes."""
     sources: dict[Variable, RowType] = dict.fromkeys(free, PUBLIC)
-    return Typing(size)([output], {**sources, **types})[output]
+    return Typing(size)([table], {**sources, **{rv: Rows(axis) for rv, axis in axes.items()}})
+
+
+def _beside(table: Any, free: Sequence[Any], axes: Mapping[Any, int], size: int) -> bool:
+    """Whether something that is as long as the table, or may be, is computed with effects.
+
+    In the place of the table each row has its own person's effects. An array with an entry for each person
+    would stand there as it is, and row i would read what is person i's.
+    """
+    types = _types(table, free, axes, size)
+    rows = {v for v, t in types.items() if isinstance(t, Rows)}
+    return any(
+        not {size, None}.isdisjoint(shape_of(v))
+        for node in toposort([table], blockers=free)
+        if not rows.isdisjoint([*node.inputs, *node.outputs])
+        for v in node.inputs
+        if v not in rows
+    )
 
 
 def _check_prior(rv: Any, axis: int, effects: set[Any]) -> None:
@@ -192,15 +224,17 @@ def taken(node: Any) -> list[Any]:
 
 
 def _is(index: Any, ids: Variable) -> bool:
-    """Whether an index is the ids, in another type of whole numbers."""
+    """Whether an index is the ids, in another type of whole numbers that holds them all."""
     while index.owner is not None and index is not ids:
-        op = index.owner.op
+        op, given = index.owner.op, index.owner.inputs[0]
         same = isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast | Identity)
         if not same and not isinstance(op, SpecifyShape):
             return False
-        index = index.owner.inputs[0]
-        if not index.type.dtype.startswith(("int", "uint")):
+        if not given.type.dtype.startswith(("int", "uint")):
             return False
+        if not np.can_cast(given.type.dtype, index.type.dtype):
+            return False
+        index = given
     return index is ids
 
 

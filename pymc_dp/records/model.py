@@ -98,14 +98,16 @@ class RecordModel(Points):
     ):
         self.neighboring_relation = neighboring_relation
         self.compile_kwargs = dict(compile_kwargs or {})
-        self._model, self.effects = Complete(model, [])
+        self._model, self.effects, of_persons = Complete(model, [], set())
         if integrate:
-            self._model, self.effects = complete(model, privacy_unit, public, neighboring_relation)
+            self._model, self.effects, of_persons = complete(
+                model, privacy_unit, public, neighboring_relation
+            )
         _, ids = ids_in(model, privacy_unit)
         self.unit_of_row, self.n = numbered(ids, number_of_rows(model, observed))
         reading = read(
             self._model,
-            units=self.n,
+            units=None if ids is None else self.n,
             effects=self.effects,
             exclude_deterministics=exclude_deterministics,
             public=public,
@@ -129,7 +131,8 @@ class RecordModel(Points):
         (log_prior,) = self._on_vector([pt.add(*[t.sum() for t in reading.log_priors], 0.0)])
         self._log_prior = pt.switch(pt.all([pt.all(c) for c in conditions]), log_prior, -np.inf)
         self._snapshot = [(v, graph.leaf_value(v)) for v in reading.watched]
-        self.released_variables, self.withheld_dims = reading.released, reading.withheld_dims
+        self.released_variables = reading.released
+        self.withheld_dims = sorted(of_persons.union(reading.withheld_dims))
         if verify:
             verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
 

@@ -41,7 +41,8 @@ def read(
     ----------
     model : pymc.Model
     units : int, optional
-        Number of privacy units, if that is not the number of rows.
+        Number of privacy units, if these are not the rows: each may have several, and how many rows there
+        are is private then, also where it is as many as units.
     exclude_deterministics : collection of str
         Deterministics that are not released though they read no record; those that do never are.
     public : collection of str or array
@@ -97,17 +98,19 @@ class _Reader:
         self.other_tables = set() if observed is None else set(tables_of(model)) - {self.n_rows}
         self.data = Arrays(model, self.n_rows, self.units, public, self.other_tables)
         self.opaque = OpaqueModel(model, self.data.private(), observed)
-        self.typing = Typing(self.n_rows, relation, trusted, self._private_lengths(relation))
+        # One person may have one row more.
+        of_rows = relation if units is None else "add_remove"
+        self.typing = Typing(self.n_rows, of_rows, trusted, self._private_lengths(relation, of_rows))
         self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.data.declared)
         self.found.other_tables = self.other_tables
 
     # the model
 
-    def _private_lengths(self, relation: str) -> list[Variable]:
-        """Dimensions as long as there are records, where that number is private; or as rows of persons."""
-        private = set() if self.units == self.n_rows else {self.n_rows}
+    def _private_lengths(self, relation: str, of_rows: str) -> list[Variable]:
+        """Dimensions as long as there are records, or rows of persons, where that number is private."""
+        private = {self.n_rows} if of_rows == "add_remove" else set()
         if relation == "add_remove":
-            private |= {self.n_rows, self.units}
+            private.add(self.units)
         lengths = self.opaque.lengths.values()
         return [length for length in lengths if checks.constant_length(length) in private]
 

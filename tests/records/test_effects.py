@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from scipy import stats
 from scipy.special import expit
@@ -362,3 +363,100 @@ def test_other_ways_refuse_effects():
         read(random_intercept(), neighboring_relation="add_remove")
     with persons.counts(), pytest.raises(dp.errors.ModelRefusedError, match="'own' has an entry for each"):
         dp.DPPenaltyMH(epsilon=1.0, delta=1e-6, lipschitz=5.0, chains=1)
+
+
+OTHER_ORDER = np.arange(N)[::-1].copy()  # as many rows as persons, in another order
+
+
+@pytest.mark.parametrize("ids", [OTHER_ORDER, np.repeat(np.arange(N), ROWS)], ids=["a row each", "more"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda own, b, u: own + b * u,
+        lambda own, b, u: own * u,
+        lambda own, b, u: pt.switch(u > 0.5, own, b),
+        lambda own, b, u: pm.Deterministic("ability", own + pt.exp(b * u)),
+        lambda own, b, u: pt.stack([own, u], axis=1)[:, 0],
+        lambda own, b, u: own + b * pt.concatenate([u[:1], u[1:]]),
+    ],
+)
+def test_a_number_for_each_person_beside_an_effect_is_refused(ids, table):
+    """In the place of the effect each row has its own person's: row i would read the number of person i."""
+    for kind in (pm.Data, lambda name, value: pt.as_tensor(value)):
+        with pm.Model() as model:
+            person = pm.Data("person", ids)
+            b, own = pm.Normal("b"), pm.Normal("own", shape=len(ids))
+            u = kind("u", np.linspace(0, 1, len(ids)))
+            pm.Normal("y", table(own, b, u)[person], 1, observed=np.zeros(len(ids)))
+        with pytest.raises(dp.errors.ModelRefusedError):
+            read(model)
+
+
+def test_effects_beside_each_other_and_beside_few_numbers_are_read():
+    with pm.Model() as model:
+        person = pm.Data("person", OTHER_ORDER)
+        first, second = pm.Normal("first", shape=N), pm.Normal("second", shape=(N, 2))
+        table = first + pt.exp(second) @ np.array([0.5, 1.0])
+        pm.Normal("y", table[person] + pm.Normal("mean"), 1, observed=np.zeros(N))
+    assert sorted(read(model).effects) == ["first", "second"]
+
+
+def test_an_effect_of_which_a_part_is_looked_up_too_is_refused():
+    with pm.Model() as model:
+        person, own = pm.Data("person", np.repeat(np.arange(N), ROWS)), pm.Normal("own", shape=N)
+        pm.Normal("y", own[person] + own[: N - 1][person], 1, observed=np.zeros(N * ROWS))
+    with pytest.raises(dp.errors.ModelRefusedError, match="'own'"):
+        read(model)
+
+
+def test_ids_in_a_type_that_does_not_hold_them_are_others():
+    with pm.Model() as model:
+        person, own = pm.Data("person", np.repeat(np.arange(N), ROWS)), pm.Normal("own", shape=N)
+        pm.Normal("y", own[person.astype("int8")], 1, observed=np.zeros(N * ROWS))
+    with pytest.raises(dp.errors.ModelRefusedError):
+        read(model)
+
+
+@pytest.mark.parametrize("ids", [OTHER_ORDER, np.repeat(np.arange(N), ROWS)], ids=["a row each", "more"])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_how_many_rows_persons_have_reaches_nothing(ids, by_name):
+    """Also where it is as many as persons: a person may have one row more."""
+    kinds = {
+        "the prior": lambda x: pm.Normal("b", 0, x.shape[0]),
+        "the start": lambda x: pm.Normal("b", initval=1.0 * x.shape[0]),
+        "a Potential": lambda x: pm.Potential("factor", -1.0 * x.shape[0] * pm.Normal("b") ** 2),
+        "a Deterministic": lambda x: pm.Deterministic("d", x.shape[0] * pm.Normal("b")),
+        "its shape": lambda x: pm.Deterministic("d", pt.zeros(x.shape[0]) + pm.Normal("b")),
+    }
+    for kind, add in kinds.items():
+        with pm.Model() as model:
+            pm.Data("person", ids)
+            x = pm.Data("x", np.linspace(0, 1, len(ids)))
+            add(x)
+            pm.Normal("y", model["b"] * x, 1, observed=np.zeros(len(ids)))
+        unit = "person" if by_name else {"person": ids}
+        if "d" in model.named_vars:
+            assert "d" not in read(model, unit).released_variables, kind
+            continue
+        with pytest.raises(dp.errors.ModelRefusedError, match="number of records, which is private"):
+            read(model, unit)
+
+
+def test_a_row_of_several_outcomes_is_read_where_the_number_of_rows_is_private():
+    """The density of a vector reads how long the vector is, which is not how many rows there are."""
+    for settings in ({"privacy_unit": np.repeat(np.arange(N), ROWS)}, {"neighboring_relation": "add_remove"}):
+        with pm.Model() as model:
+            mean = pm.Normal("mean", shape=2)
+            pm.MvNormal("y", mean, np.eye(2), observed=np.zeros((N * ROWS, 2)))
+        assert RecordModel(model, **settings).d == 2
+
+
+def test_names_of_persons_stay_where_some_have_no_row():
+    """The dimension of an effect is one of persons, whatever its length."""
+    names = [f"person {k}" for k in range(3 * N)]
+    with pm.Model(coords={"who": names}) as model:
+        person, b = pm.Data("person", np.repeat(np.arange(N), ROWS)), pm.Normal("b")
+        own = pm.Normal("own", dims="who")
+        pm.Deterministic("d", pt.zeros(3 * N) + b, dims="who")
+        pm.Normal("y", b + own[person], 1, observed=np.zeros(N * ROWS))
+    assert "who" in read(model).withheld_dims

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from pytensor.graph.basic import Apply, Variable
+from pytensor.tensor.shape import Shape
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
@@ -12,6 +13,7 @@ from pytensor.tensor.subtensor import (
     indices_from_subtensor,
 )
 
+from pymc_dp.records.row_types.ops import public_number
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
 from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
 
@@ -87,13 +89,23 @@ def _axes_used(indices: Sequence[Any]) -> int:
 def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     if not public_arguments(types[1:]) or (isinstance(types[0], Rows) and LENGTH in types[1:]):
         return no_rule(node.op)
-    if not isinstance(types[0], Rows):
-        return LENGTH if LENGTH in types else types[0]
-    axis = types[0].axis
     indices = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    if not isinstance(types[0], Rows):
+        other = types[0] is LENGTH and _another_length(typing, node.inputs[0], indices)
+        return PUBLIC if other else LENGTH if LENGTH in types else types[0]
+    axis = types[0].axis
     if axis < len(indices) and not _whole(indices[axis]):
         return Mixed("a part of the records, or their order, taken with `[...]`")
     return Rows(axis - sum(not isinstance(i, slice) for i in indices[:axis]))
+
+
+def _another_length(typing: Typing, shape: Variable, indices: Sequence[Any]) -> bool:
+    """Whether what is taken of a shape is the length of another axis than the records'."""
+    if shape.owner is None or not isinstance(shape.owner.op, Shape) or len(indices) != 1:
+        return False
+    of = shape.owner.inputs[0]
+    t, axis = typing.of(of), None if isinstance(indices[0], slice) else public_number(indices[0])
+    return isinstance(t, Rows) and axis is not None and axis % of.type.ndim != t.axis
 
 
 @rule(AdvancedSubtensor)
