@@ -221,8 +221,7 @@ def check(
     if n is not None and n / cells < 2 * noise:
         raise TooFewRecordsError(
             f"{n} records in {cells} cells would be hidden by noise of {noise:.3g} in each. Nothing was "
-            f"spent. "
-            "Take fewer cells, or a larger epsilon."
+            "spent. Take fewer cells, or a larger epsilon."
         )
     function = distribution_functions(records, model, name)
     entry = spending.pay()

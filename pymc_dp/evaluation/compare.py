@@ -94,9 +94,8 @@ class Comparison:
                 if count > total.hidden:
                     bound = total.bound if side == "above" else -total.bound
                     said.append(
-                        f"{name}: about {count:.0f} records lie {side} {bound:g} nats and are counted "
-                        f"with that: "
-                        f"as far as they go, the {what} is {more} than shown."
+                        f"{name}: about {count:.0f} records lie {side} {bound:g} nats and are counted with "
+                        f"that: as far as they go, the {what} is {more} than shown."
                     )
         return said
 
@@ -265,8 +264,7 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
     if len(names) != len(others) or (len(names) > 1 and set(names) != set(others)):
         raise ValueError(
             f"The models have other observed variables ({', '.join(names)}; {', '.join(others)}): log "
-            f"densities "
-            "of different things are not compared."
+            "densities of different things are not compared."
         )
     pairs = zip(names, others, strict=True) if len(names) == 1 else zip(names, names, strict=True)
     for a, b in pairs:

@@ -41,8 +41,7 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
     parts = [
         paragraph(
             "What the model says of its parameters, given the data and the noise. Each row is one number; "
-            "the interval "
-            "holds it with the probability in its name, if the model is right."
+            "the interval holds it with the probability in its name, if the model is right."
         ),
         table(numbers),
     ]
@@ -63,9 +62,8 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
     if rhat > 1.05:
         parts.append(
             paragraph(
-                f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, "
-                f"not privacy: "
-                "the guarantee does not need chains that have converged."
+                f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, not "
+                "privacy: the guarantee does not need chains that have converged."
             )
         )
     parts.append(
@@ -110,11 +108,9 @@ def other_release(found: Check | Comparison) -> str:
         return section(
             f"Does the model fit? ({found.variable})",
             paragraph(
-                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that "
-                f"the model predicts "
-                f"for it, and the places were counted, with noise. If the model is right all counts are "
-                f"about "
-                f"{found.expected:.0f}. {verdict} (p = {found.p_value:.2g})"
+                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that the "
+                "model predicts for it, and the places were counted, with noise. If the model is right all "
+                f"counts are about {found.expected:.0f}. {verdict} (p = {found.p_value:.2g})"
             ),
             figure(lambda: plot_check(found, backend="matplotlib"), (7.0, 3.0)),
             paragraph(cost, "small"),
@@ -123,9 +119,8 @@ def other_release(found: Check | Comparison) -> str:
     return section(
         "Which model predicts better?",
         paragraph(
-            f"Expected log predictive density of new records, compared with {found.reference!r}; higher "
-            f"is better. dse: "
-            "error over data sets; noise: of the release; cut: what clipping may have changed."
+            f"Expected log predictive density of new records, compared with {found.reference!r}; higher is "
+            "better. dse: error over data sets; noise: of the release; cut: what clipping may have changed."
         ),
         table(_in_words(found.table)),
         notes,

@@ -156,8 +156,7 @@ class RecordModel(Points):
         if any(shared.get_value(borrow=True) is not seen for shared, seen in self._snapshot):
             raise PrivacyError(
                 "The model's data were changed (pm.set_data) after the step was made: it was checked, and "
-                "its "
-                "budget planned, for other records. Make a new step."
+                "its budget planned, for other records. Make a new step."
             )
 
     # compiled functions

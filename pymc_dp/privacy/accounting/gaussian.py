@@ -79,13 +79,6 @@ def delta(mu: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     return np.exp(log_delta(mu, epsilon))
 
 
-def delta_anywhere(mu: float, epsilon: np.ndarray) -> np.ndarray:
-    """The same at any real `epsilon`: ``delta(-e) = 1 - exp(-e) + exp(-e) delta(e)``."""
-    negative = np.minimum(epsilon, 0.0)
-    positive = delta(mu, np.abs(epsilon))
-    return np.where(epsilon >= 0, positive, -np.expm1(negative) + np.exp(negative) * positive)
-
-
 def epsilon(mu: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """Smallest epsilon at `delta`, rounded up.
 
