@@ -65,7 +65,7 @@ def summarised(
         return
     noise = constants.count_noise
     if isinstance(constants, BooleanConstants):
-        yield from _with_noise(*((name, getattr(constants, name), noise) for name in ("true", "false")))
+        yield from _with_noise(("true", constants.true, noise), ("false", constants.false, noise))
     else:
         rows = zip(constants.levels, constants.counts, strict=True)
         yield from _with_noise(*((f"level {level}", count, noise) for level, count in rows))

@@ -82,6 +82,10 @@ class RecordModel(Points):
     Data are not copied. `check_data` detects `pm.set_data` after construction.
     """
 
+    # Whether chains must run in this process, and what a report says of where the records are.
+    one_process = False
+    facts: Mapping[str, int] = {}
+
     def __init__(
         self,
         model: pm.Model,

@@ -90,8 +90,7 @@ class Owner:
         Call(self.epsilon, self.delta, "substitute", chains=1, tune=0, draws=1)  # checks them
         if (self.lipschitz, self.clip_bound) != (None, None):
             as_clip(self.lipschitz, self.clip_bound)
-        for name in ("ledger", "log"):
-            path = getattr(self, name)
+        for name, path in (("ledger", self.ledger), ("log", self.log)):
             if path is not None and not isinstance(path, str | os.PathLike):
                 raise ValueError(
                     f"{name}= of an owner is a path, where its process runs, got {type(path).__name__}. A "

@@ -15,11 +15,13 @@ class SumOverShards:
 
     Parameters
     ----------
-    records : ShardedRecords
+    totals : callable
+        As `ShardedRecords.totals`.
+    log_prior : callable
     """
 
-    def __init__(self, records: Any):
-        self._records = records
+    def __init__(self, totals: Callable[..., tuple[float, float]], log_prior: Callable[[np.ndarray], float]):
+        self._totals, self._log_prior = totals, log_prior
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
         """Sum the clipped ratios between `theta` and `old`.
@@ -35,12 +37,12 @@ class SumOverShards:
         SumOfRatios
             Its rows are a copy of `theta`.
         """
-        total, clipped = self._records.totals(old, theta, clip_bound)
-        return SumOfRatios(total, clipped, theta.copy(), self._records.log_prior(theta))
+        total, clipped = self._totals(old, theta, clip_bound)
+        return SumOfRatios(total, clipped, theta.copy(), self._log_prior(theta))
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Stand-in for the rows at a point, and log-prior."""
-        return theta.copy(), self._records.log_prior(theta)
+        return theta.copy(), self._log_prior(theta)
 
 
 class SumsOfParts:

@@ -57,6 +57,7 @@ class Template:
     """
 
     one_process: bool = True
+    facts: Mapping[str, int] = {}
 
     def __init__(self, model: pm.Model, *, likelihood: bool = False, persons: bool = False, **settings: Any):
         ids = np.arange(number_of_rows(model)) if likelihood and persons else None

@@ -180,7 +180,7 @@ class DPStep(Iterating):
         BudgetError
             The chain is not covered by the budget; no row has been read.
         """
-        surroundings.check(self, self._parts)
+        surroundings.check(self, self.model, self._parts)
         super().setup_chain(rng, tune, draws)
         self._chain = None
         self.records.check_data()
@@ -227,7 +227,7 @@ class DPStep(Iterating):
             "stats": self.recorded_stats,
             **self._released.facts(),
             "versions": versions(),
-            **getattr(records, "facts", {}),
+            **records.facts,
         }
 
     @property
@@ -324,7 +324,7 @@ class DPStep(Iterating):
 
     def _progressbar_config(self, n_chains: int = 1):
         """Columns of PyMC's progress bar; the first place where PyMC says how many chains it will run."""
-        surroundings.check(self, self._parts)
+        surroundings.check(self, self.model, self._parts)
         if n_chains != self.chains:
             raise BudgetError(
                 f"The budget of this step is for chains={self.chains}, and pm.sample was called with "

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget import fast_mh_pricing
@@ -170,13 +171,14 @@ class DPFastMH(MetropolisStep):
 
     def _start_moves(self, chain: Chain) -> None:
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
-        chain.stats["batch_size"] = getattr(chain.plan.mechanism, "batch_size", math.nan)
+        mechanism = chain.plan.mechanism
+        chain.stats["batch_size"] = mechanism.batch_size if isinstance(mechanism, OnTunaBatches) else math.nan
         bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
         if isinstance(self.clip, LipschitzClip):
             self.moves.longest = bound / self.clip.constant
         self.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
-    def _default_step_size(self, ratio: Any) -> float:
+    def _default_step_size(self, ratio: Ratio) -> float:
         if math.isinf(self.moves.longest):
             return 0.1
         length = self.moves.longest

@@ -1,6 +1,7 @@
 """DP HMC: noisy gradients for the trajectory, the penalty test at its end (Räisä 2021, Algorithm 3)."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ class Trajectory(NamedTuple):
 
     new: np.ndarray
     clip_bound: float
-    log_public: Any
+    log_public: Callable[[LogRatio], float]
     gradient: np.ndarray
 
 
@@ -113,7 +114,7 @@ class DPHMC(MetropolisStep):
         gradient_clip_bound: float | None = None,
         n_leapfrog: int = 5,
         step_size: float | None = None,
-        mass: Any = None,
+        mass: float | np.ndarray | None = None,
         gradient_share: float = 0.5,
         target_accept: float = 0.4,
         adapt_step_size: bool = True,

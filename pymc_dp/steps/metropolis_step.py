@@ -1,8 +1,8 @@
 """Steps that propose, compare and decide."""
 
 from abc import abstractmethod
-from typing import Any
 
+from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.ratios.build import ratio_of, test_of
 from pymc_dp.steps.base import DPStep
@@ -17,7 +17,7 @@ class MetropolisStep(DPStep):
         chain.ratio = self._ratio(chain.plan)
         self._start_moves(chain)
 
-    def _ratio(self, plan: PrivacyPlan) -> Any:
+    def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
         return ratio_of(plan.mechanism, self.records, self.tempering, self._sensitivity)
 

@@ -17,6 +17,7 @@ from pymc.util import RandomGenerator, get_random_generator
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.slots import identity
 from pymc_dp.records import refusals
 from pymc_dp.records.effects import find_effects
@@ -129,7 +130,7 @@ class DPNUTS(BlockedStep):
         {name: dtype for name, (dtype, _) in stats_dtypes_shapes.items()}
     ]
     # What each draw carries, from set-up to the last draw; None where no chain runs.
-    _carried: list[Any] | None = None
+    _carried: list[np.ndarray] | None = None
     _point: PointType | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "DPNUTS":
@@ -217,7 +218,7 @@ class DPNUTS(BlockedStep):
         )
         return new, [stats]
 
-    def _facts(self, plan: Any) -> dict[str, Any]:
+    def _facts(self, plan: PrivacyPlan) -> dict[str, Any]:
         variables = self._released.facts()
         return {
             **facts_of_draws(self.likelihood, plan, self._call),

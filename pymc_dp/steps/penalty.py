@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
-from pymc_dp.kernels.metropolis import Info
+from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
@@ -232,7 +232,7 @@ class DPPenaltyMH(MetropolisStep):
             return super().facts()
         return super().facts() | of_owners.facts(self.records, self.plan)
 
-    def _ratio(self, plan: PrivacyPlan) -> Any:
+    def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from; owners charge the call here."""
         if self._asks_owners:
             return OnOwners(self.records, self.tempering, plan)

@@ -182,11 +182,9 @@ class CallBudget:
     def _reserve(self, plan: PrivacyPlan, is_private: bool, label: str) -> int | None:
         if self.ledger is None:
             return None
-        not_private = EventSet([NonPrivateDpEvent()], plan.neighboring_relation)
+        events = plan.events if is_private else EventSet([NonPrivateDpEvent()], plan.neighboring_relation)
         try:
-            return self.ledger.reserve(
-                plan.events if is_private else not_private, label=label, key=self.slots.name
-            )
+            return self.ledger.reserve(events, label=label, key=self.slots.name)
         except PrivacyBudgetExceeded as error:
             if not is_private:
                 raise
