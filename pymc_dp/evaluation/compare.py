@@ -16,7 +16,7 @@ from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import Fitted, fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
-from pymc_dp.privacy.budget.call import check_unit
+from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.records.sums import guarded
@@ -211,7 +211,7 @@ def compare(
     first = next(iter(models)) if reference is None else reference
     if first not in models:
         raise ValueError(f"reference={first!r} is none of {list(models)}.")
-    check_unit(ledger, unit_of(privacy_unit)[0])
+    check_ledger(ledger, unit=unit_of(privacy_unit)[0])
     free = math.isinf(epsilon) or debug_seed is not None
     fits = {
         name: fitted(*models[name], draws, privacy_unit=privacy_unit, may_be_public=free)
