@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_dp.likelihood.comparisons import Bounds, Totals
 from pymc_dp.likelihood.measurements import Shapes
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.records.sums import SumOfRatios
 
 
@@ -53,7 +54,7 @@ class SumsOfParts:
     shapes : Shapes
         On which all parts agree.
     ask : callable
-        From a method of `Shard` and its arguments, but for the key of the twins, to the answers of all parts.
+        From a method of `RecordsHere` and its arguments to the answers of all parts.
 
     Notes
     -----
@@ -67,15 +68,15 @@ class SumsOfParts:
 
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """See `Source.scales`."""
-        return np.sum(self._ask("scales", phi, twins), axis=0)
+        return np.sum(self._ask(RecordsHere.scales, phi, twins), axis=0)
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """See `Source.compare`."""
         total = Totals(self.size)
-        for part in self._ask("compare_with_twins", phi, metric, bounds, twins):
+        for part in self._ask(RecordsHere.compare, phi, metric, bounds, twins):
             total.add(part)
         return total
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """See `Source.spread`."""
-        return np.sum(self._ask("spread", phi, metric), axis=0)
+        return np.sum(self._ask(RecordsHere.spread, phi, metric), axis=0)
