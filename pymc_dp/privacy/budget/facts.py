@@ -65,14 +65,12 @@ def parts(facts: dict[str, Any], draws: int) -> list[np.ndarray]:
     number = next((k for k in _NUMBERS if 3 * k <= draws), 1)
     if whole.size <= _SHORT or number == 1:
         return [whole]
-    padded = np.zeros(-(-whole.size // number) * number, dtype=np.uint8)
-    padded[: whole.size] = whole
-    digest = hashlib.sha256(whole.tobytes()).digest()
-    heads = [np.array([(_SIGN, number, k, whole.size, digest)], _PART) for k in range(number)]
-    made = [
-        np.concatenate([np.frombuffer(head.tobytes(), np.uint8), part])
-        for head, part in zip(heads, padded.reshape(number, -1), strict=True)
-    ]
+    size, digest = -(-whole.size // number), hashlib.sha256(whole.tobytes()).digest()
+    made = []
+    for k in range(number):
+        head = np.array((_SIGN, number, k, whole.size, digest), _PART).tobytes()
+        part = whole[k * size : (k + 1) * size].tobytes().ljust(size, b"\0")
+        made.append(np.frombuffer(head + part, np.uint8))
     # Each once in as many draws, in another order each time: draws that are thinned have all of them.
     return [
         made[(place * (1 + turn % (number - 1)) + turn) % number]
