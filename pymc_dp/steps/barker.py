@@ -1,7 +1,10 @@
 """DP Barker: a test whose own randomness is the privacy, on all records; batches (Heikkilä et al. 2019)."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
+
+from pytensor.graph.basic import Variable
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.kernels.tuning import optimal_barker_walk
@@ -97,7 +100,7 @@ class DPBarker(WalkStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,

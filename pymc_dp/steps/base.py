@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
+from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.budget import facts
@@ -82,7 +83,7 @@ class DPStep(Iterating):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,

@@ -1,7 +1,10 @@
 """DP-Fast MH: exact minibatch Metropolis-Hastings, with a test whose decisions are private."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
+
+from pytensor.graph.basic import Variable
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Ratio
@@ -102,7 +105,7 @@ class DPFastMH(WalkStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,

@@ -1,11 +1,12 @@
 """DP HMC: noisy gradients for the trajectory, the penalty test at its end (Räisä 2021, Algorithm 3)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
@@ -106,7 +107,7 @@ class DPHMC(MetropolisStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,

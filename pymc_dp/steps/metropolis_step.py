@@ -1,7 +1,10 @@
 """Steps that propose, compare and decide."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
+
+from pytensor.graph.basic import Variable
 
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget.plan import PrivacyPlan
@@ -39,7 +42,7 @@ class WalkStep(MetropolisStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,

@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.hmc.base_hmc import BaseHMC
 from pymc.step_methods.state import DataClassState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
+from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
@@ -142,7 +143,7 @@ class DPNUTS(BlockedStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,

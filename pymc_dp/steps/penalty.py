@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
 from pymc_dp.kernels.metropolis import Info, Ratio
@@ -150,7 +151,7 @@ class DPPenaltyMH(WalkStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,

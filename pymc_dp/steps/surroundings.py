@@ -37,7 +37,7 @@ def unit(privacy_unit: Any, data: Data | None) -> str:
     return unit_of(privacy_unit if data is None else data.privacy_unit)[0]
 
 
-def all_free_variables(vars: Any, model: pm.Model) -> list:
+def all_free_variables(vars: Sequence[Variable] | None, model: pm.Model) -> list[Variable]:
     """Value variables of the model, all of which a private step samples.
 
     Raises

@@ -16,7 +16,7 @@ from pymc_dp.privacy.accounting.accountants import (
     never_best,
 )
 from pymc_dp.privacy.accounting.costs import costs_of
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.rounding import round_up
 
@@ -152,7 +152,7 @@ def check_delta(delta: float) -> None:
 
 
 def compose(
-    events: Any, neighboring_relation: str | None = None, *, reference_delta: float = 1e-6
+    events: Events, neighboring_relation: str | None = None, *, reference_delta: float = 1e-6
 ) -> Guarantee:
     """Guarantee of events on one data set.
 
@@ -239,7 +239,7 @@ class AccountantComparison:
 
 
 def compare_accountants(
-    events: Any, delta: float, neighboring_relation: str | None = None
+    events: Guarantee | Events, delta: float, neighboring_relation: str | None = None
 ) -> AccountantComparison:
     """What every accountant says about the same events.
 

@@ -18,7 +18,7 @@ from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.printing import html_table, text_table
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 from pymc_dp.rounding import round_down, round_up
 
@@ -187,7 +187,7 @@ class Ledger:
 
     # reserving
 
-    def reserve(self, events: Any, label: str = "", key: str | None = None) -> int:
+    def reserve(self, events: Events, label: str = "", key: str | None = None) -> int:
         """Charge for work before it begins.
 
         Parameters
@@ -272,7 +272,7 @@ class Ledger:
                 "UPDATE entry SET confirmed = ? WHERE id = ? AND confirmed IS NULL", (_now(), reservation)
             )
 
-    def record(self, events: Any, label: str = "", key: str | None = None) -> int:
+    def record(self, events: Events, label: str = "", key: str | None = None) -> int:
         """`reserve` and `confirm`, for work done elsewhere: call it before anybody sees the work's result.
 
         Returns
@@ -322,7 +322,7 @@ class Ledger:
         mu = self._budget.rule.largest_mu(self._costs(entries))
         return max(float(gaussian.epsilon(mu, self.delta)) * (1 - 1e-9), 0.0)
 
-    def fits(self, events: Any) -> bool:
+    def fits(self, events: Events) -> bool:
         """Whether `reserve` would accept events now. Nothing is reserved."""
         return self._fits(self.entries(), self._event_set(events))
 
@@ -332,7 +332,7 @@ class Ledger:
             return True
         return not entries and rule.accepts_alone(requested)
 
-    def largest(self, make_events: Callable[[int], Any], upper: int) -> int:
+    def largest(self, make_events: Callable[[int], Events], upper: int) -> int:
         """Largest number for which events would be accepted now, as the largest `draws` that fits.
 
         Parameters
@@ -355,7 +355,7 @@ class Ledger:
             good, bad = (middle, bad) if self.fits(make_events(middle)) else (good, middle)
         return good
 
-    def _event_set(self, events: Any) -> EventSet:
+    def _event_set(self, events: Events) -> EventSet:
         return EventSet(events, self.neighboring_relation)
 
     def _costs(self, entries: Sequence[Entry]) -> list[Cost]:
