@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.state import DataClassState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
@@ -302,13 +302,9 @@ class DPStep(Iterating):
         if state is not None and self.debug_seed is not None and self._chain is not None:
             self._chain.random.state = state
 
-    @property
-    def sampling_state(self):
+    @BlockedStep.sampling_state.setter
+    def sampling_state(self, state: DataClassState) -> None:
         """State to resume a chain from; the noise stream is in it only with `debug_seed`."""
-        return super().sampling_state
-
-    @sampling_state.setter
-    def sampling_state(self, state):
         BlockedStep.sampling_state.fset(self, state)
         if self._chain is not None:
             self._chain.state = self._chain.values = None

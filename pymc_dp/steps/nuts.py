@@ -228,13 +228,9 @@ class DPNUTS(BlockedStep):
             "stats": _recorded(),
         }
 
-    @property
-    def sampling_state(self) -> DataClassState:
-        """State to resume a chain from."""
-        return super().sampling_state
-
-    @sampling_state.setter
+    @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
+        """State to resume a chain from."""
         BlockedStep.sampling_state.fset(self, state)
         self._point = None
 
