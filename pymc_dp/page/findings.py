@@ -54,12 +54,8 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
 
         count = sum(int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in drawn)
         parts.append(figure(draw, (9.0, 2.6 * math.ceil(count / 4))))
-    rhat = (
-        float(np.nanmax(numbers["r_hat"]))
-        if "r_hat" in numbers and len(idata["posterior"]["chain"]) > 1
-        else math.nan
-    )
-    if rhat > 1.05:
+    has_rhat = "r_hat" in numbers and len(idata["posterior"]["chain"]) > 1
+    if has_rhat and (rhat := float(np.nanmax(numbers["r_hat"]))) > 1.05:
         parts.append(
             paragraph(
                 f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, not "
@@ -81,19 +77,18 @@ def predictions(idata: DataTree, var_names: Sequence[str] | None) -> str:
 
 def bias(known: PrivacyReport) -> str:
     """What clipping and noise did to them."""
-    parts = [
-        paragraph(
-            f"To bound what one {unit_of(known)} can do, very unusual ones count less than they otherwise "
-            f"would "
-            "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
-        )
-    ]
-    if known.clip_fractions:
-        shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
-        parts.append(paragraph(f"Share of comparisons that were clipped (noisy, one a chain): {shares}."))
-    if len(parts) == 1:
-        parts.append(paragraph("Nothing about clipping was released with this result."))
-    return section("Bias and noise", *parts)
+    explained = (
+        f"To bound what one {unit_of(known)} can do, very unusual ones count less than they otherwise "
+        f"would "
+        "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
+    )
+    shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
+    told = (
+        f"Share of comparisons that were clipped (noisy, one a chain): {shares}."
+        if shares
+        else "Nothing about clipping was released with this result."
+    )
+    return section("Bias and noise", paragraph(explained), paragraph(told))
 
 
 def other_release(found: Check | Comparison) -> str:

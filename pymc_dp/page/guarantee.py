@@ -106,13 +106,13 @@ def _for_what(known: PrivacyReport) -> str:
 
 def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str:
     """What was allowed and used; by other results too, with a ledger."""
-    plan, parts = known.plan, []
-    parts.append(
+    plan = known.plan
+    parts = [
         paragraph(
             f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
             f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, {_for_what(known)}."
         )
-    )
+    ]
     if "sample_stats" in idata.children and not known.changed:
         drawn = figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
         parts += [

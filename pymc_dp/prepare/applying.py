@@ -34,11 +34,6 @@ def transformed(name: str, kind: Kind, constants: Constants, column: np.ndarray)
     return {name: codes}
 
 
-def names_out(name: str, kind: Kind, constants: Constants) -> list[str]:
-    """Names of these columns."""
-    return list(transformed(name, kind, constants, np.empty(0, dtype=object)))
-
-
 def restored(constants: Constants, values: np.ndarray) -> np.ndarray:
     """Values on the scale of the column; numbers of levels as their names."""
     if isinstance(constants, NumericConstants):

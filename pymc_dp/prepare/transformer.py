@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
-from pymc_dp.prepare.applying import OTHER, names_out, restored, summarised, transformed
+from pymc_dp.prepare.applying import OTHER, restored, summarised, transformed
 from pymc_dp.prepare.constants import KINDS, Constants, LevelConstants, NumericConstants, from_plain, to_plain
 from pymc_dp.prepare.fitting import constants_of
 from pymc_dp.prepare.kinds import NAMES, kinds_of
@@ -291,7 +291,7 @@ class Prepare:
         """Names of the columns that `transform` returns, shape (k,)."""
         names: list[str] = []
         for name, constants in self._fitted().items():
-            names += names_out(name, self._kinds[name], constants)
+            names += transformed(name, self._kinds[name], constants, np.empty(0, dtype=object))
         return np.array(names, dtype=object)
 
     # what is public

@@ -298,12 +298,10 @@ class RecordsOfOwners(Template):
                 "reserved stays spent."
             ) from None
         except ValueError:
-            said = {}
-        if not isinstance(said, dict):
-            said = {}
-        if "answer" in said:
+            said = None
+        if isinstance(said, dict) and "answer" in said:
             return said["answer"]
-        raise refused(owner.name, said.get("refused"))
+        raise refused(owner.name, said.get("refused") if isinstance(said, dict) else None)
 
 
 def points(theta: np.ndarray, new: np.ndarray) -> dict[str, list[float]]:

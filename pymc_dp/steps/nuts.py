@@ -221,11 +221,12 @@ class DPNUTS(BlockedStep):
 
     def _facts(self, plan: PrivacyPlan) -> dict[str, Any]:
         variables = self._released.facts()
+        types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
         return {
             **facts_of_draws(self.likelihood, plan, self._call),
             **variables,
             "released_variables": sorted(one["name"] for one in variables["variables"]),
-            "stats": _recorded(),
+            "stats": types | {"epsilon_spent": "<f8"},
         }
 
     @BlockedStep.sampling_state.setter
@@ -245,12 +246,6 @@ class DPNUTS(BlockedStep):
 
     def __repr__(self) -> str:
         return f"<DPNUTS of {self.likelihood!r}>"
-
-
-def _recorded() -> dict[str, str]:
-    """Names and types of the sampler stats that each draw carries, for a release."""
-    types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
-    return types | {"epsilon_spent": "<f8"}
 
 
 def _number_of(rng: np.random.Generator) -> int:
