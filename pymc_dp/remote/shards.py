@@ -1,6 +1,5 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from pymc_dp.remote.homes import Here, Home, LostError
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard, ShardFacts
 from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
-from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
+from pymc_dp.remote.template import Template, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -144,7 +143,7 @@ class ShardedRecords(Template):
 
     def __init__(self, model: pm.Model, homes: list[Home], *, one_process: bool, **settings: Any):
         super().__init__(model, **settings)
-        self._homes, self.one_process, self._process = homes, one_process, os.getpid()
+        self._homes, self.one_process = homes, one_process
         facts: list[ShardFacts] = self._ask([(Shard.open, self.agreement())] * len(homes))
         self._digests = [one.digest for one in facts]
         no_person_twice([one.units for one in facts if one.units is not None])
@@ -156,11 +155,6 @@ class ShardedRecords(Template):
         self.full_batch = SumOverShards(self.totals, self.log_prior)
         self.facts = {"shards": len(homes)}
         self._first = np.cumsum([0, *(one.n for one in facts)])
-
-    def check_data(self) -> None:
-        """Refuse a process that cannot reach the parts; a part that changed is noticed when it is loaded."""
-        if self.one_process:
-            refuse_other_process(self._process, os.getpid())
 
     def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Exact sum over all parts of `Shard.compare`: integers, in any order."""
