@@ -87,8 +87,7 @@ class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for i
         super().__init__(
             f"This request does not fit the ledger's budget of epsilon = {epsilon:g} at delta = {delta:g}: "
             f"spent {round_up(spent)}, requested {round_up(requested)}, remaining {round_down(remaining)} "
-            "(each by itself; costs are composed, not added). "
-            f"{fit}{' ' if hint else ''}{hint}"
+            f"(each by itself; costs are composed, not added). {fit}{' ' if hint else ''}{hint}"
         )
 
     def __reduce__(self):

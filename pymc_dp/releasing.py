@@ -20,7 +20,7 @@ from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.budget.call import check_unit
+from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
@@ -136,7 +136,7 @@ def release_likelihood(
     }
     elsewhere = data if joint is None else joint
     records, twins = _read(model, elsewhere, settings)
-    check_unit(ledger, unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
+    check_ledger(ledger, unit=unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     n = _number(records, public_n)
     if joint is None:
         delta = choose_delta(delta, records, ledger)

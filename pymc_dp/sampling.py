@@ -183,7 +183,7 @@ def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, A
     kwargs.setdefault("var_names", step.records.released_variables)
     if kwargs.setdefault("model", step.model) is not step.model:
         raise ValueError("The step was made for another model than model=: leave model= out.")
-    if getattr(step.records, "one_process", False):  # what runs in parallel is where the records are
+    if step.records.one_process:  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
 

@@ -14,7 +14,7 @@ from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.privacy.accounting.values import check_counts
-from pymc_dp.privacy.budget.call import check_unit
+from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
@@ -197,7 +197,7 @@ def check(
     >>> dp.check(idata, model, epsilon=1, delta=1e-6).p_value < 1e-6
     True
     """
-    check_unit(ledger, unit_of(privacy_unit)[0])
+    check_ledger(ledger, unit=unit_of(privacy_unit)[0])
     check_counts(cells, 0, 1)
     if not 2 <= cells <= 100:
         raise ValueError(f"cells must be 2 to 100, got {cells!r}.")
@@ -221,8 +221,7 @@ def check(
     if n is not None and n / cells < 2 * noise:
         raise TooFewRecordsError(
             f"{n} records in {cells} cells would be hidden by noise of {noise:.3g} in each. Nothing was "
-            f"spent. "
-            "Take fewer cells, or a larger epsilon."
+            "spent. Take fewer cells, or a larger epsilon."
         )
     function = distribution_functions(records, model, name)
     entry = spending.pay()

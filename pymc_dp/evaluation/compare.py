@@ -16,7 +16,7 @@ from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import Fitted, fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
-from pymc_dp.privacy.budget.call import check_unit
+from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.records.sums import guarded
@@ -94,9 +94,8 @@ class Comparison:
                 if count > total.hidden:
                     bound = total.bound if side == "above" else -total.bound
                     said.append(
-                        f"{name}: about {count:.0f} records lie {side} {bound:g} nats and are counted "
-                        f"with that: "
-                        f"as far as they go, the {what} is {more} than shown."
+                        f"{name}: about {count:.0f} records lie {side} {bound:g} nats and are counted with "
+                        f"that: as far as they go, the {what} is {more} than shown."
                     )
         return said
 
@@ -212,7 +211,7 @@ def compare(
     first = next(iter(models)) if reference is None else reference
     if first not in models:
         raise ValueError(f"reference={first!r} is none of {list(models)}.")
-    check_unit(ledger, unit_of(privacy_unit)[0])
+    check_ledger(ledger, unit=unit_of(privacy_unit)[0])
     free = math.isinf(epsilon) or debug_seed is not None
     fits = {
         name: fitted(*models[name], draws, privacy_unit=privacy_unit, may_be_public=free)
@@ -265,8 +264,7 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
     if len(names) != len(others) or (len(names) > 1 and set(names) != set(others)):
         raise ValueError(
             f"The models have other observed variables ({', '.join(names)}; {', '.join(others)}): log "
-            f"densities "
-            "of different things are not compared."
+            "densities of different things are not compared."
         )
     pairs = zip(names, others, strict=True) if len(names) == 1 else zip(names, names, strict=True)
     for a, b in pairs:

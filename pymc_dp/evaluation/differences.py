@@ -108,10 +108,8 @@ def check_enough(spending: Spending, n: int | None, first: int) -> None:
     if n is not None and n < _LEAST * _FEW_CELLS * std:
         raise TooFewRecordsError(
             f"{n} records are too few for this share of epsilon = {spending.epsilon:g}: their differences "
-            f"would "
-            f"be hidden by noise (about {std:.3g} records in each cell of a histogram). Nothing was "
-            f"spent. Take "
-            "a larger epsilon, or compare fewer models."
+            f"would be hidden by noise (about {std:.3g} records in each cell of a histogram). Nothing was "
+            "spent. Take a larger epsilon, or compare fewer models."
         )
 
 
@@ -173,11 +171,9 @@ def _refuse_void(counts: np.ndarray, std: float) -> None:
     void = float(counts[-1])
     if void > max(_VOID_NOISE * std, _VOID_SHARE * float(counts.sum())):
         raise PrivacyError(
-            f"About {void:.0f} records have no score, or observed values that differ from the "
-            f"reference's: the "
-            "models are not of the same records in the same order, or a draw rules records out. (The "
-            "number is "
-            "noisy and was released; the budget is spent.)"
+            f"About {void:.0f} records have no score, or observed values that differ from the reference's: "
+            "the models are not of the same records in the same order, or a draw rules records out. (The "
+            "number is noisy and was released; the budget is spent.)"
         )
 
 
@@ -238,8 +234,7 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
     if not np.any(full):
         raise TooFewRecordsError(
             "A noisy histogram of the records' differences shows nothing but noise: a result would say "
-            "nothing. "
-            "Take a larger epsilon, or compare fewer models."
+            "nothing. Take a larger epsilon, or compare fewer models."
         )
     unseen, last = np.zeros(found.size), int(np.flatnonzero(full)[-1])
     if last + 1 < found.size:

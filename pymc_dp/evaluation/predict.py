@@ -173,8 +173,7 @@ def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]
     if unknown := sorted(set(given) - data):
         raise ValueError(
             f"inputs names {unknown}, and the model's pm.Data are {sorted(data)}: declare arrays that you "
-            f"want to "
-            "replace with pm.Data."
+            "want to replace with pm.Data."
         )
     known = {v.name for v in (*model.observed_RVs, *model.deterministics)}
     if unknown := sorted(set(names) - known):

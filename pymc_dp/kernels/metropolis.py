@@ -77,6 +77,13 @@ class Info(NamedTuple):
     ratio: LogRatio
 
 
+class Randomness(Protocol):
+    """Where a decision's own randomness comes from."""
+
+    def exponential(self) -> float:
+        """A standard exponential draw."""
+
+
 class Ratio(Protocol):
     """A source of log-likelihood ratios (`pymc_dp.ratios`): compares two points on the records."""
 
@@ -155,12 +162,12 @@ def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
     return -exponential < log_ratio - 0.5 * variance
 
 
-def accept_penalty(log_ratio: float, noise_std: float, random: Any) -> bool:
+def accept_penalty(log_ratio: float, noise_std: float, random: Randomness) -> bool:
     """`penalty`, with a draw of `random`."""
     return penalty(log_ratio, noise_std * noise_std, random.exponential())
 
 
-def accept_barker(log_ratio: float, noise_std: float, random: Any) -> bool:
+def accept_barker(log_ratio: float, noise_std: float, random: Randomness) -> bool:
     """`barker`, with draws of `random`; the noise is not looked at."""
     return barker(log_ratio, random.exponential(), random.exponential())
 

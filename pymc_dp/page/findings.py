@@ -41,8 +41,7 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
     parts = [
         paragraph(
             "What the model says of its parameters, given the data and the noise. Each row is one number; "
-            "the interval "
-            "holds it with the probability in its name, if the model is right."
+            "the interval holds it with the probability in its name, if the model is right."
         ),
         table(numbers),
     ]
@@ -55,17 +54,12 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
 
         count = sum(int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in drawn)
         parts.append(figure(draw, (9.0, 2.6 * math.ceil(count / 4))))
-    rhat = (
-        float(np.nanmax(numbers["r_hat"]))
-        if "r_hat" in numbers and len(idata["posterior"]["chain"]) > 1
-        else math.nan
-    )
-    if rhat > 1.05:
+    has_rhat = "r_hat" in numbers and len(idata["posterior"]["chain"]) > 1
+    if has_rhat and (rhat := float(np.nanmax(numbers["r_hat"]))) > 1.05:
         parts.append(
             paragraph(
-                f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, "
-                f"not privacy: "
-                "the guarantee does not need chains that have converged."
+                f"Caution: the chains differ (R-hat up to {rhat:.2f}). That concerns the numbers above, not "
+                "privacy: the guarantee does not need chains that have converged."
             )
         )
     parts.append(
@@ -83,19 +77,18 @@ def predictions(idata: DataTree, var_names: Sequence[str] | None) -> str:
 
 def bias(known: PrivacyReport) -> str:
     """What clipping and noise did to them."""
-    parts = [
-        paragraph(
-            f"To bound what one {unit_of(known)} can do, very unusual ones count less than they otherwise "
-            f"would "
-            "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
-        )
-    ]
-    if known.clip_fractions:
-        shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
-        parts.append(paragraph(f"Share of comparisons that were clipped (noisy, one a chain): {shares}."))
-    if len(parts) == 1:
-        parts.append(paragraph("Nothing about clipping was released with this result."))
-    return section("Bias and noise", *parts)
+    explained = (
+        f"To bound what one {unit_of(known)} can do, very unusual ones count less than they otherwise "
+        f"would "
+        "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
+    )
+    shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
+    told = (
+        f"Share of comparisons that were clipped (noisy, one a chain): {shares}."
+        if shares
+        else "Nothing about clipping was released with this result."
+    )
+    return section("Bias and noise", paragraph(explained), paragraph(told))
 
 
 def other_release(found: Check | Comparison) -> str:
@@ -110,11 +103,9 @@ def other_release(found: Check | Comparison) -> str:
         return section(
             f"Does the model fit? ({found.variable})",
             paragraph(
-                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that "
-                f"the model predicts "
-                f"for it, and the places were counted, with noise. If the model is right all counts are "
-                f"about "
-                f"{found.expected:.0f}. {verdict} (p = {found.p_value:.2g})"
+                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that the "
+                "model predicts for it, and the places were counted, with noise. If the model is right all "
+                f"counts are about {found.expected:.0f}. {verdict} (p = {found.p_value:.2g})"
             ),
             figure(lambda: plot_check(found, backend="matplotlib"), (7.0, 3.0)),
             paragraph(cost, "small"),
@@ -123,9 +114,8 @@ def other_release(found: Check | Comparison) -> str:
     return section(
         "Which model predicts better?",
         paragraph(
-            f"Expected log predictive density of new records, compared with {found.reference!r}; higher "
-            f"is better. dse: "
-            "error over data sets; noise: of the release; cut: what clipping may have changed."
+            f"Expected log predictive density of new records, compared with {found.reference!r}; higher is "
+            "better. dse: error over data sets; noise: of the release; cut: what clipping may have changed."
         ),
         table(_in_words(found.table)),
         notes,

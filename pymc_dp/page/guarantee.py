@@ -7,8 +7,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from xarray import DataTree
 
-from pymc_dp.page.parts import figure, paragraph, plain_table, section
+from pymc_dp.page.parts import figure, paragraph, section
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
+from pymc_dp.printing import html_table
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.report import ASSUMPTIONS, PrivacyReport
@@ -32,8 +33,7 @@ def verdict(known: PrivacyReport) -> str:
         kind, what = "bad", "Do not publish this object"
         why = (
             f"Besides the private result it holds {', '.join(known.not_released)}, which no guarantee "
-            f"covers. Publish "
-            "dp.release(idata) instead. Nothing of it is shown here."
+            "covers. Publish dp.release(idata) instead. Nothing of it is shown here."
         )
     elif known.changed:
         kind, what = "bad", "Do not publish this object as it stands"
@@ -67,32 +67,25 @@ def promise(known: PrivacyReport) -> str:
     factor = math.exp(epsilon)
     rows = "" if unit == "row" else " A person is all rows that carry one id."
     numbers = (
-        f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most {round_up(plan.epsilon)}</li>"
-        f"<li><b>δ = {plan.delta:g}</b>1 in {1 / plan.delta:,.0f}: a probability that is left out</li>"
-        f"<li><b>{100 * _detection(known):.1f} %</b>of cases an attacker detects at most, where guessing "
-        f"detects "
-        f"{100 * _ALARMS:.0f} %</li></ul>"
+        f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most "
+        f"{round_up(plan.epsilon)}</li><li><b>δ = {plan.delta:g}</b>1 in {1 / plan.delta:,.0f}: a "
+        f"probability that is left out</li><li><b>{100 * _detection(known):.1f} %</b>of cases an attacker "
+        f"detects at most, where guessing detects {100 * _ALARMS:.0f} %</li></ul>"
     )
     return section(
         "What is promised",
         paragraph(
-            f"The result was made with noise, so that it says about the same whoever is in the data: "
-            f"{change} changes "
-            f"the probability of any result by a factor of at most {round_up(factor, 3)} (e to the power "
-            f"ε), up to a "
-            f"probability of {plan.delta:g} (δ).{rows}"
+            "The result was made with noise, so that it says about the same whoever is in the data: "
+            f"{change} changes the probability of any result by a factor of at most {round_up(factor, 3)} (e "
+            f"to the power ε), up to a probability of {plan.delta:g} (δ).{rows}"
         ),
         numbers,
         paragraph(
             f"Put otherwise: someone who knows everything about the data but one {unit}'s values, has two "
-            f"candidates for "
-            f"them, and accepts a false alarm in {100 * _ALARMS:.0f} of 100 cases, finds the right one in "
-            f"at most "
-            f"{100 * _detection(known):.1f} of 100. This holds whatever else is known, now or later, and "
-            f"whatever "
-            "is computed from the result. It does not promise that nothing is learnt about a group: that "
-            "is what the "
-            "analysis is for."
+            f"candidates for them, and accepts a false alarm in {100 * _ALARMS:.0f} of 100 cases, finds the "
+            f"right one in at most {100 * _detection(known):.1f} of 100. This holds whatever else is known, "
+            "now or later, and whatever is computed from the result. It does not promise that nothing is "
+            "learnt about a group: that is what the analysis is for."
         ),
         *(
             f'<div class="verdict bad">{html.escape(said)}</div>'
@@ -113,13 +106,13 @@ def _for_what(known: PrivacyReport) -> str:
 
 def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str:
     """What was allowed and used; by other results too, with a ledger."""
-    plan, parts = known.plan, []
-    parts.append(
+    plan = known.plan
+    parts = [
         paragraph(
             f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
             f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, {_for_what(known)}."
         )
-    )
+    ]
     if "sample_stats" in idata.children and not known.changed:
         drawn = figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
         parts += [
@@ -144,14 +137,13 @@ def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> st
                 f"ε = {round_up(ledger.epsilon)} at δ = {ledger.delta:g} for everything together. "
                 f"{len(rows)} entries used {round_up(spent)}."
             ),
-            plain_table(["entry", "when (UTC)", "status", "what"], rows),
+            html_table(["entry", "when (UTC)", "status", "what"], rows, "facts"),
         ]
     else:
         parts.append(
             paragraph(
-                "No ledger was given for this page. If other results were computed from the same data, "
-                "their costs add "
-                "up with this one's.",
+                "No ledger was given for this page. If other results were computed from the same data, their "
+                "costs add up with this one's.",
                 "small",
             )
         )
@@ -192,7 +184,6 @@ def details(known: PrivacyReport) -> str:
         f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in known._rows()
     )
     return (
-        f"<section><h2>For specialists</h2><details><summary>All terms of the guarantee</summary><table "
-        f"class=facts>"
-        f"{rows}</table></details></section>"
+        "<section><h2>For specialists</h2><details><summary>All terms of the guarantee</summary><table "
+        f"class=facts>{rows}</table></details></section>"
     )

@@ -5,7 +5,6 @@ import html
 import io
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,13 +72,6 @@ def table(frame: Any) -> str:
     )
     whole = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<div class=wide>{whole}</div>{more}"
-
-
-def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of text under a head."""
-    top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    return f"<table class=facts><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def figure(draw: Any, size: tuple[float, float], from_zero: bool = False) -> str:

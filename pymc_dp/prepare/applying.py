@@ -34,11 +34,6 @@ def transformed(name: str, kind: Kind, constants: Constants, column: np.ndarray)
     return {name: codes}
 
 
-def names_out(name: str, kind: Kind, constants: Constants) -> list[str]:
-    """Names of these columns."""
-    return list(transformed(name, kind, constants, np.empty(0, dtype=object)))
-
-
 def restored(constants: Constants, values: np.ndarray) -> np.ndarray:
     """Values on the scale of the column; numbers of levels as their names."""
     if isinstance(constants, NumericConstants):
@@ -65,7 +60,7 @@ def summarised(
         return
     noise = constants.count_noise
     if isinstance(constants, BooleanConstants):
-        yield from _with_noise(*((name, getattr(constants, name), noise) for name in ("true", "false")))
+        yield from _with_noise(("true", constants.true, noise), ("false", constants.false, noise))
     else:
         rows = zip(constants.levels, constants.counts, strict=True)
         yield from _with_noise(*((f"level {level}", count, noise) for level, count in rows))

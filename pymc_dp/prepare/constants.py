@@ -1,13 +1,14 @@
 """What is released of a column, and what follows from it: public constants with the noise that is in them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from pymc_dp.prepare.grid import Cells
+from pymc_dp.prepare.kinds import Kind
 
 # Share of a normal distribution below mean plus standard deviation.
 _ABOVE = 0.8413447
@@ -47,6 +48,10 @@ class NumericConstants:
     count_noise: float
     cells: Cells
     reliable: bool
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.cells, Cells) and self.lower < self.upper):
+            raise ValueError("not the constants of a column: cells are none, or bounds not in order.")
 
     @property
     def centre(self) -> float:
@@ -115,6 +120,7 @@ class BooleanConstants:
 
 
 Constants = NumericConstants | LevelConstants | BooleanConstants
+KINDS = (NumericConstants, LevelConstants, BooleanConstants)
 
 
 # Deviations of its noise above which a variance is one: its root is known to one part in eight.
@@ -186,17 +192,14 @@ def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
-_CLASSES = {cls.__name__: cls for cls in (NumericConstants, LevelConstants, BooleanConstants)}
-
-
-def to_plain(constants: Constants) -> dict[str, Any]:
+def to_plain(one: Kind | Constants) -> dict[str, Any]:
     """Numbers, text and lists, for JSON: NaN as None."""
-    plain = {"class": type(constants).__name__, **asdict(constants)}
+    plain = {"class": type(one).__name__, **asdict(one)}
     return {name: None if value != value else value for name, value in plain.items()}
 
 
-def from_plain(plain: Mapping[str, Any]) -> Constants:
-    """What `to_plain` wrote.
+def from_plain(plain: Mapping[str, Any], classes: Collection[type], missing: float | None = None) -> Any:
+    """What `to_plain` wrote of one of some classes; `missing` stands for None.
 
     Raises
     ------
@@ -204,17 +207,12 @@ def from_plain(plain: Mapping[str, Any]) -> Constants:
         A class or field is not known, or is missing.
     """
     values = dict(plain)
-    cls = _CLASSES.get(values.pop("class", None))
+    cls = {cls.__name__: cls for cls in classes}.get(values.pop("class", ""))
     if cls is None or set(values) != {field.name for field in fields(cls)}:
-        raise ValueError("not the constants of a column: a class or field is not known.")
-    values = {name: math.nan if value is None else value for name, value in values.items()}
-    if cls is NumericConstants:
-        given = values["cells"]
-        if not isinstance(given, dict) or set(given) != {"edges", "counts", "std"}:
-            raise ValueError("not the constants of a column: its cells are not.")
-        values["cells"] = Cells(tuple(given["edges"]), tuple(given["counts"]), given["std"])
-        if not values["lower"] < values["upper"]:
-            raise ValueError("not the constants of a column: its bounds are not in order.")
-    if cls is LevelConstants:
-        values["levels"], values["counts"] = tuple(values["levels"]), tuple(values["counts"])
+        raise ValueError("not what is kept of a column: a class or field is not known.")
+    for name, value in values.items():
+        if isinstance(value, dict):
+            values[name] = from_plain({"class": "Cells", **value}, [Cells])
+        else:
+            values[name] = missing if value is None else tuple(value) if isinstance(value, list) else value
     return cls(**values)

@@ -12,7 +12,6 @@ from pymc_dp.prepare.grid import (
     OCTAVE_EDGES,
     Cells,
     edges_by_octaves,
-    even_edges,
     number_of_cells,
     span_of_octaves,
 )
@@ -67,7 +66,7 @@ def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int 
         records = float(inside[inside > 2 * std].sum())
         edges = edges_by_octaves(inside, std, span, number_of_cells(records, std))
     else:
-        edges = even_edges(kind.bounds, _CELLS if n is None else number_of_cells(n, std))
+        edges = np.linspace(*kind.bounds, 1 + (_CELLS if n is None else number_of_cells(n, std)))
     noisy = made["cells"].release(guarded(histogram, values, edges))
     missing.append((float(noisy[-1]), std))
     cells = Cells(tuple(map(float, edges)), tuple(map(float, noisy[:-1])), std)

@@ -35,11 +35,6 @@ def number_of_cells(records: float, std: float) -> int:
     return int(np.clip(records / (_DEVIATIONS_A_CELL * std), _FEWEST, _MOST))
 
 
-def even_edges(span: tuple[float, float], cells: int) -> np.ndarray:
-    """Edges of cells of equal width."""
-    return np.linspace(*span, cells + 1)
-
-
 def edges_by_octaves(noisy: np.ndarray, std: float, span: tuple[float, float], cells: int) -> np.ndarray:
     """Edges of cells with about equally many records each, by the noisy counts of powers of two."""
     outer = OCTAVE_EDGES[(OCTAVE_EDGES >= span[0]) & (OCTAVE_EDGES <= span[1])]

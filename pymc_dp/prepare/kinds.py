@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pymc_dp.prepare.cells import level_text
@@ -115,25 +115,3 @@ def kinds_of(columns: Any) -> dict[str, Kind]:
         if not isinstance(name, str):
             raise TypeError(f"Column names are text, got {name!r}.")
     return {name: kind_of(name, declared) for name, declared in columns.items()}
-
-
-def kind_to_plain(kind: Kind) -> dict[str, Any]:
-    """Numbers, text and lists, for JSON."""
-    return {"class": type(kind).__name__, **asdict(kind)}
-
-
-def kind_from_plain(plain: Mapping[str, Any]) -> Kind:
-    """What `kind_to_plain` wrote.
-
-    Raises
-    ------
-    ValueError
-        A class is not known.
-    TypeError
-        An argument is not known.
-    """
-    values = dict(plain)
-    cls = {cls.__name__: cls for cls in NAMES.values()}.get(values.pop("class", ""))
-    if cls is None:
-        raise ValueError("not a declared column: its class is not known.")
-    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

@@ -8,6 +8,7 @@ from pymc_dp.prepare.releases import measurement
 from pymc_dp.privacy.accounting.calibration import calibrate
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import check_relation, check_target
+from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 
 # Of delta, for levels that come out at all; accountants count it (1 + exp(epsilon)) times, and have a
@@ -46,8 +47,7 @@ class Target:
         ValueError
             One is out of range, or contradicts the ledger.
         """
-        if ledger is not None and not isinstance(ledger, Ledger):
-            raise TypeError(f"ledger= takes a dp.Ledger, got {type(ledger).__name__}.")
+        check_ledger(ledger, relation)
         if delta is None and ledger is not None:
             delta = ledger.delta
         if epsilon is None or delta is None:
@@ -59,8 +59,6 @@ class Target:
         check_relation(relation)
         worst_epsilon, worst_delta = epsilon, delta
         if ledger is not None:
-            if ledger.neighboring_relation != relation:
-                raise ValueError(f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}.")
             if ledger.accounting != "renyi":
                 raise ValueError(
                     "The ledger's accounting is 'gaussian', which has no price for OpenDP's discrete noise: "

@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 
 from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
-from pymc_dp.prepare.applying import OTHER, names_out, restored, summarised, transformed
-from pymc_dp.prepare.constants import Constants, LevelConstants, NumericConstants, from_plain, to_plain
+from pymc_dp.prepare.applying import OTHER, restored, summarised, transformed
+from pymc_dp.prepare.constants import KINDS, Constants, LevelConstants, NumericConstants, from_plain, to_plain
 from pymc_dp.prepare.fitting import constants_of
-from pymc_dp.prepare.kinds import kind_from_plain, kind_to_plain, kinds_of
+from pymc_dp.prepare.kinds import NAMES, kinds_of
 from pymc_dp.prepare.price import Target, rho_of
 from pymc_dp.prepare.releases import GRID, measurement, schedule
 from pymc_dp.prepare.tables import columns_of, table_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget.call import check_unit
+from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
@@ -202,7 +202,7 @@ class Prepare:
                 "This Prepare is paid for: transform() uses it again at no cost, to_json() keeps it. Make a "
                 "new one to pay for another."
             )
-        check_unit(self.ledger, unit_of(privacy_unit)[0])
+        check_ledger(self.ledger, unit=unit_of(privacy_unit)[0])
         columns, n_rows = columns_of(X, list(self._kinds))
         codes, n = units(privacy_unit, n_rows)
         made = {at: self._measurement(at[1]) for at in self._releases}
@@ -291,7 +291,7 @@ class Prepare:
         """Names of the columns that `transform` returns, shape (k,)."""
         names: list[str] = []
         for name, constants in self._fitted().items():
-            names += names_out(name, self._kinds[name], constants)
+            names += transformed(name, self._kinds[name], constants, np.empty(0, dtype=object))
         return np.array(names, dtype=object)
 
     # what is public
@@ -337,7 +337,7 @@ class Prepare:
 
     def to_json(self) -> str:
         """Text that `from_json` reads: declarations, constants, price. Public: keep it, never pay again."""
-        kinds = {name: kind_to_plain(kind) for name, kind in self._kinds.items()}
+        kinds = {name: to_plain(kind) for name, kind in self._kinds.items()}
         content = {
             "format": _FORMAT,
             "kinds": kinds,
@@ -360,8 +360,10 @@ class Prepare:
             content = json.loads(text)
             if content["format"] != _FORMAT:
                 raise ValueError(f"format {content['format']!r} is not {_FORMAT}")
-            kinds = {name: kind_from_plain(plain) for name, plain in content["kinds"].items()}
-            constants = {name: from_plain(plain) for name, plain in content["constants"].items()}
+            kinds = {name: from_plain(plain, NAMES.values()) for name, plain in content["kinds"].items()}
+            constants = {
+                name: from_plain(plain, KINDS, math.nan) for name, plain in content["constants"].items()
+            }
             target = Target(**{name: content[name] for name in Target.names()})
             new = cls(kinds, epsilon=target.epsilon, delta=target.delta, neighboring_relation=target.relation)
             new._target, new._rho = target, float(content["rho"])

@@ -1,13 +1,17 @@
 """The exact sum over all records, with or without noise."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
+from pymc_dp.remote.shards import ShardedRecords
+
+# In one place, or in parts.
+Records = RecordModel | ShardedRecords
 
 
 class AllRecords:
@@ -15,8 +19,7 @@ class AllRecords:
 
     Parameters
     ----------
-    records : RecordModel
-        Or `Residuals`: anything with its `full_batch`.
+    records : RecordModel or ShardedRecords
     tempering : float
     noise : float, optional
         Standard deviation of the Gaussian noise on the sum, in units of the clip bound. Default: none is
@@ -30,7 +33,9 @@ class AllRecords:
     it is added or removed: the sum is an exact integer over ``2**20``. Scaling comes after the noise.
     """
 
-    def __init__(self, records: Any, tempering: float, noise: float | None = None, largest: float = math.inf):
+    def __init__(
+        self, records: Records, tempering: float, noise: float | None = None, largest: float = math.inf
+    ):
         self.records, self.tempering, self.noise, self.largest = records, tempering, noise, largest
         self._gaussian = Gaussian(noise or 0.0, DECIDED)
         _ = records.full_batch  # made now, before anything is paid for

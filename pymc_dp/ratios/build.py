@@ -7,7 +7,7 @@ from typing import Any
 from pymc_dp.kernels.metropolis import Accept, Ratio, accept_barker, accept_penalty
 from pymc_dp.privacy.mechanisms import iterations
 from pymc_dp.ratios import barker_correction
-from pymc_dp.ratios.all_records import AllRecords
+from pymc_dp.ratios.all_records import AllRecords, Records
 from pymc_dp.ratios.subsets import BarkerBatch, CorrectedBatch
 from pymc_dp.ratios.tuna import TunaBatch
 
@@ -19,17 +19,25 @@ TESTS: dict[str, Accept] = {
 }
 
 
-def _noisy_sum(m: Any, records: Any, tempering: float, sensitivity: float) -> AllRecords:
-    noise, largest = m.noise_multiplier * sensitivity, getattr(m, "clip_bound", None)
+def _noisy_sum(
+    m: iterations.Penalty | iterations.NoisyRatio | iterations.Hamiltonian,
+    records: Records,
+    tempering: float,
+    sensitivity: float,
+) -> AllRecords:
+    largest = m.clip_bound if isinstance(m, iterations.Penalty) else None
+    noise = m.noise_multiplier * sensitivity
     return AllRecords(records, tempering, noise, math.inf if largest is None else largest)
 
 
-def _sum(m: Any, records: Any, tempering: float, sensitivity: float) -> AllRecords:
+def _sum(
+    m: iterations.Unlimited | iterations.Barker, records: Records, tempering: float, sensitivity: float
+) -> AllRecords:
     return AllRecords(records, tempering, None, math.inf if m.clip_bound is None else m.clip_bound)
 
 
 #: Mechanism -> its ratio on records, for a tempering and a sensitivity in units of the clip bound.
-RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Any, float, float], Ratio]] = {
+RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Records, float, float], Ratio]] = {
     iterations.Unlimited: _sum,
     iterations.Barker: _sum,
     iterations.Penalty: _noisy_sum,
@@ -45,15 +53,16 @@ RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Any, float, float], Rati
 }
 
 
-def ratio_of(mechanism: iterations.Mechanism, records: Any, tempering: float, sensitivity: float) -> Ratio:
+def ratio_of(
+    mechanism: iterations.Mechanism, records: Records, tempering: float, sensitivity: float
+) -> Ratio:
     """What a chain compares points with.
 
     Parameters
     ----------
     mechanism : Mechanism
         Of the plan.
-    records : RecordModel
-        Or anything with its interface.
+    records : RecordModel or ShardedRecords
     tempering : float
     sensitivity : float
         Most that one record moves a sum, in units of the clip bound.

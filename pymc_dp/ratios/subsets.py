@@ -1,7 +1,6 @@
 """The log-likelihood ratio on a batch drawn without replacement: for the penalty test, and for Barker's."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from pymc_dp.clipping import shares
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, FixedSizeBatches, Gaussian, PrivacyRandom
 from pymc_dp.ratios import barker_correction
+from pymc_dp.ratios.all_records import Records
 
 _GRID = 2**20
 
@@ -27,7 +27,9 @@ class CorrectedBatch:
 
     approximation = "approximate: the error of a batch is taken for normal, of estimated variance"
 
-    def __init__(self, records: Any, tempering: float, batches: FixedSizeBatches, noise_multiplier: float):
+    def __init__(
+        self, records: Records, tempering: float, batches: FixedSizeBatches, noise_multiplier: float
+    ):
         self.records, self.batches, self.noise_multiplier = records, batches, noise_multiplier
         self._sizes = (batches.batch_size, batches.dataset_size, tempering)
 
@@ -65,7 +67,7 @@ class BarkerBatch:
         f"logistic up to {barker_correction.LARGEST_ERROR:.2g} in its distribution function"
     )
 
-    def __init__(self, records: Any, tempering: float, batches: FixedSizeBatches):
+    def __init__(self, records: Records, tempering: float, batches: FixedSizeBatches):
         self.records, self.tempering, self.batches = records, tempering, batches
 
     def at(self, theta: np.ndarray) -> tuple[None, float]:

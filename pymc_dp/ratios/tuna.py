@@ -4,13 +4,13 @@ Zhang, Cooper & De Sa (2020).
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom, TunaBatches
+from pymc_dp.ratios.all_records import Records
 
 # Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
 # order.
@@ -30,7 +30,7 @@ class TunaBatch:
         Standard deviation of the noise at the largest clip bound, in nats; 0 for none.
     """
 
-    def __init__(self, records: Any, tempering: float, batches: TunaBatches, noise_std: float = 0.0):
+    def __init__(self, records: Records, tempering: float, batches: TunaBatches, noise_std: float = 0.0):
         self.records, self.tempering, self.batches = records, tempering, batches
         self._noise = noise_std / largest_term(batches.clip_bound, batches)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -210,7 +210,7 @@ def _reached(output: Variable, sources: Collection[Variable]) -> set[Variable]:
     return reached
 
 
-def _rebuild(node: Any, inputs: Sequence[Variable], memo: dict[Variable, Variable]) -> None:
+def _rebuild(node: Apply, inputs: Sequence[Variable], memo: dict[Variable, Variable]) -> None:
     if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
         memo.update(zip(node.outputs, node.clone_with_new_inputs(inputs, strict=False).outputs, strict=True))
 
@@ -277,13 +277,13 @@ def with_originals(parts: Sequence[Part], copies: Mapping[Variable, Variable], m
 # PyTensor's functions with the one signature that is used here.
 
 
-def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Any]:
+def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Variable]:
     """Derivatives of a number; zero with respect to what it does not depend on."""
     found = pytensor.grad(cost, list(wrt), disconnected_inputs="ignore", return_disconnected="zero")
     return cast(list[Any], found)
 
 
-def replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Any]:
+def replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
     """Copies of graphs on other variables, whose static shapes may differ."""
     return clone_replace(list(outputs), dict(replace), rebuild_strict=False)
 

@@ -261,7 +261,7 @@ class Arrays:
         return found
 
 
-def _has_data(leaf: Any) -> bool:
+def _has_data(leaf: Variable) -> bool:
     return bool(getattr(leaf.type, "ndim", 0)) and bool(np.shape(graph.leaf_value(leaf)))
 
 

@@ -145,7 +145,7 @@ def same_records(lengths: Mapping[str, int | None]) -> int:
     return int(next(iter(lengths.values())) or 0)
 
 
-def length_from_shapes(name: str, value: Any) -> int:
+def length_from_shapes(name: str, value: Variable) -> int:
     """Return the length of the first axis of an expression, from the shapes of arrays alone."""
     if value.type.shape[0] is not None:
         return int(value.type.shape[0])
@@ -163,7 +163,7 @@ def length_from_shapes(name: str, value: Any) -> int:
     return int(gate.evaluate(length))
 
 
-def constant_length(length: Any) -> int | None:
+def constant_length(length: Variable) -> int | None:
     """Value of a length that is a number of the model's, not the size of an array; otherwise None."""
     return public_number(length)
 

@@ -85,7 +85,7 @@ def complete(
     return Complete(_model_of(model, memo, observed), [rv.name for rv in observed], dims - {None})
 
 
-def _observed(model: pm.Model, rv: Any, axis: int, n_rows: int, ids: Any) -> _Observed:
+def _observed(model: pm.Model, rv: Variable, axis: int, n_rows: int, ids: Any) -> _Observed:
     """The same prior with an entry for each row, on the first axis; its values are transformed."""
     transform, node = model.rvs_to_transforms[rv], rv.owner
     like = rv if transform is None else transform.forward(rv, *node.inputs)

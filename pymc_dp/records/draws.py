@@ -9,7 +9,8 @@ from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -183,7 +184,7 @@ class _Made:
         self.generators: list[Variable] = []
         self.fit: list[Variable] = []
 
-    def __call__(self, outputs: Sequence[Variable]) -> list[Any]:
+    def __call__(self, outputs: Sequence[Variable]) -> list[Variable]:
         memo: dict[Variable, Any] = {}
         read = graph.read_as_values(outputs)
         for node in toposort(list(outputs)):
@@ -200,7 +201,7 @@ class _Made:
             raise NotGenerativeError("it passes a generator on")
         return found
 
-    def _drawn(self, node: Any, inputs: list[Any]) -> Variable:
+    def _drawn(self, node: Apply, inputs: list[Variable]) -> Variable:
         op = node.op
         users = isinstance(op, CustomDistRV | SimulatorRV) or not known(op)
         name = self.typing.is_trusted(op)
@@ -223,7 +224,7 @@ class _Made:
         self.fit.append(fit)
         return new.outputs[1]
 
-    def _type(self, node: Any) -> RowType:
+    def _type(self, node: Apply) -> RowType:
         """Type of draws that are independent, each with its own parameters."""
         op, out = node.op, node.outputs[1]
         size, batch, axes = op.size_param(node), op.batch_ndim(node), set()
@@ -251,14 +252,14 @@ class _Made:
                 return Rows(axis)
         return Mixed("a draw that records share")
 
-    def _has_records(self, draws: Any, axis: int) -> bool:
+    def _has_records(self, draws: Variable, axis: int) -> bool:
         """Whether there are as many along an axis as records, by the sizes that it is made from."""
         length: Any = rewrite_graph(draws.shape[axis], include=("ShapeOpt", "canonicalize"), clone=True)
         self.typing([length], self.sources)
         return self.typing.is_length(length)
 
 
-def _as_large(node: Any, inputs: Sequence[Any]) -> Variable:
+def _as_large(node: Apply, inputs: Sequence[Any]) -> Variable:
     """In the place of draws of which nothing but the shape is asked."""
     _, size, *parameters = inputs
     if node.op.ndim_supp or any(node.op.ndims_params):
@@ -267,7 +268,7 @@ def _as_large(node: Any, inputs: Sequence[Any]) -> Variable:
     return whole if isinstance(size.type, NoneTypeT) else pt.broadcast_to(whole, size)
 
 
-def _draws_inside(op: Any) -> bool:
+def _draws_inside(op: Op) -> bool:
     return any(
         isinstance(node.op, RNGConsumerOp) or _draws_inside(node.op)
         for inner in inner_graphs(op)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.compile.mode import get_mode
+from pytensor.graph.basic import Variable
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.scalar import basic
 from pytensor.scalar.math import GammaLn, Sigmoid, Softplus
@@ -43,11 +44,11 @@ def _op(function: Any) -> Any:
     return Elemwise(_Compiled(function))
 
 
-def _softplus(x: Any) -> Any:
+def _softplus(x: Variable) -> Variable:
     return pt.maximum(x, 0.0) + _op(fast.log_one_plus)(_op(fast.exp)(-pt.abs(x)))
 
 
-def _log_gamma(x: Any) -> Any:
+def _log_gamma(x: Variable) -> Variable:
     z = _op(fast.gamma_place)(x)
     return _op(fast.gamma_whole)(
         x, _op(fast.gamma_series)(z, _op(fast.log)(z)), _op(fast.log)(_op(fast.gamma_factor)(x))

@@ -98,7 +98,7 @@ def _safe(mode: Any, raising: bool = False) -> Any:
     return get_mode(mode).register((Safe(raising), _LAST))
 
 
-def evaluate(variable: Any) -> np.ndarray:
+def evaluate(variable: Variable) -> np.ndarray:
     """Value of a graph without inputs."""
     return np.asarray(compile_graph([], variable, private=(), mode=CHECK_MODE)())
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -98,7 +98,7 @@ def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
     return values
 
 
-def _size_of_draws(node: Any) -> Variable | None:
+def _size_of_draws(node: Apply) -> Variable | None:
     """The input of a random variable that says how many are drawn."""
     try:
         return node.op.size_param(node)
@@ -134,7 +134,7 @@ def axes_of_length(leaf: Variable, n: int) -> list[int]:
     return [axis for axis, size in enumerate(np.shape(leaf_value(leaf))) if size == n]
 
 
-def _of_any_number(node: Any, n: int) -> Any:
+def _of_any_number(node: Apply, n: int) -> Any:
     """A node as it is; a scan without the shapes that its step assumes, of arrays along `n` records."""
     if not isinstance(node.op, Scan):
         return node

@@ -91,7 +91,7 @@ RANGES: dict[type[Any], tuple[Range, ...]] = {
 _SUM = 1e-6
 
 
-def _ordered(*values: Any) -> Any:
+def _ordered(*values: Variable) -> Variable:
     return pt.all(pt.stack([pt.le(a, b) for a, b in itertools.pairwise(values)]), axis=0)
 
 
@@ -100,7 +100,7 @@ def _mean_of_counts(n: Any, p: Any) -> Any:
     return pt.le((n + 1) * (1 - p) / p, _MEAN / 100)
 
 
-def _adds_up(*parameters: Any) -> Any:
+def _adds_up(*parameters: Variable) -> Variable:
     return pt.le(pt.abs(parameters[-1].sum(axis=-1) - 1), _SUM)
 
 
@@ -162,17 +162,19 @@ def harmless(
     )  # fmt: skip
 
 
-def _within(parameter: Any, r: Range) -> Any:
+def _within(parameter: Variable, r: Range) -> Variable:
     """False for NaN as well."""
     low, high = (pt.constant(end, dtype="float64") for end in (r.low, r.high))
     return pt.ge(parameter, low) & pt.le(parameter, high)
 
 
-def _over_core(condition: Any, core: int) -> Any:
+def _over_core(condition: Variable, core: int) -> Any:
     return condition.all(axis=tuple(range(-core, 0))) if core else condition
 
 
-def _switched(fit: Any, parameter: Any, r: Range, core: int, kind: type[Any]) -> Any:
+def _switched(
+    fit: Variable, parameter: Variable, r: Range, core: int, kind: type[RandomVariable]
+) -> Variable:
     safe: Any = pt.constant(np.asarray(r.safe, dtype=parameter.type.dtype))
     if core == 2:
         safe = pt.eye(parameter.shape[-1])
@@ -225,7 +227,7 @@ class EntryByEntry(RandomVariable):
             return None
 
 
-def missing(dtype: str) -> Any:
+def missing(dtype: str) -> float | int:
     """What stands for a draw that could not be made: NaN, or the smallest whole number."""
     return np.nan if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min if dtype != "bool" else False)
 

@@ -82,6 +82,10 @@ class RecordModel(Points):
     Data are not copied. `check_data` detects `pm.set_data` after construction.
     """
 
+    # Whether chains must run in this process, and what a report says of where the records are.
+    one_process = False
+    facts: Mapping[str, int] = {}
+
     def __init__(
         self,
         model: pm.Model,
@@ -159,8 +163,7 @@ class RecordModel(Points):
         if any(shared.get_value(borrow=True) is not seen for shared, seen in self._snapshot):
             raise PrivacyError(
                 "The model's data were changed (pm.set_data) after the step was made: it was checked, and "
-                "its "
-                "budget planned, for other records. Make a new step."
+                "its budget planned, for other records. Make a new step."
             )
 
     # compiled functions

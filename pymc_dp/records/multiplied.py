@@ -18,8 +18,8 @@ from pymc_dp.records import adjoints
 
 
 def multiplied(
-    copy: Any, clients: Mapping[Variable, Sequence[Any]], given: set[Variable]
-) -> tuple[Variable, Any] | None:
+    copy: Variable, clients: Mapping[Variable, Sequence[Any]], given: set[Variable]
+) -> tuple[Variable, Variable] | None:
     """Where a parameter's copy is only ever multiplied with numbers of the records: ``b * x``.
 
     Or several with as many numbers, and added up: ``(beta * X).sum(axis=1)``. What comes out, and the numbers

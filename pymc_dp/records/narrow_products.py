@@ -34,7 +34,7 @@ class NarrowProduct(Op):
         table, column = inputs
         return Apply(self, [table, column], [pt.tensor(dtype="float64", shape=(table.type.shape[0], 1))])
 
-    def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+    def perform(self, node: Apply, inputs: Any, outputs: Any) -> None:
         """Without compiled code."""
         outputs[0][0] = np.dot(*inputs)
 

@@ -13,7 +13,7 @@ from pymc.initial_point import make_initial_point_expression
 from pymc.logprob.abstract import MeasurableOp
 from pymc.logprob.basic import transformed_conditional_logp
 from pymc.logprob.utils import replace_rvs_by_values
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.sparse.math import Dot, StructuredDot
@@ -202,7 +202,7 @@ def _with_open_products(graphs: Sequence[Variable]) -> Sequence[Variable]:
     return [memo.get(v, v) for v in graphs]
 
 
-def _multiplied_out(node: Any, x: Any) -> Any:
+def _multiplied_out(node: Apply, x: Variable) -> Variable:
     """The product of a `Prod`, by its entries where they are few."""
     axes = range(x.type.ndim) if node.op.axis is None else node.op.axis
     lengths = [x.type.shape[axis] for axis in axes]
@@ -215,7 +215,7 @@ def _multiplied_out(node: Any, x: Any) -> Any:
     return pt.mul(*entries) if len(entries) > 1 else entries[0] if entries else pt.ones_like(node.outputs[0])
 
 
-def _by_entries(node: Any, private: Collection[Variable]) -> bool:
+def _by_entries(node: Apply, private: Collection[Variable]) -> bool:
     matrix, factor = node.inputs
     dense = not isinstance(factor.type, SparseTensorType)
     return matrix in private and matrix.type.format == "csr" and dense
@@ -237,7 +237,7 @@ def _given_initial_values(model: pm.Model) -> dict[Variable, Variable]:
     return {rv: value for rv, value in model.rvs_to_initial_values.items() if isinstance(value, Variable)}
 
 
-def behind_shared(leaf: Any) -> Any:
+def behind_shared(leaf: Variable) -> Variable:
     """The array of a constant behind a shared variable, not copied."""
     value = leaf_value(leaf)
     if isinstance(leaf.type, SparseTensorType):
@@ -245,7 +245,7 @@ def behind_shared(leaf: Any) -> Any:
     return pytensor.shared(value, borrow=True, shape=leaf.type.shape, name=leaf.name)
 
 
-def _nonzero_entries(matrix: Any) -> tuple[Variable, Variable]:
+def _nonzero_entries(matrix: Variable) -> tuple[Variable, Variable]:
     """Columns and values of the non-zero entries of each row, both of shape (n, most that a row has)."""
     value: Any = leaf_value(matrix)
     counts = np.diff(value.indptr)

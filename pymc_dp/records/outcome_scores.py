@@ -28,7 +28,7 @@ from pymc_dp.records.touched import Lookup, lookups_of
 _OUTCOMES = 33
 
 
-def outcome_like(rv: Any, n_rows: int, recorded: Any) -> Any:
+def outcome_like(rv: Variable, n_rows: int, recorded: Any) -> Any:
     """The place of an observed variable's values: a shared variable of its type, which no function reads."""
     # What a type does not say, the array of the recorded values does, in whatever type it is read.
     leaves = [np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([recorded])]
@@ -56,7 +56,7 @@ def terms_with(records: Any, outcomes: Mapping[str, Variable]) -> dict[str, Vari
     return found
 
 
-def count_outcomes(reading: Any, rv: Any, coordinates: Any) -> int | None:
+def count_outcomes(reading: Any, rv: Variable, coordinates: Any) -> int | None:
     """Number of outcomes, 0, 1, ..., where each row has one of a few, and the number is public; or None."""
     op = rv.owner.op
     if rv.type.ndim != 1 or not isinstance(op, BernoulliRV | BinomialRV | CategoricalRV):

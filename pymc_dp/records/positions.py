@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
@@ -65,17 +66,17 @@ class Position(NamedTuple):
     batch: int
 
 
-def core(node: Any) -> Any:
+def core(node: Apply) -> Op:
     """The Op of a node, or what it applies to many."""
     return node.op.core_op if isinstance(node.op, Blockwise) else node.op
 
 
-def indexes(node: Any) -> bool:
+def indexes(node: Apply) -> bool:
     """Whether a node reads or writes at positions."""
     return isinstance(core(node), READS + WRITES)
 
 
-def positions(node: Any) -> list[Position]:
+def positions(node: Apply) -> list[Position]:
     """The positions of a node that `indexes`, but for the ends of slices, which are cut to what there is."""
     op = core(node)
     batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
@@ -94,13 +95,13 @@ def positions(node: Any) -> list[Position]:
     return found
 
 
-def _inputs_of_indices(op: Any, first: int, node: Any) -> list[Any]:
+def _inputs_of_indices(op: Op, first: int, node: Apply) -> list[Any]:
     """For each index which input of the node it is, or a slice."""
     numbers: list[Any] = list(range(first, len(node.inputs)))
     return list(indices_from_subtensor(numbers, op.idx_list))
 
 
-def masks(node: Any) -> list[tuple[int, int]]:
+def masks(node: Apply) -> list[tuple[int, int]]:
     """Inputs of a node that are masks, and the first axis of the table that each is about."""
     first, axis, found = (2 if isinstance(node.op, WRITES) else 1), 0, []
     for index in _inputs_of_indices(node.op, first, node):
@@ -113,7 +114,7 @@ def masks(node: Any) -> list[tuple[int, int]]:
     return found
 
 
-def bounds(variable: Any) -> Bounds:
+def bounds(variable: Variable) -> Bounds:
     """Numbers between which all entries are, whatever the data are."""
     node = variable.owner
     lowest, highest = _bounds_of_type(variable.type.dtype)
@@ -136,7 +137,7 @@ def _bounds_of_type(dtype: str) -> Bounds:
     return -np.inf, np.inf
 
 
-def _bounds_of_result(node: Any) -> Bounds:
+def _bounds_of_result(node: Apply) -> Bounds:
     op = node.op
     if isinstance(op, Elemwise):
         return _bounds_of_number(op.scalar_op, node)
@@ -150,7 +151,7 @@ def _bounds_of_result(node: Any) -> Bounds:
     return (0.0, np.inf) if isinstance(op, Nonzero) else (-np.inf, np.inf)
 
 
-def _bounds_of_number(op: Any, node: Any) -> Bounds:
+def _bounds_of_number(op: Op, node: Apply) -> Bounds:
     """Of functions entry by entry; everywhere that of whole numbers, since NaN is in no bounds."""
     if any(np.dtype(v.type.dtype).kind == "f" for v in node.inputs[isinstance(op, ps.Switch) :]):
         return -np.inf, np.inf
@@ -179,7 +180,7 @@ def _either(given: Sequence[Bounds]) -> Bounds:
     return min((low for low, _ in given), default=0.0), max((high for _, high in given), default=0.0)
 
 
-def length(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | None = None) -> Any:
+def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | None = None) -> Any:
     """Of a table along an axis: a number where types tell it, or a graph of its shape.
 
     Parameters
@@ -200,7 +201,7 @@ def length(table: Any, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | N
     return Shape_i(axis)(table) if size is None else size
 
 
-def is_proved(index: Any, size: Any) -> bool:
+def is_proved(index: Variable, size: Variable | int) -> bool:
     """Whether an index is in range whatever the data are, for a table of that length."""
     if getattr(index.type, "shape", None) is not None and 0 in index.type.shape:
         return True  # it has no entry
@@ -210,7 +211,7 @@ def is_proved(index: Any, size: Any) -> bool:
     return -size <= low and high <= size - 1
 
 
-def _counts_to(index: Any, size: Variable) -> bool:
+def _counts_to(index: Variable, size: Variable) -> bool:
     """Whether an index is 0, 1, ..., size - 1 by construction."""
     node = index.owner
     while node is not None and isinstance(node.op, DimShuffle | Reshape):
@@ -248,6 +249,6 @@ def limited(index: Any, size: Any) -> Any:
     return pt.scalar_from_tensor(position) if isinstance(index.type, ScalarType) else position
 
 
-def as_tensor(index: Any) -> Any:
+def as_tensor(index: Variable) -> Any:
     """An index of one position may be a number without a tensor."""
     return pt.tensor_from_scalar(index) if isinstance(index.type, ScalarType) else index

@@ -89,7 +89,9 @@ class Predictors(NamedTuple):
         number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
         return f"{number}, of {', '.join(kinds)}"
 
-    def of_data(self, outputs: Sequence[Variable], values: Sequence[Variable] | None = None) -> list[Any]:
+    def of_data(
+        self, outputs: Sequence[Variable], values: Sequence[Variable] | None = None
+    ) -> list[Variable]:
         """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis.
 
         With `values` in the place of ``self.values``.

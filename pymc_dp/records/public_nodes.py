@@ -146,7 +146,7 @@ class PublicNodes:
                 return None
         return found.pop() if len(found) == 1 else None
 
-    def _gathered(self, variable: Variable) -> tuple[Variable, Any] | None:
+    def _gathered(self, variable: Variable) -> tuple[Variable, Variable] | None:
         """Read ``mean + tau * z[index]`` as ``(mean + tau * z)[index]``: a public vector, and the gather."""
         node = variable.owner
         if node is None or variable in self._free:

@@ -10,8 +10,10 @@ import pytensor.scalar as ps
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.features import ReplaceValidate
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
@@ -67,12 +69,12 @@ class Safe(GraphRewriter):
     def __hash__(self) -> int:
         return hash((type(self), self.raising))
 
-    def add_requirements(self, fgraph: Any) -> None:
+    def add_requirements(self, fgraph: FunctionGraph) -> None:
         """Replacements are checked one by one."""
         if not hasattr(fgraph, "replace_all_validate"):
             fgraph.attach_feature(ReplaceValidate())
 
-    def apply(self, fgraph: Any) -> None:
+    def apply(self, fgraph: FunctionGraph) -> None:
         """Rewrite a graph in place.
 
         Raises
@@ -89,7 +91,7 @@ class Safe(GraphRewriter):
                 "model."
             ) from error
 
-    def _rewrite_all(self, fgraph: Any) -> None:
+    def _rewrite_all(self, fgraph: FunctionGraph) -> None:
         for node in list(fgraph.toposort()):
             new = self._rewritten(node)
             if new is None:
@@ -100,7 +102,7 @@ class Safe(GraphRewriter):
             ]
             fgraph.replace_all_validate(pairs, reason="pymc_dp_safe")
 
-    def _rewritten(self, node: Any) -> list[Variable] | None:
+    def _rewritten(self, node: Apply) -> list[Variable] | None:
         inner = _with_safe_inner_graph(node.op)
         if inner is not None:
             return list(inner.make_node(*node.inputs).outputs)
@@ -111,7 +113,7 @@ class Safe(GraphRewriter):
             return None if result is None else [pt.cast(result, node.outputs[0].type.dtype)]
         return None
 
-    def _indexed(self, node: Any) -> list[Variable] | None:
+    def _indexed(self, node: Apply) -> list[Variable] | None:
         open_ones = [
             (p, length(node.inputs[0], p.axis))
             for p in positions(node)
@@ -131,7 +133,7 @@ class Safe(GraphRewriter):
         inputs[1] = pt.switch(valid, pt.cast(inputs[1], dtype), none)
         return _again(node, inputs)
 
-    def _checked(self, index: Any, size: Any) -> Any:
+    def _checked(self, index: Variable, size: Variable | int) -> Any:
         """An index of public data alone, with a check."""
         leaves = [v for v in ancestors([index]) if v.owner is None and not isinstance(v, Constant)]
         if not self.raising or not all(isinstance(v, SharedVariable) for v in leaves):
@@ -142,7 +144,7 @@ class Safe(GraphRewriter):
         return checked if index.type.ndim or hasattr(index.type, "shape") else pt.scalar_from_tensor(checked)
 
 
-def _with_safe_inner_graph(op: Any) -> Any:
+def _with_safe_inner_graph(op: Op) -> Op | None:
     """The same Op with such a graph inside of it; None where nothing changes."""
     if isinstance(op, Blockwise):
         new = _with_safe_inner_graph(op.core_op)
@@ -170,11 +172,11 @@ def _with_checked_masks(node: Any) -> list[Any]:
     return inputs
 
 
-def _again(node: Any, inputs: list[Variable]) -> list[Any]:
+def _again(node: Apply, inputs: list[Variable]) -> list[Variable]:
     return list(node.op.make_node(*inputs).outputs)
 
 
-def _valid(node: Any, given: list[tuple[Position, Any]]) -> Any:
+def _valid(node: Apply, given: list[tuple[Position, Variable | int]]) -> Variable:
     """Whether positions are in range, in the shape of what is read or written there."""
     result: Any = True
     for position, size in given:
@@ -195,7 +197,7 @@ def _valid(node: Any, given: list[tuple[Position, Any]]) -> Any:
     return pt.shape_padright(result, ndim - first - result.type.ndim)
 
 
-def _no_number(dtype: str) -> Any:
+def _no_number(dtype: str) -> np.ndarray | np.generic | int:
     """What stands for a number that was not read."""
     kind = np.dtype(dtype).kind
     if kind in "fc":
@@ -205,7 +207,7 @@ def _no_number(dtype: str) -> Any:
     return np.asarray(np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max, dtype=dtype)
 
 
-def _of_whole_numbers(node: Any) -> Any:
+def _of_whole_numbers(node: Apply) -> Any:
     """Divisions and powers that compiled code would stop at: -1 divides the lowest number, 0 has no power -1.
 
     Division by zero gives 0, as compiled code has it; so does a power that is no whole number.

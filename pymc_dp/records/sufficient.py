@@ -209,7 +209,7 @@ def _checked(statistic: Callable[[Mapping[str, np.ndarray]], Any]) -> Any:
     return checked
 
 
-def _value(variable: Any) -> np.ndarray:
+def _value(variable: Variable) -> np.ndarray:
     if variable.owner is None:
         return np.asarray(graph.leaf_value(variable))
     return gate.evaluate(variable)

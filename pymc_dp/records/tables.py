@@ -59,7 +59,7 @@ def within_tables(
 
 
 def drawn_within_tables(
-    outcome: Any, fit: Any, types: Mapping[Variable, RowType], shapes: _Shapes
+    outcome: Variable, fit: Any, types: Mapping[Variable, RowType], shapes: _Shapes
 ) -> tuple[Any, Any]:
     """A draw, and which records it is fit for: not for one with a position that its table does not have.
 
@@ -110,7 +110,7 @@ def public_positions(
     return conditions
 
 
-def _is_given(index: Any) -> bool:
+def _is_given(index: Variable) -> bool:
     """Whether a position is a function of data alone."""
     read = list(ancestors([index]))
     drawn = any(v.owner is not None and isinstance(v.owner.op, RandomVariable) for v in read)
@@ -118,7 +118,7 @@ def _is_given(index: Any) -> bool:
     return not drawn and len(graph.data_leaves([as_tensor(index)])) == len(leaves)
 
 
-def _check(condition: Any, index: Any) -> None:
+def _check(condition: Variable, index: Variable) -> None:
     if len(graph.data_leaves([condition])) != sum(v.owner is None for v in ancestors([condition])):
         return  # the table's length depends on a parameter
     if not gate.evaluate(condition):

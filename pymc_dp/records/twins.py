@@ -327,7 +327,7 @@ def _all_outcomes(
     return group, weights
 
 
-def part_of(values: np.ndarray, rows: Any, axis: int) -> np.ndarray:
+def part_of(values: np.ndarray, rows: slice, axis: int) -> np.ndarray:
     """Some rows, in the memory layout that functions are compiled for."""
     if not isinstance(rows, slice):
         return gather(values, rows, axis)

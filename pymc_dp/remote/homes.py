@@ -5,6 +5,7 @@ import os
 import weakref
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 # Seconds between looks at whether a process is still alive.
@@ -122,7 +123,7 @@ def _serve(make: Callable[[], Servant], connection: Connection) -> None:
         connection.send_bytes(servant.answer(request).encode())
 
 
-def _stop(process: Any, connection: Connection) -> None:
+def _stop(process: BaseProcess, connection: Connection) -> None:
     connection.close()
     process.join(timeout=5)
     if process.is_alive():

@@ -128,7 +128,8 @@ class DataOwner:
         questions: dict[str, Callable[..., Any]]
         questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
         questions |= {"begin_likelihood": self._begin_likelihood, "end": self._end}
-        questions |= {name: partial(self._measure, name) for name in ("scales", "compare_with_twins")}
+        measured = OwnMeasurements.scales, OwnMeasurements.compare_with_twins
+        questions |= {method.__name__: partial(self._measure, method) for method in measured}
         if question not in questions:
             raise Refusal("question")
         return questions[question](**arguments)
@@ -170,12 +171,12 @@ class DataOwner:
         self._measurements = OwnMeasurements(Measurements(source, spending))
         return {"noise_multiplier": spending.multipliers[0]}
 
-    def _measure(self, kind: str, **question: Any) -> dict[str, Any]:
+    def _measure(self, method: Callable[..., Any], **question: Any) -> dict[str, Any]:
         """Next noisy sum that a likelihood is made of."""
         if self._measurements is None:
             raise Refusal("question")
         with _refusing("question"):
-            measured = getattr(self._measurements, kind)(**question)
+            measured = method(self._measurements, **question)
         return measured()
 
     def _end(self) -> None:

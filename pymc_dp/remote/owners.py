@@ -21,7 +21,7 @@ from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import Recipe
-from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
+from pymc_dp.remote.template import Template, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -90,8 +90,7 @@ class Owner:
         Call(self.epsilon, self.delta, "substitute", chains=1, tune=0, draws=1)  # checks them
         if (self.lipschitz, self.clip_bound) != (None, None):
             as_clip(self.lipschitz, self.clip_bound)
-        for name in ("ledger", "log"):
-            path = getattr(self, name)
+        for name, path in (("ledger", self.ledger), ("log", self.log)):
             if path is not None and not isinstance(path, str | os.PathLike):
                 raise ValueError(
                     f"{name}= of an owner is a path, where its process runs, got {type(path).__name__}. A "
@@ -233,7 +232,7 @@ class RecordsOfOwners(Template):
 
     def __init__(self, model: pm.Model, owners: Owners, homes: list[Home], **settings: Any):
         super().__init__(model, **settings)
-        self.owners, self._homes, self._process = owners, homes, os.getpid()
+        self.owners, self._homes = owners, homes
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
         self.n = None if None in self.sizes else sum(self.sizes)
         units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
@@ -273,10 +272,6 @@ class RecordsOfOwners(Template):
             for owner, terms, n in zip(self.owners.owners, self.owners.terms, self.sizes, strict=True)
         ]
 
-    def check_data(self) -> None:
-        """Refuse a process that cannot reach the owners."""
-        refuse_other_process(self._process, os.getpid())
-
     def ask(self, question: str, **arguments: Any) -> list[Any]:
         """Ask every owner at once; their answers, in order.
 
@@ -299,12 +294,10 @@ class RecordsOfOwners(Template):
                 "reserved stays spent."
             ) from None
         except ValueError:
-            said = {}
-        if not isinstance(said, dict):
-            said = {}
-        if "answer" in said:
+            said = None
+        if isinstance(said, dict) and "answer" in said:
             return said["answer"]
-        raise refused(owner.name, said.get("refused"))
+        raise refused(owner.name, said.get("refused") if isinstance(said, dict) else None)
 
 
 def points(theta: np.ndarray, new: np.ndarray) -> dict[str, list[float]]:

@@ -2,13 +2,12 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pymc as pm
 
-from pymc_dp.likelihood.comparisons import Bounds, Totals
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
@@ -17,6 +16,7 @@ from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.template import check_agreement
 
+Sums = TypeVar("Sums")
 # Rows are kept at the current point and at the last proposal.
 KEPT_POINTS = 2
 
@@ -62,9 +62,9 @@ class Shard:
         self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
     def answer(self, request: tuple) -> Any:
-        """Result of ``(method, *arguments)``, or a `Failure`."""
+        """Result of ``(method, *arguments)``, of a method of this class, or a `Failure`."""
         method, *arguments = request
-        return answer(getattr(self, method), *arguments)
+        return answer(method, self, *arguments)
 
     def open(self, agreement: Mapping[str, Any]) -> ShardFacts:
         """Make the model, check it, and check that it agrees with the step's.
@@ -107,22 +107,19 @@ class Shard:
         """See `RecordModel.ratios`; positions are those in this shard."""
         return self.records.ratios(theta, new, units)
 
-    def scales(self, phi: np.ndarray, twins: int, key: np.ndarray) -> np.ndarray:
-        """See `Source.scales`; `key` is of the twins' stream: see `PrivacyRandom.keys`."""
-        return self._source(key).scales(phi, twins)
+    def sums(self, key: np.ndarray, method: Callable[..., Sums], *arguments: Any) -> Sums:
+        """What a likelihood is made of.
 
-    def compare_with_twins(
-        self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, key: np.ndarray
-    ) -> Totals:
-        """See `Source.compare`, and `scales`."""
-        return self._source(key).compare(phi, metric, bounds, twins)
-
-    def spread(self, phi: np.ndarray, metric: np.ndarray, key: np.ndarray) -> np.ndarray:
-        """See `Source.spread`, and `scales`."""
-        return self._source(key).spread(phi, metric)
-
-    def _source(self, key: np.ndarray) -> RecordsHere:
-        return RecordsHere(self.records.twins, PrivacyRandom.keyed(key))
+        Parameters
+        ----------
+        key : ndarray
+            Of the twins' stream: see `PrivacyRandom.keys`.
+        method : callable
+            Of `RecordsHere`.
+        *arguments : object
+            Its own.
+        """
+        return method(RecordsHere(self.records.twins, PrivacyRandom.keyed(key)), *arguments)
 
     def _rows_at(self, theta: np.ndarray) -> np.ndarray:
         if theta.tobytes() not in self._rows:

@@ -1,6 +1,5 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from pymc_dp.remote.homes import Here, Home, LostError
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard, ShardFacts
 from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
-from pymc_dp.remote.template import Template, refuse_other_process, refuse_privacy_unit
+from pymc_dp.remote.template import Template, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -144,8 +143,8 @@ class ShardedRecords(Template):
 
     def __init__(self, model: pm.Model, homes: list[Home], *, one_process: bool, **settings: Any):
         super().__init__(model, **settings)
-        self._homes, self.one_process, self._process = homes, one_process, os.getpid()
-        facts: list[ShardFacts] = self._ask([("open", self.agreement())] * len(homes))
+        self._homes, self.one_process = homes, one_process
+        facts: list[ShardFacts] = self._ask([(Shard.open, self.agreement())] * len(homes))
         self._digests = [one.digest for one in facts]
         no_person_twice([one.units for one in facts if one.units is not None])
         self.n, self.n_rows = sum(one.n for one in facts), sum(one.n_rows for one in facts)
@@ -153,18 +152,13 @@ class ShardedRecords(Template):
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
         self._set_lengths({size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows})
-        self.full_batch = SumOverShards(self)
+        self.full_batch = SumOverShards(self.totals, self.log_prior)
         self.facts = {"shards": len(homes)}
         self._first = np.cumsum([0, *(one.n for one in facts)])
 
-    def check_data(self) -> None:
-        """Refuse a process that cannot reach the parts; a part that changed is noticed when it is loaded."""
-        if self.one_process:
-            refuse_other_process(self._process, os.getpid())
-
     def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Exact sum over all parts of `Shard.compare`: integers, in any order."""
-        each = self._ask([("compare", theta, new, clip_bound)] * len(self._homes))
+        each = self._ask([(Shard.compare, theta, new, clip_bound)] * len(self._homes))
         return sum(total for total, _ in each), sum(clipped for _, clipped in each)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
@@ -175,7 +169,7 @@ class ShardedRecords(Template):
         shard_of = np.searchsorted(self._first, units, side="right") - 1
         wanted = [np.flatnonzero(shard_of == k) for k in range(len(self._homes))]
         requests = [
-            ("ratios", theta, new, units[here] - self._first[k]) if here.size else None
+            (Shard.ratios, theta, new, units[here] - self._first[k]) if here.size else None
             for k, here in enumerate(wanted)
         ]
         out = np.empty(units.size)
@@ -186,8 +180,8 @@ class ShardedRecords(Template):
     def source(self, random: PrivacyRandom) -> SumsOfParts:
         """Sums that a likelihood is made of; `random` keys the streams of the parts' twins."""
 
-        def ask(method: str, *arguments: Any) -> list[Any]:
-            return self._ask([(method, *arguments, key) for key in random.keys(len(self._homes))])
+        def ask(*question: Any) -> list[Any]:
+            return self._ask([(Shard.sums, key, *question) for key in random.keys(len(self._homes))])
 
         return SumsOfParts(self.twins, ask)
 
@@ -212,8 +206,8 @@ class ShardedRecords(Template):
 
     def _asked_again(self, k: int, request: Any) -> Callable[[], Any]:
         self._homes[k].restart()
-        if request[0] != "open":
-            self._same_part(k, value(self._homes[k].ask(("open", self.agreement()))()))
+        if request[0] is not Shard.open:
+            self._same_part(k, value(self._homes[k].ask((Shard.open, self.agreement()))()))
         return self._homes[k].ask(request)
 
     def _same_part(self, k: int, facts: ShardFacts) -> None:

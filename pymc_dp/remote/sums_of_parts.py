@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_dp.likelihood.comparisons import Bounds, Totals
 from pymc_dp.likelihood.measurements import Shapes
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.records.sums import SumOfRatios
 
 
@@ -15,11 +16,13 @@ class SumOverShards:
 
     Parameters
     ----------
-    records : ShardedRecords
+    totals : callable
+        As `ShardedRecords.totals`.
+    log_prior : callable
     """
 
-    def __init__(self, records: Any):
-        self._records = records
+    def __init__(self, totals: Callable[..., tuple[float, float]], log_prior: Callable[[np.ndarray], float]):
+        self._totals, self._log_prior = totals, log_prior
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
         """Sum the clipped ratios between `theta` and `old`.
@@ -35,12 +38,12 @@ class SumOverShards:
         SumOfRatios
             Its rows are a copy of `theta`.
         """
-        total, clipped = self._records.totals(old, theta, clip_bound)
-        return SumOfRatios(total, clipped, theta.copy(), self._records.log_prior(theta))
+        total, clipped = self._totals(old, theta, clip_bound)
+        return SumOfRatios(total, clipped, theta.copy(), self._log_prior(theta))
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Stand-in for the rows at a point, and log-prior."""
-        return theta.copy(), self._records.log_prior(theta)
+        return theta.copy(), self._log_prior(theta)
 
 
 class SumsOfParts:
@@ -51,7 +54,7 @@ class SumsOfParts:
     shapes : Shapes
         On which all parts agree.
     ask : callable
-        From a method of `Shard` and its arguments, but for the key of the twins, to the answers of all parts.
+        From a method of `RecordsHere` and its arguments to the answers of all parts.
 
     Notes
     -----
@@ -65,15 +68,15 @@ class SumsOfParts:
 
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """See `Source.scales`."""
-        return np.sum(self._ask("scales", phi, twins), axis=0)
+        return np.sum(self._ask(RecordsHere.scales, phi, twins), axis=0)
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """See `Source.compare`."""
         total = Totals(self.size)
-        for part in self._ask("compare_with_twins", phi, metric, bounds, twins):
+        for part in self._ask(RecordsHere.compare, phi, metric, bounds, twins):
             total.add(part)
         return total
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """See `Source.spread`."""
-        return np.sum(self._ask("spread", phi, metric), axis=0)
+        return np.sum(self._ask(RecordsHere.spread, phi, metric), axis=0)

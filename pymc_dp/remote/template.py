@@ -1,5 +1,6 @@
 """What is needed of a model and reads no record: parameters, prior, names, the form of its likelihood."""
 
+import os
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
@@ -57,11 +58,12 @@ class Template:
     """
 
     one_process: bool = True
+    facts: Mapping[str, int] = {}
 
     def __init__(self, model: pm.Model, *, likelihood: bool = False, persons: bool = False, **settings: Any):
         ids = np.arange(number_of_rows(model)) if likelihood and persons else None
         self._records = RecordModel(model, privacy_unit=ids, **settings)
-        self._model, self._likelihood = model, likelihood
+        self._model, self._likelihood, self._process = model, likelihood, os.getpid()
         self.tables, self.neighboring_relation = [self._records], self._records.neighboring_relation
         self.reading = self._records.reading
         self.ravel, self.unravel = self._records.ravel, self._records.unravel
@@ -80,6 +82,14 @@ class Template:
     def twins(self) -> Twins | EffectTwins:
         """See `RecordModel.twins`."""
         return self._records.twins
+
+    def check_data(self) -> None:
+        """Refuse a process that cannot reach the records; that they changed is noticed where they are."""
+        if self.one_process and self._process != os.getpid():
+            raise PrivacyError(
+                "Chains on remote records run in the process that opened them, where their connections are: "
+                "pass cores=1 to pm.sample (dp.sample does). What runs in parallel is where the records are."
+            )
 
     def _set_lengths(self, lengths: Collection[int]) -> None:
         """Of all parts: what is as long as one of these, or as the template's records, is withheld."""
@@ -189,12 +199,3 @@ def refuse_privacy_unit(privacy_unit: Any) -> None:
     """Refuse ids of rows that are not here."""
     if privacy_unit is not None:
         raise ValueError("privacy_unit= belongs where the rows are: a function of a part, given with it.")
-
-
-def refuse_other_process(process: int, current: int) -> None:
-    """Refuse a chain in another process than the one that holds the connections."""
-    if process != current:
-        raise PrivacyError(
-            "Chains on remote records run in the process that opened them, where their connections are: pass "
-            "cores=1 to pm.sample (dp.sample does). What runs in parallel is where the records are."
-        )

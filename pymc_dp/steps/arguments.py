@@ -30,7 +30,11 @@ def check_names(cls: type, given: Iterable[str]) -> None:
     ------
     TypeError
     """
-    known = names_of(cls)
+    known: set[str] = set()
+    for base in cls.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            known |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self"}
     for argument in given:
         if argument in known:
             continue
@@ -38,16 +42,6 @@ def check_names(cls: type, given: Iterable[str]) -> None:
         close = begin or difflib.get_close_matches(argument, sorted(known), n=1)
         advice = f"did you mean {close[0]}=?" if close else "its docstring lists those it has."
         raise TypeError(f"{cls.__name__} has no argument {argument}=: {advice}")
-
-
-def names_of(cls: type) -> frozenset[str]:
-    """Arguments of a step and of what it is made from."""
-    names: set[str] = set()
-    for base in cls.__mro__:
-        if "__init__" in vars(base) and base is not object:
-            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-            names |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self"}
-    return frozenset(names)
 
 
 def check_shared(exclude_deterministics: Any, debug_seed: Any, tempering: Any) -> None:

@@ -1,22 +1,23 @@
 """DP Barker: a test whose own randomness is the privacy, on all records; batches (Heikkilä et al. 2019)."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
+
+from pytensor.graph.basic import Variable
 
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.kernels.tuning import optimal_barker_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
-from pymc_dp.proposals import Proposal
-from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import MetropolisStep
+from pymc_dp.steps.metropolis_step import WalkStep
 
 
-class DPBarker(MetropolisStep):
+class DPBarker(WalkStep):
     """Differentially private random-walk sampler with Barker's acceptance test.
 
     A proposal is accepted with probability ``1 / (1 + exp(-log-ratio))``. On all records (the default) no
@@ -95,26 +96,20 @@ class DPBarker(MetropolisStep):
     name = "dp_barker"
     takes_data = True
     mechanism = "sum of clipped log-likelihood ratios, no noise, Barker's test"
-    moves: RandomWalk
     _batches: FixedSizeBatches | None = None
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,
         lipschitz: float | None = None,
         clip_bound: float | None = None,
         batch_size: int | None = None,
-        proposal: str | Proposal | None = None,
-        step_size: float | None = None,
-        target_accept: float | None = None,
-        adapt_step_size: bool = True,
         clip_fraction: bool = True,
         **kwargs: Any,
     ):
-        check_walk(proposal, step_size, target_accept)
         if batch_size is not None and (lipschitz is None or clip_bound is not None):
             raise ValueError(
                 "batch_size= goes with lipschitz=: on batches a ratio is clipped at sqrt(batch_size) / (n * "
@@ -131,13 +126,9 @@ class DPBarker(MetropolisStep):
             self._batches.barker_event()  # refuses batches so small that no order is left
             self.mechanism = "clipped log-likelihood ratios of a batch, noise up to variance 2, Barker's test"
             self.approximation = BarkerBatch.approximation
-        elif math.isinf(self.epsilon) and step_size is None and clip_bound is None:
+        elif math.isinf(self.epsilon) and self.moves.initial is None and clip_bound is None:
             raise ValueError("step_size= is missing: with epsilon=inf no budget limits the moves.")
-        d = self.records.d
-        self.moves = RandomWalk(
-            proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
-        )
-        best = optimal_barker_walk(d, not self.moves.gaussian)[1]
+        best = optimal_barker_walk(self.records.d, not self.moves.gaussian)[1]
         self.moves.target_accept = self.moves.target_accept or best
 
     def _price(self, call: Call) -> PrivacyPlan:

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -10,8 +10,9 @@ import numpy as np
 import pymc as pm
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.state import DataClassState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
+from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.budget import facts
@@ -82,7 +83,7 @@ class DPStep(Iterating):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,
@@ -180,7 +181,7 @@ class DPStep(Iterating):
         BudgetError
             The chain is not covered by the budget; no row has been read.
         """
-        surroundings.check(self, self._parts)
+        surroundings.check(self, self.model, self._parts)
         super().setup_chain(rng, tune, draws)
         self._chain = None
         self.records.check_data()
@@ -227,7 +228,7 @@ class DPStep(Iterating):
             "stats": self.recorded_stats,
             **self._released.facts(),
             "versions": versions(),
-            **getattr(records, "facts", {}),
+            **records.facts,
         }
 
     @property
@@ -301,13 +302,9 @@ class DPStep(Iterating):
         if state is not None and self.debug_seed is not None and self._chain is not None:
             self._chain.random.state = state
 
-    @property
-    def sampling_state(self):
+    @BlockedStep.sampling_state.setter
+    def sampling_state(self, state: DataClassState) -> None:
         """State to resume a chain from; the noise stream is in it only with `debug_seed`."""
-        return super().sampling_state
-
-    @sampling_state.setter
-    def sampling_state(self, state):
         BlockedStep.sampling_state.fset(self, state)
         if self._chain is not None:
             self._chain.state = self._chain.values = None
@@ -324,7 +321,7 @@ class DPStep(Iterating):
 
     def _progressbar_config(self, n_chains: int = 1):
         """Columns of PyMC's progress bar; the first place where PyMC says how many chains it will run."""
-        surroundings.check(self, self._parts)
+        surroundings.check(self, self.model, self._parts)
         if n_chains != self.chains:
             raise BudgetError(
                 f"The budget of this step is for chains={self.chains}, and pm.sample was called with "

@@ -64,14 +64,16 @@ class Chain:
     accept: Accept
     noise: Gaussian
 
-    def __init__(self, budget: ChainBudget, plan: PrivacyPlan, random: PrivacyRandom, facts: list[Any]):
+    def __init__(
+        self, budget: ChainBudget, plan: PrivacyPlan, random: PrivacyRandom, facts: list[np.ndarray]
+    ):
         self.budget, self.plan, self.random, self.facts = budget, plan, random, facts
         self.state: Any = None
         self.iteration = self.accepted = 0
         self.clipped = 0.0
         self.clip_bound: float | None = None
-        self.stats: dict[str, Any] = {}
-        self.values: Any = None
+        self.stats: dict[str, float | bool] = {}
+        self.values: bytes | None = None
         self.memory: Any = None
 
     def __reduce__(self):
@@ -170,7 +172,7 @@ class Released:
         return self._values(self._point)
 
     @cached_property
-    def _computed(self) -> Callable[[PointType], dict[str, Any]]:
+    def _computed(self) -> Callable[[PointType], dict[str, np.ndarray]]:
         """The variables that are not their own values."""
         model = self._model
         missing = set(self._names) - {v.name for v in model.value_vars}
@@ -182,7 +184,7 @@ class Released:
             model.value_vars, variables, private=(), as_pymc=True, **self._compile_kwargs
         )
 
-        def computed(point: PointType) -> dict[str, Any]:
+        def computed(point: PointType) -> dict[str, np.ndarray]:
             return dict(zip(names, function(*[point[name] for name in inputs]), strict=True))
 
         return computed
@@ -229,7 +231,7 @@ class Iterating(BlockedStep):
             chain.values = None
         if chain.values is None:
             chain.values = self._released(point)
-        stats = {
+        stats: dict[str, Any] = {
             "accepted": accepted,
             "acceptance_rate": chain.accepted / chain.iteration,
             "step_size": self.moves.step_size,

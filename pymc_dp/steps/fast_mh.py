@@ -1,24 +1,26 @@
 """DP-Fast MH: exact minibatch Metropolis-Hastings, with a test whose decisions are private."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from pytensor.graph.basic import Variable
+
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget import fast_mh_pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches
-from pymc_dp.proposals import Proposal
-from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import MetropolisStep
+from pymc_dp.steps.metropolis_step import WalkStep
 
 TESTS = ("barker", "penalty")
 
 
-class DPFastMH(MetropolisStep):
+class DPFastMH(WalkStep):
     """Differentially private Metropolis-Hastings on minibatches, with the exact posterior as its target.
 
     Each iteration draws records as TunaMH does (Zhang, Cooper & De Sa 2020), clips their log-likelihood
@@ -98,13 +100,12 @@ class DPFastMH(MetropolisStep):
 
     name = "dp_fast_mh"
     takes_data = True
-    moves: RandomWalk
     # Bound on each ratio where the plan is at a given one.
     _constant: float | None = None
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,
@@ -114,19 +115,14 @@ class DPFastMH(MetropolisStep):
         test: str = "barker",
         noise_std: float | None = None,
         public_n: int | None = None,
-        proposal: str | Proposal | None = None,
-        step_size: float | None = None,
-        target_accept: float | None = None,
-        adapt_step_size: bool = True,
         **kwargs: Any,
     ):
-        check_walk(proposal, step_size, target_accept)
         if test not in TESTS:
             raise ValueError(f"test must be one of {', '.join(TESTS)}, got {test!r}.")
         for name, value in (("batch_size", batch_size), ("noise_std", noise_std), ("public_n", public_n)):
             if value is not None and not (is_number(value) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
-        if clip_bound is not None and step_size is None:
+        if clip_bound is not None and kwargs.get("step_size") is None:
             raise ValueError("clip_bound= needs step_size=: moves so short that few records are clipped.")
         self.test = test
         self.clip = as_clip(lipschitz, clip_bound)
@@ -135,9 +131,8 @@ class DPFastMH(MetropolisStep):
         self._inclusion = None if batch_size is None else batch_size / self._n
         if isinstance(self.clip, ConstantClip):
             self._constant = self.clip.constant
+            self.moves.adapt = False  # acceptance does not show what is clipped
         d = self.records.d
-        adapt = adapt_step_size and self._constant is None  # acceptance does not show what is clipped
-        self.moves = RandomWalk(proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt)
         self._best_noise_std, best = optimal_walk(d, not self.moves.gaussian)
         self.noise_std = self._best_noise_std if noise_std is None else float(noise_std)
         # Without privacy the test is Metropolis', and the noise is the batch's own.
@@ -170,13 +165,14 @@ class DPFastMH(MetropolisStep):
 
     def _start_moves(self, chain: Chain) -> None:
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
-        chain.stats["batch_size"] = getattr(chain.plan.mechanism, "batch_size", math.nan)
+        mechanism = chain.plan.mechanism
+        chain.stats["batch_size"] = mechanism.batch_size if isinstance(mechanism, OnTunaBatches) else math.nan
         bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
         if isinstance(self.clip, LipschitzClip):
             self.moves.longest = bound / self.clip.constant
         self.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
-    def _default_step_size(self, ratio: Any) -> float:
+    def _default_step_size(self, ratio: Ratio) -> float:
         if math.isinf(self.moves.longest):
             return 0.1
         length = self.moves.longest

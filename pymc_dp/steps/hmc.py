@@ -1,10 +1,12 @@
 """DP HMC: noisy gradients for the trajectory, the penalty test at its end (Räisä 2021, Algorithm 3)."""
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
@@ -33,7 +35,7 @@ class Trajectory(NamedTuple):
 
     new: np.ndarray
     clip_bound: float
-    log_public: Any
+    log_public: Callable[[LogRatio], float]
     gradient: np.ndarray
 
 
@@ -105,7 +107,7 @@ class DPHMC(MetropolisStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,
@@ -113,7 +115,7 @@ class DPHMC(MetropolisStep):
         gradient_clip_bound: float | None = None,
         n_leapfrog: int = 5,
         step_size: float | None = None,
-        mass: Any = None,
+        mass: float | np.ndarray | None = None,
         gradient_share: float = 0.5,
         target_accept: float = 0.4,
         adapt_step_size: bool = True,

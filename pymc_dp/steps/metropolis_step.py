@@ -1,9 +1,15 @@
 """Steps that propose, compare and decide."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
+from pytensor.graph.basic import Variable
+
+from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.proposals import Proposal
+from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios.build import ratio_of, test_of
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain
@@ -17,7 +23,7 @@ class MetropolisStep(DPStep):
         chain.ratio = self._ratio(chain.plan)
         self._start_moves(chain)
 
-    def _ratio(self, plan: PrivacyPlan) -> Any:
+    def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
         return ratio_of(plan.mechanism, self.records, self.tempering, self._sensitivity)
 
@@ -27,3 +33,25 @@ class MetropolisStep(DPStep):
 
     def _clip_name(self) -> str:
         return str(self.clip)
+
+
+class WalkStep(MetropolisStep):
+    """Base class of random walks; see `DPPenaltyMH` for the parameters."""
+
+    moves: RandomWalk
+
+    def __init__(
+        self,
+        vars: Sequence[Variable] | None = None,
+        *,
+        proposal: str | Proposal | None = None,
+        step_size: float | None = None,
+        target_accept: float | None = None,
+        adapt_step_size: bool = True,
+        **kwargs: Any,
+    ):
+        check_walk(proposal, step_size, target_accept)
+        super().__init__(vars, **kwargs)
+        self.moves = RandomWalk(
+            proposal, self.records.d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
+        )

@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -13,10 +13,12 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.hmc.base_hmc import BaseHMC
 from pymc.step_methods.state import DataClassState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
+from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.slots import identity
 from pymc_dp.records import refusals
 from pymc_dp.records.effects import find_effects
@@ -129,7 +131,7 @@ class DPNUTS(BlockedStep):
         {name: dtype for name, (dtype, _) in stats_dtypes_shapes.items()}
     ]
     # What each draw carries, from set-up to the last draw; None where no chain runs.
-    _carried: list[Any] | None = None
+    _carried: list[np.ndarray] | None = None
     _point: PointType | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "DPNUTS":
@@ -141,7 +143,7 @@ class DPNUTS(BlockedStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -217,22 +219,19 @@ class DPNUTS(BlockedStep):
         )
         return new, [stats]
 
-    def _facts(self, plan: Any) -> dict[str, Any]:
+    def _facts(self, plan: PrivacyPlan) -> dict[str, Any]:
         variables = self._released.facts()
+        types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
         return {
             **facts_of_draws(self.likelihood, plan, self._call),
             **variables,
             "released_variables": sorted(one["name"] for one in variables["variables"]),
-            "stats": _recorded(),
+            "stats": types | {"epsilon_spent": "<f8"},
         }
 
-    @property
-    def sampling_state(self) -> DataClassState:
-        """State to resume a chain from."""
-        return super().sampling_state
-
-    @sampling_state.setter
+    @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
+        """State to resume a chain from."""
         BlockedStep.sampling_state.fset(self, state)
         self._point = None
 
@@ -247,12 +246,6 @@ class DPNUTS(BlockedStep):
 
     def __repr__(self) -> str:
         return f"<DPNUTS of {self.likelihood!r}>"
-
-
-def _recorded() -> dict[str, str]:
-    """Names and types of the sampler stats that each draw carries, for a release."""
-    types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
-    return types | {"epsilon_spent": "<f8"}
 
 
 def _number_of(rng: np.random.Generator) -> int:

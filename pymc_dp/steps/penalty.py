@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
-from pymc_dp.kernels.metropolis import Info
+from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, Gaussian
-from pymc_dp.proposals import Proposal
-from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios import on_owners as of_owners
 from pymc_dp.ratios.on_owners import OnOwners
 from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
@@ -22,14 +21,14 @@ from pymc_dp.records.sufficient import SufficientStatistics
 from pymc_dp.remote.owners import Owner
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import MetropolisStep
+from pymc_dp.steps.metropolis_step import WalkStep
 from pymc_dp.steps.penalty_arguments import clip_of, settings
 
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
 
 
-class DPPenaltyMH(MetropolisStep):
+class DPPenaltyMH(WalkStep):
     """Differentially private random-walk Metropolis-Hastings with the penalty test.
 
     Each iteration computes every record's log-likelihood ratio between the proposal and the current point,
@@ -145,7 +144,6 @@ class DPPenaltyMH(MetropolisStep):
     name = "dp_penalty"
     takes_data = True
     mechanism = MECHANISM
-    moves: RandomWalk
     # Where the log-ratio comes from, if not from all records in one place or in shards.
     _asks_owners = False
     _batches: FixedSizeBatches | None = None
@@ -153,7 +151,7 @@ class DPPenaltyMH(MetropolisStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -162,14 +160,9 @@ class DPPenaltyMH(MetropolisStep):
         batch_size: int | None = None,
         sufficient_statistics: str | Statistics | None = None,
         owners: Sequence[Owner] | None = None,
-        proposal: str | Proposal | None = None,
-        step_size: float | None = None,
-        target_accept: float | None = None,
-        adapt_step_size: bool = True,
         release: str = "decisions",
         **kwargs: Any,
     ):
-        check_walk(proposal, step_size, target_accept)
         if release not in ("decisions", "noisy_ratio"):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
         epsilon, delta, lipschitz, clip_bound = settings(
@@ -207,9 +200,6 @@ class DPPenaltyMH(MetropolisStep):
             names, shapes = self.model.values_to_rvs, self.records.shapes
             self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})
         d = self.records.d
-        self.moves = RandomWalk(
-            proposal, d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
-        )
         best = optimal_guided_walk() if self.moves.guided else optimal_walk(d, not self.moves.gaussian)
         self._best_noise_std, self.moves.target_accept = best[0], self.moves.target_accept or best[1]
 
@@ -232,7 +222,7 @@ class DPPenaltyMH(MetropolisStep):
             return super().facts()
         return super().facts() | of_owners.facts(self.records, self.plan)
 
-    def _ratio(self, plan: PrivacyPlan) -> Any:
+    def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from; owners charge the call here."""
         if self._asks_owners:
             return OnOwners(self.records, self.tempering, plan)

@@ -1,10 +1,12 @@
 """DP SGHMC: noisy gradients of batches with friction, no accept test (Lode 2019, Algorithm 2)."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from pytensor.graph.basic import Variable
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.kernels.friction import sghmc
@@ -86,7 +88,7 @@ class DPSGHMC(DPStep):
 
     def __init__(
         self,
-        vars: Any = None,
+        vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,

@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
 from pymc.blocking import PointType
-from pymc.step_methods.compound import CompoundStep, flatten_steps
+from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 from pymc.util import get_value_vars_from_user_vars
+from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records.units import unit_of
@@ -35,7 +37,7 @@ def unit(privacy_unit: Any, data: Data | None) -> str:
     return unit_of(privacy_unit if data is None else data.privacy_unit)[0]
 
 
-def all_free_variables(vars: Any, model: pm.Model) -> list:
+def all_free_variables(vars: Sequence[Variable] | None, model: pm.Model) -> list[Variable]:
     """Value variables of the model, all of which a private step samples.
 
     Raises
@@ -54,12 +56,12 @@ def all_free_variables(vars: Any, model: pm.Model) -> list:
     return list(model.value_vars)
 
 
-def random_parts(model: pm.Model) -> list[Any]:
+def random_parts(model: pm.Model) -> list[Variable]:
     """What makes a model's density: variables and Potentials."""
     return [*model.basic_RVs, *model.potentials]
 
 
-def check_model(model: pm.Model, parts: Sequence[Any]) -> None:
+def check_model(model: pm.Model, parts: Sequence[Variable]) -> None:
     """Refuse a model that is not the one that the step was made for.
 
     Raises
@@ -68,8 +70,8 @@ def check_model(model: pm.Model, parts: Sequence[Any]) -> None:
         A variable or Potential was added or removed.
     """
     now = random_parts(model)
-    added = [v.name for v in now if v not in parts]
-    removed = [v.name for v in parts if v not in now]
+    added = [str(v.name) for v in now if v not in parts]
+    removed = [str(v.name) for v in parts if v not in now]
     if added or removed:
         named = {"added": added, "removed": removed}
         changed = [f"{', '.join(names)} {what}" for what, names in named.items() if names]
@@ -80,13 +82,13 @@ def check_model(model: pm.Model, parts: Sequence[Any]) -> None:
         )
 
 
-def check(step: Any, parts: Sequence[Any]) -> None:
+def check(step: BlockedStep, model: pm.Model, parts: Sequence[Variable]) -> None:
     """`check_model` and `check_alone`; called in what PyMC calls."""
-    check_model(step.model, parts)
+    check_model(model, parts)
     check_alone(step)
 
 
-def check_alone(step: Any) -> None:
+def check_alone(step: BlockedStep) -> None:
     """Refuse a step that PyMC runs together with others.
 
     Another step for the same variables reads the exact likelihood. It may move them before the private step
@@ -97,7 +99,7 @@ def check_alone(step: Any) -> None:
     PrivacyError
         There is another step.
     """
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         caller = frame.f_locals.get("self")
         together = flatten_steps(caller) if isinstance(caller, CompoundStep) else []
@@ -106,7 +108,7 @@ def check_alone(step: Any) -> None:
         frame = frame.f_back
 
 
-def refuse_others(others: Sequence[Any]) -> None:
+def refuse_others(others: Sequence[BlockedStep]) -> None:
     """Raise PrivacyError if there are other steps."""
     if others:
         names = ", ".join(type(other).__name__ for other in others)

@@ -116,7 +116,7 @@ def test_one_release_is_worth_its_price(kind):
         shift = 10 ** rng.uniform(-2.5, -0.5)
         if kind == "penalty":
             log_cdf, most = log_ndtr, shift**2
-            curve = lambda order, shift=shift: float(penalty_rdp(1 / shift, [order])[0])  # noqa: E731
+            curve = lambda order, shift=shift: penalty_rdp(1 / shift, order)  # noqa: E731
         else:
             log_cdf, most = log_expit, (shift**2 if kind == "barker" else math.inf)
             curve = lambda order, shift=shift: float(bounded_range_rdp(shift, [order])[0])  # noqa: E731

@@ -249,10 +249,10 @@ def test_any_accepted_sequence_is_within_the_budget(tmp_path, requests, accounti
 
 def test_hundreds_of_entries(ledger):
     """Each different: a decision of a ledger of 300 entries takes well under a second."""
-    with ledger._transaction("EXCLUSIVE") as db:
+    with ledger._transaction("EXCLUSIVE") as (db, _):
         for i in range(300):
             events = EventSet(GaussianDpEvent(100.0 + i), "substitute")
-            ledger._insert(db, range(i), "", None, events)
+            ledger._insert(db, i + 1, "", None, events)
     seconds = -os.times().elapsed
     ledger.reserve(share(0.1))
     assert ledger.spent().epsilon(DELTA) < EPSILON
@@ -351,7 +351,7 @@ def resigned(text):
     def edit(path):
         ledger = Ledger(path)
         second = ledger.entries()[1]
-        digest = module._digest(ledger._uid, 2, second.created, second.label, second.key, text)
+        digest = module._digest(ledger._budget.uid, 2, second.created, second.label, second.key, text)
         doctored(f"UPDATE entry SET events = '{text}', digest = '{digest}' WHERE id = 2")(path)
 
     return edit

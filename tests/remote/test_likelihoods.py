@@ -22,6 +22,7 @@ from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.remote.answers import UnavailableError, value
+from pymc_dp.remote.shard import Shard
 from tests.conftest import simple_data
 from tests.likelihood.test_public_model import Secrets
 from tests.likelihood.test_replay import Replayed
@@ -182,8 +183,8 @@ def test_a_part_says_sums_and_nothing_else():
     shard = records._homes[0].servant
     for n_twins in (0, 3):
         key = random().keys(1)[0]
-        answers.append(value(shard.answer(("scales", PHI, n_twins, key))))
-        answers.append(value(shard.answer(("compare_with_twins", *QUESTION, n_twins, key))))
+        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.scales, PHI, n_twins))))
+        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.compare, *QUESTION, n_twins))))
     for counts, totals in zip(answers[::2], answers[1::2], strict=True):
         assert type(counts) is np.ndarray and counts.shape == (2, OCTAVES)
         assert type(totals) is Totals and set(vars(totals)) == {"score", "slope", "trace"}

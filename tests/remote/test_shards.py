@@ -251,7 +251,7 @@ def test_errors_show_no_values(error, where):
     """Nor their classes, notes and causes, nor what is pickled on the way from a worker."""
     raises = where == "build"
     recipe = Recipe(build_that_raises if raises else one_part, error, None if raises else build_that_raises)
-    answer = Shard(recipe).answer(("open", {}))
+    answer = Shard(recipe).answer((Shard.open, {}))
     assert str(SECRET).encode() not in pickle.dumps(answer)
     with pytest.raises(dp.errors.PrivacyError, match="could not be read or their model not built") as caught:
         value(answer)

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, privacy_loss_distribution
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.search import TOLERANCE, find_dearest
 from pymc_dp.privacy.accounting.values import check_target
 
@@ -22,7 +21,7 @@ _ROUGH = 5e-3
 
 
 def calibrate(
-    make_events: Callable[[float], Any],
+    make_events: Callable[[float], Events],
     epsilon: float,
     delta: float,
     *,
@@ -149,7 +148,7 @@ def iterations_allowed(
     delta: float,
     *,
     neighboring_relation: str | None = None,
-    once: Any = (),
+    once: Events = (),
 ) -> int:
     """Largest number of iterations within a budget.
 

@@ -1,6 +1,5 @@
 """The guarantee of a set of events: every valid accountant, and the smallest of what they say."""
 
-import html
 import math
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pymc_dp.printing import html_table, text_table
 from pymc_dp.privacy.accounting.accountants import (
     ACCOUNTANTS,
     SLOW,
@@ -16,7 +16,7 @@ from pymc_dp.privacy.accounting.accountants import (
     never_best,
 )
 from pymc_dp.privacy.accounting.costs import costs_of
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.rounding import round_up
 
@@ -152,7 +152,7 @@ def check_delta(delta: float) -> None:
 
 
 def compose(
-    events: Any, neighboring_relation: str | None = None, *, reference_delta: float = 1e-6
+    events: Events, neighboring_relation: str | None = None, *, reference_delta: float = 1e-6
 ) -> Guarantee:
     """Guarantee of events on one data set.
 
@@ -226,26 +226,20 @@ class AccountantComparison:
         }
 
     def _cells(self) -> list[tuple[str, str]]:
-        return [
-            (row.accountant, round_up(row.epsilon) if row.valid else f"- ({row.note})") for row in self.rows
-        ]
+        head = "accountant", f"epsilon at delta = {self.delta:g} ({self.neighboring_relation})"
+        values = [round_up(row.epsilon) if row.valid else f"- ({row.note})" for row in self.rows]
+        return [head, *zip((row.accountant for row in self.rows), values, strict=True)]
 
     def __str__(self) -> str:
-        width = max(len(row.accountant) for row in self.rows)
-        lines = [f"{'accountant':<{width}}  epsilon at delta = {self.delta:g} ({self.neighboring_relation})"]
-        return "\n".join(lines + [f"{name:<{width}}  {value}" for name, value in self._cells()])
+        return text_table(self._cells())
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(a)}</td><td>{html.escape(b)}</td></tr>" for a, b in self._cells()
-        )
-        title = f"epsilon at delta = {self.delta:g} ({self.neighboring_relation})"
-        head = f"<tr><th>accountant</th><th>{title}</th></tr>"
-        return f"<table>{head}{rows}</table>"
+        head, *rows = self._cells()
+        return html_table(head, rows)
 
 
 def compare_accountants(
-    events: Any, delta: float, neighboring_relation: str | None = None
+    events: Guarantee | Events, delta: float, neighboring_relation: str | None = None
 ) -> AccountantComparison:
     """What every accountant says about the same events.
 

@@ -42,7 +42,7 @@ from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
 Renyi = Callable[[Any, float, str], float]
 
 
-def _nothing(event: Any) -> None:
+def _nothing(event: base.DpEvent) -> None:
     """The class checks its own fields."""
 
 
@@ -103,15 +103,15 @@ class Costs:
     noise: Callable[[Any], tuple[Any, float]] | None = None
 
 
-def _multiplier(event: Any) -> float:
+def _multiplier(event: base.DpEvent) -> float:
     return event.noise_multiplier
 
 
-def _gaussian_rdp(event: Any, order: float, relation: str) -> float:
+def _gaussian_rdp(event: base.DpEvent, order: float, relation: str) -> float:
     return rdp.gaussian_rdp(event.noise_multiplier, order)
 
 
-def _check_gaussian(event: Any) -> None:
+def _check_gaussian(event: base.DpEvent) -> None:
     check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
     if not event.noise_multiplier >= 0:
         raise ValueError(
@@ -119,28 +119,28 @@ def _check_gaussian(event: Any) -> None:
         )
 
 
-def _check_concentrated(event: Any) -> None:
+def _check_concentrated(event: base.DpEvent) -> None:
     for name, value in (("rho", event.rho), ("xi", event.xi)):
         check_number(f"ZCDpEvent.{name}", value)
         if not value >= 0:
             raise ValueError(f"ZCDpEvent.{name} must be at least 0, got {value!r}.")
 
 
-def _check_sampled_gaussian(event: Any) -> None:
+def _check_sampled_gaussian(event: base.DpEvent) -> None:
     if type(event.event) is not base.GaussianDpEvent:
         name = type(event.event).__name__
         raise ValueError(f"sampling is accounted for Gaussian releases only, not for {name}.")
     _check_gaussian(event.event)
 
 
-def _check_poisson_sampled(event: Any) -> None:
+def _check_poisson_sampled(event: base.DpEvent) -> None:
     check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
     if not 0 <= event.sampling_probability <= 1:
         raise ValueError(f"sampling_probability must be in [0, 1], got {event.sampling_probability!r}.")
     _check_sampled_gaussian(event)
 
 
-def _check_fixed_size(event: Any) -> None:
+def _check_fixed_size(event: base.DpEvent) -> None:
     check_count("SampledWithoutReplacementDpEvent.source_dataset_size", event.source_dataset_size, 1)
     check_count("SampledWithoutReplacementDpEvent.sample_size", event.sample_size, 1)
     if event.sample_size > event.source_dataset_size:
@@ -148,23 +148,23 @@ def _check_fixed_size(event: Any) -> None:
     _check_sampled_gaussian(event)
 
 
-def _poisson_sampled_rdp(event: Any, order: float, relation: str) -> float:
+def _poisson_sampled_rdp(event: base.DpEvent, order: float, relation: str) -> float:
     if relation != "add_remove":
         return math.inf
     return rdp.poisson_gaussian_rdp(event.sampling_probability, event.event.noise_multiplier, order)
 
 
-def _fixed_size_rdp(event: Any, order: float, relation: str) -> float:
+def _fixed_size_rdp(event: base.DpEvent, order: float, relation: str) -> float:
     q = event.sample_size / event.source_dataset_size
     return rdp.subsampled_gaussian_rdp(q, event.event.noise_multiplier, order)
 
 
-def _poisson_mixture_rdp(event: Any, order: float, relation: str) -> float:
+def _poisson_mixture_rdp(event: base.DpEvent, order: float, relation: str) -> float:
     substitute = relation == "substitute"
     return poisson_mixture_rdp(event.rate, event.clip_bound, event.noise_std, order, substitute=substitute)
 
 
-def _poisson_barker_range(event: Any, order: float, relation: str) -> float:
+def _poisson_barker_range(event: base.DpEvent, order: float, relation: str) -> float:
     return order * largest_range(event.rate, event.clip_bound, relation == "substitute") ** 2 / 8
 
 
@@ -175,20 +175,20 @@ def _normal_corners(q: float, noise_multiplier: float) -> Corners | None:
     return of_normal(q, shift, normal_edges(shift), closed=True)
 
 
-def _barker_minibatch_rdp(event: Any, order: float, relation: str) -> float:
+def _barker_minibatch_rdp(event: base.DpEvent, order: float, relation: str) -> float:
     return rdp.barker_minibatch_rdp(event.batch_size, event.dataset_size, order)
 
 
-def _barker_minibatch_decision(event: Any, order: float, relation: str) -> float:
+def _barker_minibatch_decision(event: base.DpEvent, order: float, relation: str) -> float:
     bit = subset_barker_rdp(event.batch_size, event.dataset_size, order)
     return min(bit, _barker_minibatch_rdp(event, order, relation))
 
 
-def _batch_penalty_rdp(event: Any, order: float, relation: str) -> float:
+def _batch_penalty_rdp(event: base.DpEvent, order: float, relation: str) -> float:
     return rdp.subsampled_gaussian_rdp(event.sampling_probability, event.noise_multiplier, order)
 
 
-def _batch_penalty_decision(event: Any, order: float, relation: str) -> float:
+def _batch_penalty_decision(event: base.DpEvent, order: float, relation: str) -> float:
     bit = subset_penalty_rdp(event.sampling_probability, event.noise_multiplier, order)
     return min(bit, _batch_penalty_rdp(event, order, relation))
 

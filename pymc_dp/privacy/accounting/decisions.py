@@ -77,22 +77,23 @@ def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
 # ---- penalty: thresholds with log-concave noise ------------------------------------------------------------
 
 
-def penalty_rdp(noise_multiplier: float, orders: Sequence[float], noise_std: float = math.inf) -> np.ndarray:
+@lru_cache(maxsize=20_000)
+def penalty_rdp(noise_multiplier: float, order: float, noise_std: float = math.inf) -> float:
     """Certified Renyi divergence bound of one penalty accept decision.
 
     Parameters
     ----------
     noise_multiplier : float
         Standard deviation of the noise of the log-ratio over its sensitivity, > 0.
-    orders : sequence of float, shape (m,)
-        Renyi orders, > 1.
+    order : float
+        Of Renyi, > 1.
     noise_std : float
         Standard deviation s of the noise of the (tempered) log-ratio, in nats, when it is known before the
         run and the same in every iteration (fixed-radius proposals); inf bounds every s.
 
     Returns
     -------
-    ndarray, shape (m,)
+    float
         Upper bound, within 2e-4 relative, of the supremum over the log-ratio of the divergence, both
         directions.
 
@@ -103,9 +104,18 @@ def penalty_rdp(noise_multiplier: float, orders: Sequence[float], noise_std: flo
     decision (for ``noise_std=inf`` also the uniform), not the noisy log-ratio. Proof:
     docs/proofs/decision_accounting, Theorems 2 and 3.
     """
-    return np.array(
-        [_penalty_rdp(float(noise_multiplier), float(alpha), float(noise_std)) for alpha in orders]
-    )
+    gaussian = order / (2 * noise_multiplier**2)
+    # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
+    if order < 1.02 or order / noise_multiplier > 8 or gaussian > _LARGEST or noise_multiplier > 1e8:
+        return gaussian
+    if math.isinf(noise_std):
+        return min(threshold_rdp(GaussianThreshold(), 1.0, 1 / noise_multiplier, order), gaussian)
+    if noise_std > _LARGEST_STD:
+        return penalty_rdp(noise_multiplier, order, math.inf)
+    # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
+    noise_std = max(noise_std, _SMALLEST_STD)
+    found = threshold_rdp(PenaltyThreshold(noise_std), 1.0, noise_std / noise_multiplier, order)
+    return min(found, gaussian)
 
 
 def penalty_curve(noise_multiplier: float, order: float, noise_std: float = math.inf) -> float:
@@ -115,10 +125,10 @@ def penalty_curve(noise_multiplier: float, order: float, noise_std: float = math
     chords of its logarithm are above it.
     """
     if order / noise_multiplier**2 > 2 * _LARGEST:
-        return _penalty_rdp(noise_multiplier, order, noise_std)
+        return penalty_rdp(noise_multiplier, order, noise_std)
     sigma, log_moments = _nodes(noise_multiplier, noise_std)
     if not sigma[0] <= order - 1 <= sigma[-1]:
-        return _penalty_rdp(noise_multiplier, order, noise_std)
+        return penalty_rdp(noise_multiplier, order, noise_std)
     moment = math.exp(float(np.interp(order - 1, sigma, log_moments)) + _ROUNDING)
     between = math.log1p(order * (order - 1) * moment) / (order - 1)
     return min(between, order / (2 * noise_multiplier**2))
@@ -127,24 +137,8 @@ def penalty_curve(noise_multiplier: float, order: float, noise_std: float = math
 @lru_cache(maxsize=5_000)
 def _nodes(noise_multiplier: float, noise_std: float) -> tuple[np.ndarray, np.ndarray]:
     sigma = np.unique(np.maximum(_AT * noise_multiplier, _LEAST_ORDER))
-    divergence = [_penalty_rdp(noise_multiplier, 1 + float(one), noise_std) for one in sigma]
+    divergence = [penalty_rdp(noise_multiplier, 1 + float(one), noise_std) for one in sigma]
     return sigma, np.log(np.expm1(sigma * divergence) / (sigma * (sigma + 1)))
-
-
-@lru_cache(maxsize=20_000)
-def _penalty_rdp(noise_multiplier: float, alpha: float, noise_std: float) -> float:
-    gaussian = alpha / (2 * noise_multiplier**2)
-    # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
-    if alpha < 1.02 or alpha / noise_multiplier > 8 or gaussian > _LARGEST or noise_multiplier > 1e8:
-        return gaussian
-    if math.isinf(noise_std):
-        return min(threshold_rdp(GaussianThreshold(), 1.0, 1 / noise_multiplier, alpha), gaussian)
-    if noise_std > _LARGEST_STD:
-        return _penalty_rdp(noise_multiplier, alpha, math.inf)
-    # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
-    noise_std = max(noise_std, _SMALLEST_STD)
-    found = threshold_rdp(PenaltyThreshold(noise_std), 1.0, noise_std / noise_multiplier, alpha)
-    return min(found, gaussian)
 
 
 def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) -> float:

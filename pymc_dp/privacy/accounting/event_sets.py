@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attr
@@ -96,7 +96,7 @@ class EventSet:
     counts: Mapping[base.DpEvent, int] = attr.ib()
     neighboring_relation: str = attr.ib()
 
-    def __init__(self, events: Any, neighboring_relation: str | None = None):
+    def __init__(self, events: "Events", neighboring_relation: str | None = None):
         items = _counted(events)
         relations = {item.neighboring_relation for item, _ in items if isinstance(item, EventSet)}
         if neighboring_relation is not None:
@@ -165,7 +165,16 @@ class EventSet:
         return cls(events, relation)
 
 
-def _counted(events: Any) -> list[tuple[Any, Any]]:
+#: What can be composed: see `EventSet`.
+type Events = (
+    base.DpEvent
+    | EventSet
+    | Sequence[base.DpEvent | EventSet | tuple[base.DpEvent | EventSet, int]]
+    | Mapping[base.DpEvent, int]
+)
+
+
+def _counted(events: Events) -> list[tuple[Any, Any]]:
     """Pairs of an event, or a set of events, and how often; not checked yet."""
     if isinstance(events, base.DpEvent | EventSet):
         return [(events, 1)]
@@ -182,7 +191,7 @@ _FORMS = (
 )
 
 
-def _flatten(event: Any, times: int, relation: str, counts: Counter[base.DpEvent]) -> None:
+def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[base.DpEvent]) -> None:
     if isinstance(event, base.SelfComposedDpEvent):
         check_count("SelfComposedDpEvent.count", event.count, least=0)
         _flatten(event.event, times * int(event.count), relation, counts)

@@ -6,6 +6,8 @@ nm**2``. The trade-off is ``delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilo
 function errs on the safe side.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr
@@ -79,13 +81,6 @@ def delta(mu: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     return np.exp(log_delta(mu, epsilon))
 
 
-def delta_anywhere(mu: float, epsilon: np.ndarray) -> np.ndarray:
-    """The same at any real `epsilon`: ``delta(-e) = 1 - exp(-e) + exp(-e) delta(e)``."""
-    negative = np.minimum(epsilon, 0.0)
-    positive = delta(mu, np.abs(epsilon))
-    return np.where(epsilon >= 0, positive, -np.expm1(negative) + np.exp(negative) * positive)
-
-
 def epsilon(mu: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """Smallest epsilon at `delta`, rounded up.
 
@@ -113,13 +108,7 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> np.ndarray:
     low = np.zeros(m.shape)
     high = 0.5 * finite**2 + finite * np.sqrt(-2 * target)  # zCDP: always enough
     high = np.where(log_delta(finite, 0.0) <= target, 0.0, high * (1 + 1e-9))
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        enough = log_delta(finite, middle) <= target
-        open_ = high - low > 1e-14 * high  # an entry's result does not depend on the others
-        if not np.any(open_):
-            break
-        low, high = np.where(open_ & ~enough, middle, low), np.where(open_ & enough, middle, high)
+    _, high = _halved(low, high, lambda middle: ~(log_delta(finite, middle) <= target))
     return np.where(np.isinf(m), np.inf, high)
 
 
@@ -152,14 +141,22 @@ def mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     high = np.sqrt(2.0) * (np.sqrt(finite - target) - np.sqrt(-target)) + 1e-12
     while np.any(short := log_delta(high, finite) <= target):
         low, high = np.where(short, high, low), np.where(short, 2 * high, high)
+    low, _ = _halved(low, high, lambda middle: log_delta(middle, finite) <= target)
+    return np.where(np.isinf(e), np.inf, low * (1 - 1e-12))
+
+
+def _halved(
+    low: np.ndarray, high: np.ndarray, is_low: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Brackets halved until they are as narrow as rounding allows."""
     for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        enough = log_delta(middle, finite) <= target
-        open_ = high - low > 1e-14 * high
+        open_ = high - low > 1e-14 * high  # an entry's result does not depend on the others
         if not np.any(open_):
             break
-        low, high = np.where(open_ & enough, middle, low), np.where(open_ & ~enough, middle, high)
-    return np.where(np.isinf(e), np.inf, low * (1 - 1e-12))
+        middle = 0.5 * (low + high)
+        below = is_low(middle)
+        low, high = np.where(open_ & below, middle, low), np.where(open_ & ~below, middle, high)
+    return low, high
 
 
 def running_epsilon(mus: ArrayLike, delta: float) -> np.ndarray:

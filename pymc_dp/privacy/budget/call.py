@@ -87,39 +87,31 @@ class ChainBudget:
         raise TypeError("the budget of a chain is never copied or stored")
 
 
-def check_ledger(ledger: Any, neighboring_relation: str) -> None:
-    """Refuse what is no ledger, and one for another neighbouring relation; `check_unit` for its unit.
+def check_ledger(ledger: Any, neighboring_relation: str | None = None, unit: str | None = None) -> None:
+    """Refuse what is no ledger, and one for another neighbouring relation or privacy unit than a call's.
 
     Raises
     ------
     TypeError
         `ledger` is something else, as the path of one.
     ValueError
-        The ledger is for another neighbouring relation.
+        The ledger is for another neighbouring relation, or protects others.
     """
-    if ledger is not None and not isinstance(ledger, Ledger):
+    if ledger is None:
+        return
+    if not isinstance(ledger, Ledger):
         path = repr(str(ledger)) if isinstance(ledger, str | os.PathLike) else "'study.db'"
         raise TypeError(
             f"ledger= takes a dp.Ledger, got {type(ledger).__name__}. Open it first: "
             f"ledger=dp.Ledger({path}); the first time with its budget, as dp.Ledger({path}, "
             "epsilon=4, delta=1e-6)."
         )
-    if ledger is not None and ledger.neighboring_relation != neighboring_relation:
+    if neighboring_relation not in (None, ledger.neighboring_relation):
         raise ValueError(
             f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this call for "
             f"{neighboring_relation!r}: costs under different relations cannot be composed."
         )
-
-
-def check_unit(ledger: Ledger | None, unit: str) -> None:
-    """Refuse a ledger that protects others than the call does.
-
-    Raises
-    ------
-    ValueError
-        The ledger is for another privacy unit.
-    """
-    if isinstance(ledger, Ledger) and ledger.privacy_unit != unit:
+    if unit not in (None, ledger.privacy_unit):
         raise ValueError(
             f"The ledger is for the privacy unit {ledger.privacy_unit!r}, and this call for {unit!r}: what "
             "protects rows and what protects persons add up to a statement about neither.\n"
@@ -152,8 +144,7 @@ class CallBudget:
     def __init__(
         self, chains: int, neighboring_relation: str, ledger: Ledger | None = None, unit: str = "row"
     ):
-        check_ledger(ledger, neighboring_relation)
-        check_unit(ledger, unit)
+        check_ledger(ledger, neighboring_relation, unit)
         self.slots, self.ledger = ChainSlots(chains), ledger
 
     def open_chain(
@@ -182,11 +173,9 @@ class CallBudget:
     def _reserve(self, plan: PrivacyPlan, is_private: bool, label: str) -> int | None:
         if self.ledger is None:
             return None
-        not_private = EventSet([NonPrivateDpEvent()], plan.neighboring_relation)
+        events = plan.events if is_private else EventSet([NonPrivateDpEvent()], plan.neighboring_relation)
         try:
-            return self.ledger.reserve(
-                plan.events if is_private else not_private, label=label, key=self.slots.name
-            )
+            return self.ledger.reserve(events, label=label, key=self.slots.name)
         except PrivacyBudgetExceeded as error:
             if not is_private:
                 raise

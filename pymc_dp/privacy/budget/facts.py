@@ -65,14 +65,12 @@ def parts(facts: dict[str, Any], draws: int) -> list[np.ndarray]:
     number = next((k for k in _NUMBERS if 3 * k <= draws), 1)
     if whole.size <= _SHORT or number == 1:
         return [whole]
-    padded = np.zeros(-(-whole.size // number) * number, dtype=np.uint8)
-    padded[: whole.size] = whole
-    digest = hashlib.sha256(whole.tobytes()).digest()
-    heads = [np.array([(_SIGN, number, k, whole.size, digest)], _PART) for k in range(number)]
-    made = [
-        np.concatenate([np.frombuffer(head.tobytes(), np.uint8), part])
-        for head, part in zip(heads, padded.reshape(number, -1), strict=True)
-    ]
+    size, digest = -(-whole.size // number), hashlib.sha256(whole.tobytes()).digest()
+    made = []
+    for k in range(number):
+        head = np.array((_SIGN, number, k, whole.size, digest), _PART).tobytes()
+        part = whole[k * size : (k + 1) * size].tobytes().ljust(size, b"\0")
+        made.append(np.frombuffer(head + part, np.uint8))
     # Each once in as many draws, in another order each time: draws that are thinned have all of them.
     return [
         made[(place * (1 + turn % (number - 1)) + turn) % number]
@@ -93,33 +91,31 @@ def together(stored: Sequence[np.ndarray]) -> np.ndarray:
         raise _damaged()  # results of several runs, joined: xarray fills what is missing
     if len({array.shape[2] for array in stored}) > 1:
         raise PrivacyError(_DIFFER)
-    rows = np.concatenate([array.reshape(-1, array.shape[2]) for array in stored])
-    if not rows.size:
+    rows = sorted({row.tobytes() for array in stored for row in array.reshape(-1, array.shape[2])})
+    if not rows:
         raise _damaged()
     start = _PART.itemsize
-    if rows[0, :4].tobytes() != _SIGN or rows.shape[1] < start:
-        if np.any(rows != rows[0]):
+    if not rows[0].startswith(_SIGN) or len(rows[0]) < start:
+        if len(rows) > 1:
             raise PrivacyError(_DIFFER)
-        return rows[0]
-    heads = np.ascontiguousarray(rows[:, :start]).view(_PART)[:, 0]
-    if any(np.any(heads[name] != heads[name][0]) for name in ("sign", "number", "size", "digest")):
+        return np.frombuffer(rows[0], np.uint8)
+    heads = np.frombuffer(b"".join(row[:start] for row in rows), _PART)
+    head, found = heads[0], dict(zip(heads["which"].tolist(), rows, strict=True))
+    alike = all(np.all(heads[name] == head[name]) for name in ("sign", "number", "size", "digest"))
+    if not alike or len(found) < len(rows):
         raise PrivacyError(_DIFFER)
-    found: dict[int, np.ndarray] = {}
-    for which, row in zip(heads["which"].tolist(), rows[:, start:], strict=True):
-        if not np.array_equal(found.setdefault(which, row), row):
-            raise PrivacyError(_DIFFER)
-    number = int(heads["number"][0])
+    number = int(head["number"])
     if number not in _NUMBERS:
         raise _damaged()
-    if not set(found) >= set(range(number)):
+    if not found.keys() >= set(range(number)):
         raise PrivacyError(
             "Too few draws of this result are left: what is known of its privacy is spread over "
             f"{number} draws of a chain.\n  How to fix it: release the result first, then select from it."
         )
-    whole = np.concatenate([found[k] for k in range(number)])[: heads["size"][0]]
-    if hashlib.sha256(whole.tobytes()).digest() != heads["digest"][0].tobytes():
+    whole = b"".join(found[k][start:] for k in range(number))[: head["size"]]
+    if hashlib.sha256(whole).digest() != head["digest"].tobytes():
         raise PrivacyError(_DIFFER)
-    return whole
+    return np.frombuffer(whole, np.uint8)
 
 
 _DIFFER = (
@@ -137,9 +133,6 @@ def decode(values: np.ndarray) -> dict[str, Any]:
     PrivacyError
         See `read`.
     """
-    values = np.asarray(values)
-    if values.dtype != np.uint8:  # results of several runs, joined: xarray fills what is missing
-        raise _damaged()
     try:
         text = zlib.decompress(values.tobytes()).decode()
     except (zlib.error, ValueError) as error:

@@ -8,16 +8,17 @@ import sqlite3
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
+from pymc_dp.printing import html_table, text_table
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 from pymc_dp.rounding import round_down, round_up
 
@@ -144,52 +145,49 @@ class Ledger:
                 PrivacyFilter(epsilon, delta, neighboring_relation or "substitute", accounting or "renyi"),
                 privacy_unit or "row",
             )
-        self._uid: str | None = None
-        self._seen = 0  # entries
-        with self._transaction("DEFERRED") as db:
-            self._budget = self._uid, self._filter, self._unit = _read_budget(db)
-            self._entries_in(db)
-        self._agree("epsilon", epsilon)
-        self._agree("delta", delta)
-        self._agree("neighboring_relation", neighboring_relation)
-        self._agree("accounting", accounting)
-        self._agree("privacy_unit", privacy_unit)
+        with _transaction(self.path, "DEFERRED") as (_, self._budget, entries):
+            self._seen = len(entries)
+        for name, own, given in (
+            ("epsilon", self.epsilon, epsilon),
+            ("delta", self.delta, delta),
+            ("neighboring_relation", self.neighboring_relation, neighboring_relation),
+            ("accounting", self.accounting, accounting),
+            ("privacy_unit", self.privacy_unit, privacy_unit),
+        ):
+            if given is not None and given != own:
+                raise LedgerError(
+                    f"The ledger at {self.path} has {name} = {own!r}, not {given!r}. A budget is fixed when "
+                    "its ledger is made: leave the argument out, or give the same."
+                )
 
     @property
     def epsilon(self) -> float:
         """Budget."""
-        return self._filter.epsilon
+        return self._budget.rule.epsilon
 
     @property
     def delta(self) -> float:
         """Budget."""
-        return self._filter.delta
+        return self._budget.rule.delta
 
     @property
     def neighboring_relation(self) -> str:
         """Relation of every event in the ledger."""
-        return self._filter.neighboring_relation
+        return self._budget.rule.neighboring_relation
 
     @property
     def accounting(self) -> str:
         """Rule by which requests are accepted."""
-        return self._filter.accounting
+        return self._budget.rule.accounting
 
     @property
     def privacy_unit(self) -> str:
         """Whose data the budget protects: "row", or a name of ids."""
-        return self._unit
-
-    def _agree(self, name: str, given: Any) -> None:
-        if given is not None and given != getattr(self, name):
-            raise LedgerError(
-                f"The ledger at {self.path} has {name} = {getattr(self, name)!r}, not {given!r}. A budget is "
-                "fixed when its ledger is made: leave the argument out, or give the same."
-            )
+        return self._budget.unit
 
     # reserving
 
-    def reserve(self, events: Any, label: str = "", key: str | None = None) -> int:
+    def reserve(self, events: Events, label: str = "", key: str | None = None) -> int:
         """Charge for work before it begins.
 
         Parameters
@@ -227,14 +225,8 @@ class Ledger:
         if key is not None:
             _check_text("key", key)
         requested = self._event_set(events)
-        cost = self._filter.cost(requested)
-        for (
-            entry
-        ) in self.entries():  # fills the cache of costs, so that the lock below is held for a moment only
-            self._filter.cost(entry.events)
-        alone = self._filter.accepts(_NOTHING, cost) or self._filter.accepts_alone(requested)
-        with self._transaction("EXCLUSIVE") as db:
-            entries = self._entries_in(db)
+        self.fits(requested)  # fills the cache of costs, so that the lock below is held for a moment only
+        with self._transaction("EXCLUSIVE") as (db, entries):
             same = [entry for entry in entries if key is not None and entry.key == key]
             if same and same[0].events != requested:
                 raise BudgetError(
@@ -242,30 +234,27 @@ class Ledger:
                 )
             if same:
                 return same[0].id
-            fits = alone if not entries else self._filter.accepts(self._costs(entries), cost)
-            number = self._insert(db, entries, label, key, requested) if fits else 0
-        if not fits:
-            raise self._exceeded(requested)
+            number = len(entries) + 1 if self._fits(entries, requested) else None
+            if number is not None:
+                self._insert(db, number, label, key, requested)
+        if number is None:
+            raise PrivacyBudgetExceeded(
+                spent=self.spent().epsilon(self.delta),
+                requested=compose(requested).epsilon(self.delta),
+                remaining=self.remaining(),
+                epsilon=self.epsilon,
+                delta=self.delta,
+            )
         self._seen = max(self._seen, number)
         return number
 
     def _insert(
-        self, db: sqlite3.Connection, entries: Sequence[Entry], label: str, key: str | None, events: EventSet
-    ) -> int:
-        number, created, text = len(entries) + 1, _now(), events.to_json()
+        self, db: sqlite3.Connection, number: int, label: str, key: str | None, events: EventSet
+    ) -> None:
+        values = number, _now(), label, key, events.to_json()
         db.execute(
             "INSERT INTO entry (id, created, label, key, events, digest) VALUES (?, ?, ?, ?, ?, ?)",
-            (number, created, label, key, text, _digest(self._uid, number, created, label, key, text)),
-        )
-        return number
-
-    def _exceeded(self, requested: EventSet) -> PrivacyBudgetExceeded:
-        return PrivacyBudgetExceeded(
-            spent=self.spent().epsilon(self.delta),
-            requested=compose(requested).epsilon(self.delta),
-            remaining=self.remaining(),
-            epsilon=self.epsilon,
-            delta=self.delta,
+            (*values, _digest(self._budget.uid, *values)),
         )
 
     def confirm(self, reservation: int) -> None:
@@ -276,14 +265,14 @@ class Ledger:
         LedgerError
             There is no such entry, or the file cannot be used.
         """
-        with self._transaction("EXCLUSIVE") as db:
-            if reservation not in {entry.id for entry in self._entries_in(db)}:
+        with self._transaction("EXCLUSIVE") as (db, entries):
+            if reservation not in {entry.id for entry in entries}:
                 raise LedgerError(f"The ledger has no entry {reservation!r}.")
             db.execute(
                 "UPDATE entry SET confirmed = ? WHERE id = ? AND confirmed IS NULL", (_now(), reservation)
             )
 
-    def record(self, events: Any, label: str = "", key: str | None = None) -> int:
+    def record(self, events: Events, label: str = "", key: str | None = None) -> int:
         """`reserve` and `confirm`, for work done elsewhere: call it before anybody sees the work's result.
 
         Returns
@@ -306,8 +295,8 @@ class Ledger:
 
     def entries(self) -> tuple[Entry, ...]:
         """Everything recorded, oldest first."""
-        with self._transaction("DEFERRED") as db:
-            return self._entries_in(db)
+        with self._transaction("DEFERRED") as (_, entries):
+            return entries
 
     def spent(self) -> Guarantee:
         """Composition of everything recorded, reserved and confirmed alike.
@@ -330,18 +319,20 @@ class Ledger:
         entries = self.entries()
         if not entries:
             return self.epsilon
-        mu = self._filter.largest_mu(self._costs(entries))
+        mu = self._budget.rule.largest_mu(self._costs(entries))
         return max(float(gaussian.epsilon(mu, self.delta)) * (1 - 1e-9), 0.0)
 
-    def fits(self, events: Any) -> bool:
+    def fits(self, events: Events) -> bool:
         """Whether `reserve` would accept events now. Nothing is reserved."""
-        requested, entries = self._event_set(events), self.entries()
-        cost = self._filter.cost(requested)
-        if self._filter.accepts(self._costs(entries), cost):
-            return True
-        return not entries and self._filter.accepts_alone(requested)
+        return self._fits(self.entries(), self._event_set(events))
 
-    def largest(self, make_events: Callable[[int], Any], upper: int) -> int:
+    def _fits(self, entries: Sequence[Entry], requested: EventSet) -> bool:
+        rule = self._budget.rule
+        if rule.accepts(self._costs(entries), rule.cost(requested)):
+            return True
+        return not entries and rule.accepts_alone(requested)
+
+    def largest(self, make_events: Callable[[int], Events], upper: int) -> int:
         """Largest number for which events would be accepted now, as the largest `draws` that fits.
 
         Parameters
@@ -364,118 +355,66 @@ class Ledger:
             good, bad = (middle, bad) if self.fits(make_events(middle)) else (good, middle)
         return good
 
-    def _event_set(self, events: Any) -> EventSet:
+    def _event_set(self, events: Events) -> EventSet:
         return EventSet(events, self.neighboring_relation)
 
     def _costs(self, entries: Sequence[Entry]) -> list[Cost]:
-        return [self._filter.cost(entry.events) for entry in entries]
+        return [self._budget.rule.cost(entry.events) for entry in entries]
 
     def _composed(self, entries: Sequence[Entry]) -> Guarantee:
         return compose(
             [entry.events for entry in entries], self.neighboring_relation, reference_delta=self.delta
         )
 
-    def _entries_in(self, db: sqlite3.Connection) -> tuple[Entry, ...]:
-        rows = db.execute(
-            "SELECT id, created, label, key, events, digest, confirmed FROM entry ORDER BY id"
-        ).fetchall()
-        last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
-        if [row[0] for row in rows] != list(range(1, len(rows) + 1)) or (last[0] if last else 0) != len(rows):
-            raise LedgerError(f"The ledger at {self.path} is damaged: entries are missing.")
-        if len(rows) < self._seen:
-            raise LedgerError(
-                f"The ledger at {self.path} was replaced by an older copy while it was in use: it has "
-                f"{len(rows)} entries, and had {self._seen}. A restored backup forgets what was released: "
-                "put the newer file back."
-            )
-        self._seen = len(rows)
-        entries = []
-        for number, created, label, key, text, digest, confirmed in rows:
-            if digest != _digest(self._uid, number, created, label, key, text):
-                raise LedgerError(f"The ledger at {self.path} is damaged: entry {number} was changed.")
-            try:
-                events = EventSet.from_json(text)
-            except ValueError as error:
-                raise LedgerError(
-                    f"Entry {number} of the ledger at {self.path} cannot be read: {error}"
-                ) from error
-            if events.neighboring_relation != self._filter.neighboring_relation:
-                raise LedgerError(
-                    f"Entry {number} of the ledger at {self.path} has another neighbouring relation."
-                )
-            entries.append(Entry(number, created, label, key, events, confirmed))
-        return tuple(entries)
-
-    # the file
-
     @contextmanager
-    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        """A connection inside a transaction of this ledger: committed at the end, rolled back on error."""
-        if not self.path.is_file():
-            what = "What is there is not a file" if self.path.exists() else "It is not there any more"
-            raise LedgerError(f"The ledger at {self.path} cannot be used. {what}.")
-        _no_log(self.path)
-        try:
-            with closing(_connect(self.path)) as db:
-                db.execute(f"BEGIN {kind}")
-                _check_file(db, self.path)
-                if self._uid is not None and _read_budget(db) != self._budget:
-                    raise LedgerError(
-                        f"The ledger at {self.path} was replaced by another one while it was in use."
-                    )
-                yield db
-                db.execute("COMMIT")  # closing without it rolls back
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise LedgerError(
-                f"The ledger at {self.path} cannot be used ({error}). It is never repaired silently: find "
-                "out what happened to the file. A new ledger for the same data would forget what was "
-                "released."
-            ) from error
+    def _transaction(self, kind: str) -> Iterator[tuple[sqlite3.Connection, tuple[Entry, ...]]]:
+        """As `_transaction`, of the file that was opened and of nothing older."""
+        with _transaction(self.path, kind) as (db, budget, entries):
+            if budget != self._budget:
+                raise LedgerError(
+                    f"The ledger at {self.path} was replaced by another one while it was in use."
+                )
+            if len(entries) < self._seen:
+                raise LedgerError(
+                    f"The ledger at {self.path} was replaced by an older copy while it was in use: it has "
+                    f"{len(entries)} entries, and had {self._seen}. A restored backup forgets what was "
+                    "released: put the newer file back."
+                )
+            self._seen = len(entries)
+            yield db, entries
 
     # showing
 
-    def _cells(self, entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-        return [
-            (str(e.id), e.created, e.status, round_up(self._composed([e]).epsilon(self.delta)), e.label)
-            for e in entries
-        ]
-
-    def _summary(self, entries: Sequence[Entry]) -> list[str]:
+    def _shown(self) -> tuple[list[str], list[tuple[str, ...]]]:
+        """What is said of everything together, and a row for each entry."""
+        entries = self.entries()
         spent = round_up(self._composed(entries).epsilon(self.delta))
         count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
-        return [
+        summary = [
             f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}, "
             f"privacy unit: {self.privacy_unit}) for everything together",
             f"Spent: epsilon = {spent} ({count}, composed)",
             f"Remaining: a run of at most epsilon = {round_down(self.remaining())} by itself",
         ]
+        return summary, [
+            (str(e.id), e.created, e.status, round_up(self._composed([e]).epsilon(self.delta)), e.label)
+            for e in entries
+        ]
 
     def __str__(self) -> str:
-        entries = self.entries()
-        table = [_HEADER, *self._cells(entries)]
-        widths = [max(len(row[i]) for row in table) for i in range(len(_HEADER))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in table
-        ]
-        return "\n".join([f"Privacy ledger {self.path}", *self._summary(entries), "", *lines])
+        summary, rows = self._shown()
+        return "\n".join([f"Privacy ledger {self.path}", *summary, "", text_table([_HEADER, *rows])])
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, epsilon={self.epsilon!r}, delta={self.delta!r})"
 
     def _repr_html_(self) -> str:
-        entries = self.entries()
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in _HEADER)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._cells(entries)
-        )
-        summary = "<br>".join(html.escape(line) for line in self._summary(entries))
-        return f"<h4>Privacy ledger</h4><p>{summary}</p><table><tr>{head}</tr>{rows}</table>"
+        summary, rows = self._shown()
+        said = "<br>".join(map(html.escape, summary))
+        return f"<h4>Privacy ledger</h4><p>{said}</p>{html_table(_HEADER, rows)}"
 
 
 _HEADER = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
-_NOTHING: tuple[Cost, ...] = ()
 
 
 def _place(path: Any) -> Path:
@@ -490,17 +429,42 @@ def _place(path: Any) -> Path:
     return Path(os.path.realpath(text))
 
 
-def _create(path: Path, budget: PrivacyFilter, unit: str) -> None:
+def _beside(path: Path, suffixes: Sequence[str]) -> list[str]:
+    """Names of the files that SQLite would read into the ledger."""
+    return [f"{path.name}{suffix}" for suffix in suffixes if os.path.lexists(f"{path}{suffix}")]
+
+
+def _create(path: Path, rule: PrivacyFilter, unit: str) -> None:
     """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
-    left = [suffix for suffix in (_JOURNAL, *_LOG) if os.path.lexists(f"{path}{suffix}")]
+    left = _beside(path, (_JOURNAL, *_LOG))
     if left and not path.exists():
         raise LedgerError(
-            f"There is no ledger at {path}, but {path.name}{left[0]} is there, which belongs to one that was "
-            "moved or deleted. Put the ledger back; or, if it had nothing to do with these data, move that "
-            "file away."
+            f"There is no ledger at {path}, but {left[0]} is there, which belongs to one that was moved or "
+            "deleted. Put the ledger back; or, if it had nothing to do with these data, move that file away."
         )
     try:
-        _write(path, budget, unit)
+        handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)  # mode 0600
+        os.close(handle)
+        try:
+            with closing(_connect(Path(name))) as db:
+                db.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA}")
+                numbers = repr(float(rule.epsilon)), repr(float(rule.delta))
+                kind = rule.neighboring_relation, rule.accounting, repr(rule.order)
+                values = uuid.uuid4().hex, _now(), *numbers, *kind, unit
+                db.execute(
+                    "INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, _digest(*values))
+                )
+                db.execute("COMMIT")
+            with suppress(FileExistsError):
+                os.link(name, path)
+        finally:
+            os.unlink(name)
+        if os.name == "posix":
+            directory = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(
             f"No ledger can be made at {path} ({error}). Its folder must exist, be writable, and be on a "
@@ -508,34 +472,26 @@ def _create(path: Path, budget: PrivacyFilter, unit: str) -> None:
         ) from error
 
 
-def _write(path: Path, budget: PrivacyFilter, unit: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)  # mode 0600
-    os.close(handle)
+@contextmanager
+def _transaction(path: Path, kind: str) -> Iterator[tuple[sqlite3.Connection, "_Budget", tuple[Entry, ...]]]:
+    """Inside a transaction: its connection, and all that the file says. Rolled back on error."""
+    if not path.is_file():
+        what = "What is there is not a file" if path.exists() else "It is not there any more"
+        raise LedgerError(f"The ledger at {path} cannot be used. {what}.")
+    if log := _beside(path, _LOG):
+        raise LedgerError(_wal(path, f"{log[0]} is beside it"))
     try:
-        with closing(_connect(Path(name))) as db:
-            db.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA}")
-            values = (uuid.uuid4().hex, _now(), *_budget_texts(budget), unit)
-            db.execute("INSERT INTO budget VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, _digest(*values)))
-            db.execute("COMMIT")
-        try:
-            os.link(name, path)
-        except FileExistsError:
-            pass
-    finally:
-        os.unlink(name)
-    if os.name == "posix":
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-
-
-def _no_log(path: Path) -> None:
-    """Refuse a write-ahead log beside the ledger: SQLite would read it into the file."""
-    for suffix in _LOG:
-        if os.path.lexists(f"{path}{suffix}"):
-            raise LedgerError(_wal(path, f"{path.name}{suffix} is beside it"))
+        with closing(_connect(path)) as db:
+            db.execute(f"BEGIN {kind}")
+            _check_file(db, path)
+            budget = _read_budget(db)
+            yield db, budget, _read_entries(db, path, budget)
+            db.execute("COMMIT")  # closing without it rolls back
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise LedgerError(
+            f"The ledger at {path} cannot be used ({error}). It is never repaired silently: find out what "
+            "happened to the file. A new ledger for the same data would forget what was released."
+        ) from error
 
 
 def _wal(path: Path, found: str) -> str:
@@ -595,29 +551,48 @@ def _expected_schema() -> set[tuple[str, ...]]:
         return _schema(db)
 
 
-def _budget_texts(budget: PrivacyFilter) -> tuple[str, ...]:
-    return (
-        repr(float(budget.epsilon)),
-        repr(float(budget.delta)),
-        budget.neighboring_relation,
-        budget.accounting,
-        repr(None if budget.order is None else float(budget.order)),
-    )
+class _Budget(NamedTuple):
+    """What a file is for."""
+
+    uid: str
+    rule: PrivacyFilter
+    unit: str
 
 
-def _read_budget(db: sqlite3.Connection) -> tuple[str, PrivacyFilter, str]:
+def _read_budget(db: sqlite3.Connection) -> _Budget:
     rows = db.execute("SELECT * FROM budget").fetchall()
     if len(rows) != 1 or rows[0][-1] != _digest(*rows[0][:-1]):
         raise LedgerError("The ledger is damaged: its budget was changed.")
     uid, _, epsilon, delta, relation, accounting, order, unit, _ = rows[0]
     try:
-        budget = PrivacyFilter(
-            float(epsilon), float(delta), relation, accounting, None if order == "None" else float(order)
-        )
+        own_order = None if order == "None" else float(order)
         _check_text("privacy_unit", unit)
+        return _Budget(
+            uid, PrivacyFilter(float(epsilon), float(delta), relation, accounting, own_order), unit
+        )
     except ValueError as error:
         raise LedgerError(f"The ledger's budget cannot be read: {error}") from error
-    return uid, budget, unit
+
+
+def _read_entries(db: sqlite3.Connection, path: Path, budget: _Budget) -> tuple[Entry, ...]:
+    rows = db.execute(
+        "SELECT id, created, label, key, events, digest, confirmed FROM entry ORDER BY id"
+    ).fetchall()
+    last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
+    if [row[0] for row in rows] != list(range(1, len(rows) + 1)) or (last[0] if last else 0) != len(rows):
+        raise LedgerError(f"The ledger at {path} is damaged: entries are missing.")
+    entries = []
+    for number, created, label, key, text, digest, confirmed in rows:
+        if digest != _digest(budget.uid, number, created, label, key, text):
+            raise LedgerError(f"The ledger at {path} is damaged: entry {number} was changed.")
+        try:
+            events = EventSet.from_json(text)
+            if events.neighboring_relation != budget.rule.neighboring_relation:
+                raise ValueError("it has another neighbouring relation.")
+        except ValueError as error:
+            raise LedgerError(f"Entry {number} of the ledger at {path} cannot be read: {error}") from error
+        entries.append(Entry(number, created, label, key, events, confirmed))
+    return tuple(entries)
 
 
 def _digest(*values: Any) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -167,7 +167,7 @@ class PrivacyPlan(Call):
         """Zero-concentrated DP parameter of the whole call; NaN when a release has none."""
         return self._total(lambda events: zero_concentrated(events).rho)
 
-    def _total(self, accountant: Any) -> float:
+    def _total(self, accountant: Callable[[EventSet], float]) -> float:
         if not self.is_private:
             return math.inf
         try:

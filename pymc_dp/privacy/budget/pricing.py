@@ -15,7 +15,7 @@ from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import HEADROOM, LEAST, MOST, Budget, fixed, plan_of
+from pymc_dp.privacy.budget.remaining import HEADROOM, LEAST, MOST, Budget, fixed
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
@@ -88,8 +88,6 @@ def penalty(
         raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
     if shift is not None and noise_std is not None:
         raise ValueError("give shift or noise_std, not both.")
-    if math.isinf(call.epsilon):
-        return plan_of(call, NoisyRatio(0.0) if release == "noisy_ratio" else Penalty(0.0))
     budget = Budget(call, clip_fraction)
     exact = math.sqrt(call.iterations / budget.mu_squared) * (1 + HEADROOM)
     if release == "noisy_ratio":
@@ -99,7 +97,7 @@ def penalty(
         return Penalty(noise_multiplier, noise_std if shift is None else noise_multiplier * shift)
 
     # Decisions never cost more than the Gaussians behind them, so `exact` fits; look below it.
-    return budget.solve(at, 0.8 * exact, low=1e-3 * exact, high=exact)
+    return budget.solve(at, 0.8 * exact, low=1e-3 * exact, high=exact, free=Penalty(0.0))
 
 
 @lru_cache(maxsize=256)
@@ -111,15 +109,14 @@ def barker(
 ) -> PrivacyPlan:
     """Barker's test on all records, with the largest clip bound; none without privacy."""
     relation = call.neighboring_relation
-    if math.isinf(call.epsilon):
-        return plan_of(call, Barker(math.inf, None))
     budget = Budget(call, clip_fraction)
 
     def at(eta: float) -> Barker:
         return Barker.of_range(eta, tempering, relation)
 
     # eta^2 / 8-zCDP is mu = eta / 2: as much as that is always allowed, up to the tightness of zCDP.
-    return budget.solve(at, 2 * math.sqrt(budget.mu_squared / call.iterations), rising=True)
+    start = 2 * math.sqrt(budget.mu_squared / call.iterations)
+    return budget.solve(at, start, rising=True, free=Barker(math.inf, None))
 
 
 def barker_at(call: Call, clip_bound: float, tempering: float, clip_fraction: bool) -> PrivacyPlan:
@@ -165,13 +162,15 @@ def penalty_on_batches(call: Call, batches: FixedSizeBatches, *, release: str = 
 
     The noise multiplier is the noise's standard deviation over the sensitivity of the corrected ratio.
     """
-    if math.isinf(call.epsilon):
-        return plan_of(call, PenaltyOnBatches(batches, 0.0, release))
     budget = Budget(call)
     plain = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # a Gaussian without sampling
     many = batches.batch_size / batches.dataset_size * plain  # where releases are many and small
     start = max(many, min(plain, 0.3))
-    return budget.solve(lambda nm: PenaltyOnBatches(batches, nm, release), start, low=1e-3)
+
+    def at(noise_multiplier: float) -> PenaltyOnBatches:
+        return PenaltyOnBatches(batches, noise_multiplier, release)
+
+    return budget.solve(at, start, low=1e-3, free=at(0.0))
 
 
 @lru_cache(maxsize=256)
@@ -182,16 +181,16 @@ def hamiltonian(
 
     Each chain releases one gradient more.
     """
-    if math.isinf(call.epsilon):
-        return plan_of(call, Hamiltonian(0.0, 0.0, n_leapfrog))
     budget = Budget(call, clip_fraction)
     gradients = call.iterations * n_leapfrog + call.chains
     ratio = math.sqrt(call.iterations / ((1 - gradient_share) * budget.mu_squared)) * (1 + HEADROOM)
     gradient = math.sqrt(gradients / (gradient_share * budget.mu_squared)) * (1 + HEADROOM)
+
     # At scale 1 the Gaussians behind the decisions fit; decisions cost less.
-    return budget.solve(
-        lambda scale: Hamiltonian(scale * ratio, scale * gradient, n_leapfrog), 0.9, low=0.5, high=1.0
-    )
+    def at(scale: float) -> Hamiltonian:
+        return Hamiltonian(scale * ratio, scale * gradient, n_leapfrog)
+
+    return budget.solve(at, 0.9, low=0.5, high=1.0, free=at(0.0))
 
 
 @lru_cache(maxsize=64)

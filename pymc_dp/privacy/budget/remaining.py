@@ -68,8 +68,11 @@ class Budget:
         rising: bool = False,
         low: float = LEAST,
         high: float = MOST,
+        free: Mechanism | None = None,
     ) -> PrivacyPlan:
         """Dearest plan with a setting in [low, high], never over the budget (`calibration.dearest`).
+
+        Where there is no budget to keep, with ``epsilon=inf``, that of `free`.
 
         Raises
         ------
@@ -77,6 +80,8 @@ class Budget:
             There is none.
         """
         call = self.call
+        if free is not None and math.isinf(call.epsilon):
+            return self.plan(free)
 
         def events(value: float) -> EventSet:
             return self.plan(at(value)).events

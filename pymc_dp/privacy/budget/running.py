@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
@@ -16,7 +15,7 @@ from pymc_dp.privacy.accounting.accountants import (
 )
 from pymc_dp.privacy.accounting.composition import check_delta, compose
 from pymc_dp.privacy.accounting.costs import costs_of, total_curve
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 
 # Any order is valid: every so many of the orders of the Renyi accountant.
 _ORDER_STRIDE = 6
@@ -25,13 +24,13 @@ _COMPOSITIONS = 12
 
 
 def running_epsilon(
-    iteration: "Sequence[EventSet] | dp_event.DpEvent | EventSet",
+    iteration: Sequence[EventSet] | dp_event.DpEvent | EventSet,
     iterations: int,
     delta: float,
     *,
     neighboring_relation: str | None = None,
     chains: int = 1,
-    once: Any = (),
+    once: Events = (),
     total: float | None = None,
 ) -> np.ndarray:
     """Epsilon after each iteration, computed before the run.

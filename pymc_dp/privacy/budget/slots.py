@@ -98,22 +98,17 @@ class ChainSlots:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """One exclusive transaction; whatever goes wrong with the file refuses."""
+        name = f"file:{self.path}?mode=rw"
         try:
-            db = sqlite3.connect(f"file:{self.path}?mode=rw", uri=True, timeout=60, isolation_level=None)
-        except sqlite3.Error as error:
-            raise BudgetError(
-                "The file that counts this step's chains cannot be opened: the step was stored, or its "
-                f"original is gone. {_ADVICE}"
-            ) from error
-        with closing(db):
-            try:
+            with closing(sqlite3.connect(name, uri=True, timeout=60, isolation_level=None)) as db:
                 db.execute("BEGIN EXCLUSIVE")
                 yield db
                 db.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise BudgetError(
-                    f"The file that counts this step's chains cannot be used. {_ADVICE}"
-                ) from error
+        except sqlite3.Error as error:
+            raise BudgetError(
+                "The file that counts this step's chains cannot be opened and used: the step was stored, or "
+                f"its original is gone. {_ADVICE}"
+            ) from error
 
     def _refusal(self, taken: list[tuple], call: str, chain: str, tune: int, draws: int) -> str | None:
         if any(row[0] != call for row in taken) or any(row[1] == chain for row in taken):

@@ -202,6 +202,5 @@ def cost_in_words(facts: dict[str, Any], unit: str) -> str:
     charged = "charged to the ledger" if facts["ledger"] else "in no ledger: add it to what was spent before"
     return (
         f"({round_up(facts['epsilon_at_delta'])}, {facts['delta']:g})-differential privacy by itself, for "
-        f"data "
-        f"that {changed} one {unit}; {charged}"
+        f"data that {changed} one {unit}; {charged}"
     )

@@ -57,15 +57,14 @@ class Dynamics:
     tempering: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("clip_bound", 0.0),
-            ("step_size", 0.0),
-            ("offset", None),
-            ("decay", None),
-            ("friction", None),
-            ("tempering", 0.0),
+        for name, value, least in (
+            ("clip_bound", self.clip_bound, 0.0),
+            ("step_size", self.step_size, 0.0),
+            ("offset", self.offset, None),
+            ("decay", self.decay, None),
+            ("friction", self.friction, None),
+            ("tempering", self.tempering, 0.0),
         ):
-            value = getattr(self, name)
             enough = is_number(value) and (value >= 0 if least is None else value > least)
             if name in ("clip_bound", "step_size"):
                 check_bound(name, value)

@@ -319,8 +319,7 @@ class TunaBatches:
     clip_bound: float
 
     def __post_init__(self) -> None:
-        for name in ("inclusion", "clip_bound"):
-            value = getattr(self, name)
+        for name, value in (("inclusion", self.inclusion), ("clip_bound", self.clip_bound)):
             if not (is_number(value) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
         if not self.rate > 0:

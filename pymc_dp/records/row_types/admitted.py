@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
@@ -45,7 +46,7 @@ TENSORS = frozenset(
 ADMITTED = SCALARS | _OF_SCALARS | LINEAR_ALGEBRA | TENSORS
 
 
-def admits(op: Any, trusted: Collection[Any] = ()) -> bool:
+def admits(op: Op, trusted: Collection[Any] = ()) -> bool:
     """Whether an Op is known not to raise; graphs inside of it are for `admit` to enter."""
     if isinstance(op, Elemwise):
         return admits_number(op.scalar_op)
@@ -58,12 +59,12 @@ def admits(op: Any, trusted: Collection[Any] = ()) -> bool:
     return not ADMITTED.isdisjoint(names) or not own.isdisjoint(trusted) or type(op) in trusted
 
 
-def never_ends(op: Any, private: Sequence[bool]) -> bool:
+def never_ends(op: Op, private: Sequence[bool]) -> bool:
     """Whether an Op takes the longer the larger a number of records is: the order of a polygamma function."""
     return isinstance(op, Elemwise) and type(op.scalar_op).__name__ == "PolyGamma" and private[0]
 
 
-def admits_number(op: Any) -> bool:
+def admits_number(op: Op) -> bool:
     """Whether a function of numbers is; with those that it is made of."""
     names = {c.__name__ for c in type(op).__mro__}
     inner = getattr(op, "fgraph", None)
@@ -117,7 +118,7 @@ def _follow(
     return reached
 
 
-def _inner(op: Any, node: Any, private: Sequence[bool]) -> set[Variable]:
+def _inner(op: Op, node: Apply, private: Sequence[bool]) -> set[Variable]:
     """What depends on records at the beginning of the graph inside of an Op; all states of a scan."""
     if not isinstance(op, Scan):
         return {v for v, is_private in zip(op.fgraph.inputs, private, strict=True) if is_private}
@@ -133,7 +134,7 @@ def _inner(op: Any, node: Any, private: Sequence[bool]) -> set[Variable]:
     }
 
 
-def _refusal(op: Any) -> ModelRefusedError:
+def _refusal(op: Op) -> ModelRefusedError:
     return ModelRefusedError(
         f"`{name_of(op)}` of the records may stop with an error.",
         "what it stops at would be one record's numbers, and an error shows.",

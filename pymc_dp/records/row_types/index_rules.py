@@ -69,14 +69,14 @@ def places_of(node: Apply) -> tuple[int, int]:
     return places.first, slices + places.ndim + x.type.ndim - _axes_used(indices)
 
 
-def _width(index: Any) -> int:
+def _width(index: Variable | slice) -> int:
     """Number of axes that an index consumes: a mask as many as it has."""
     if not isinstance(index, slice) and index.type.dtype == "bool":
         return int(index.type.ndim)
     return 1
 
 
-def _ndim(index: Any) -> int:
+def _ndim(index: Variable) -> int:
     """Number of axes that an index array has in the result: a mask one."""
     return 1 if index.type.dtype == "bool" else int(index.type.ndim)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.op import HasMultipleInnerGraph
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import HasMultipleInnerGraph, Op
 from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.elemwise import Elemwise
 
@@ -22,7 +22,7 @@ _BLACK_BOXES = (
 )
 
 
-def known(op: Any) -> bool:
+def known(op: Op) -> bool:
     """Whether the code of an Op, and of those inside of it, is PyTensor's or PyMC's, and no black box."""
     parts = [op, *(getattr(op, name) for name in ("scalar_op", "core_op") if hasattr(op, name))]
     return all(
@@ -32,7 +32,7 @@ def known(op: Any) -> bool:
     ) and all(known(node.op) for fgraph in inner_graphs(op) for node in fgraph.apply_nodes)
 
 
-def inner_graphs(op: Any) -> list[Any]:
+def inner_graphs(op: Op) -> list[Any]:
     """Graphs inside of an Op, which may hold data."""
     graphs = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
     for name in ("scalar_op", "core_op"):
@@ -41,7 +41,7 @@ def inner_graphs(op: Any) -> list[Any]:
     return graphs
 
 
-def inner_constants(op: Any) -> list[Any]:
+def inner_constants(op: Op) -> list[Constant]:
     """Constants of the graphs inside of an Op, and of those inside of them."""
     found = []
     for fgraph in inner_graphs(op):
@@ -53,7 +53,7 @@ def inner_constants(op: Any) -> list[Any]:
     return found
 
 
-def keeps(node: Any, number: int) -> bool:
+def keeps(node: Apply, number: int) -> bool:
     """Whether a node is a cast that changes no whole number up to `number`."""
     if not (isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Cast"):
         return False
@@ -74,7 +74,7 @@ def sizes_of(shape: Variable) -> list[Any] | None:
     return list(node.inputs) if node is not None and isinstance(node.op, MakeVector) else None
 
 
-def name_of(op: Any) -> str:
+def name_of(op: Op) -> str:
     """What a user would call an Op."""
     core = getattr(op, "core_op", None)
     scalar = getattr(op, "scalar_op", None)

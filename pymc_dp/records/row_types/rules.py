@@ -7,6 +7,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
 from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
     ARange,
@@ -43,7 +44,7 @@ from pymc_dp.records.row_types.types import (
 )
 
 
-def over_records(op: Any) -> Mixed:
+def over_records(op: Op) -> Mixed:
     """Say that an Op runs over the records."""
     return Mixed(f"`{name_of(op)}` over the records")
 
@@ -53,7 +54,7 @@ def public_arguments(types: Sequence[RowType]) -> bool:
     return all(isinstance(t, Public | Length) for t in types)
 
 
-def no_rule(op: Any) -> Mixed:
+def no_rule(op: Op) -> Mixed:
     """Refuse a use of an Op for which nothing has been proved."""
     return Mixed(f"`{name_of(op)}` of the records, in a way that has no rule", "unknown")
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc
@@ -102,7 +101,7 @@ def _static(out: Variable, axis: int, x: Variable) -> bool:
     return a is not None and a == b
 
 
-def _is_size(typing: Typing, size: Any, x: Variable, axis: int) -> bool:
+def _is_size(typing: Typing, size: Variable | int | None, x: Variable, axis: int) -> bool:
     """Whether a number, or scalar, is the length of an axis of x by construction."""
     if size is None:
         return False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.scan.op import Scan
@@ -165,7 +165,7 @@ class Typing:
             return [result if whole else Mixed(empty.why, "empty", result, parts)]
         return result if isinstance(result, list) else [result] * len(node.outputs)
 
-    def is_trusted(self, op: Any) -> str | None:
+    def is_trusted(self, op: Op) -> str | None:
         """Name by which the user vouched for an Op."""
         names = {type(op).__name__, str(op), getattr(op, "__name__", None)}
         for given in self.trusted:
@@ -192,7 +192,7 @@ class Typing:
             return private
         return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule", "unknown")
 
-    def _may_be_records(self, constant: Any) -> bool:
+    def _may_be_records(self, constant: Constant) -> bool:
         shape = getattr(constant.type, "shape", ())
         return any(size is None or size >= self.n_rows for size in shape)
 
@@ -254,7 +254,7 @@ def is_empty(t: RowType) -> TypeGuard[Mixed]:
     return isinstance(t, Mixed) and t.kind == "empty"
 
 
-def _as_buffer(op: Any, t: RowType) -> RowType:
+def _as_buffer(op: Op, t: RowType) -> RowType:
     """Type of what is in memory that an Op writes to; a scan does not write the first entries."""
     if not is_empty(t):
         return t

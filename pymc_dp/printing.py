@@ -1,0 +1,19 @@
+"""Tables as text and as HTML."""
+
+import html
+from collections.abc import Sequence
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows, of which the first may be a head, in columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    """Rows of text under a head, escaped; `kind` is a class of the page's style."""
+    top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    opened = f"<table class={kind}>" if kind else "<table>"
+    return f"{opened}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
