@@ -23,6 +23,8 @@ _TINY, _RIDGE = 1e-200, 1e-11
 # A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
 # before is doubted, at most so many times.
 _SURPRISE, _DOUBTS = 1.0, 12
+# A slope on the way is at most so many times the last one, in each direction.
+_STEEPER = 1.5
 # Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
 _SECANT = 0.5
 
@@ -275,6 +277,7 @@ def believed(
             # On the way the slope is between that here and that at the end.
             part = _SECANT * min(1.0, one.distance)
             slopes = (1 - part) * slopes + part * one.metric @ last.mean @ one.metric.T
+            slopes = _no_steeper(slopes, one.metric @ np.linalg.inv(last.metric), last.slopes)
         for _ in range(_DOUBTS):
             mixture, surprise = _learnt(one, slopes, noise, message, prior, care)
             if surprise <= 1 or not message.information.any():
@@ -284,6 +287,32 @@ def believed(
         if one is not last:
             message = mixture.matched(prior)
     return mixture
+
+
+def _no_steeper(slopes: np.ndarray, change: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Draws of an earlier slope, in each direction at most so much steeper than a draw of the last one.
+
+    What noise hides of a slope is positive in all draws: where records say nearly nothing of a direction,
+    early rounds would each say the same that is not so. Later metrics see such directions better.
+
+    Parameters
+    ----------
+    slopes : ndarray, shape (m, p, p)
+    change : ndarray, shape (p, p)
+        From the metric of the last slope to that of these.
+    last : ndarray, shape (k, p, p)
+    """
+    like = change @ last @ change.T
+    like = like[np.arange(len(slopes)) % len(like)]
+    scale = np.sqrt(np.maximum(np.diagonal(like, axis1=1, axis2=2), _TINY))
+    like = like / (scale[:, :, None] * scale[:, None, :]) + _RIDGE * np.eye(like.shape[-1])
+    root = scale[:, :, None] * np.linalg.cholesky(like)
+    back = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
+    if values.max() <= _STEEPER:
+        return slopes
+    half = root @ vectors
+    return (half * np.minimum(values, _STEEPER)[:, None, :]) @ half.swapaxes(1, 2)
 
 
 def _learnt(

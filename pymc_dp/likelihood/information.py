@@ -5,6 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
 
 #: Relative change of a slope over a distance of 1, in units of what one record tells.
 DRIFT = 0.3
@@ -15,17 +16,14 @@ _CLIPS, _OF_SLOPES, _LEAST_SLOPE = np.geomspace(0.15, 4.0, 17), (2.0, 3.0), 0.06
 _PLAIN = (400, 64)
 # Draws of a small matrix, and of a large one, whose entries matter less each.
 _DRAWS, _ENTRIES, _LEAST_DRAWS = 96, 960, 24
-# Iterations and leapfrog steps of a chain; the acceptance that its steps are tuned for.
-_ITERATIONS, _LEAPFROG, _AIM = 60, 8, 0.75
+# Sweeps of a chain; the least eigenvalue that it starts with, in units of the noise, and the largest trace,
+# of the largest possible; what is taken of a move, so that rounding leaves it positive definite.
+_SWEEPS, _LEAST_START, _ROOM, _INSIDE = 8, 0.3, 0.9, 1 - 1e-9
 # Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share
 # of them with which it is worth while; eigenvalues below which it is not, in units of the noise.
 _TRIED, _WORTH, _HOPELESS = (2, 16), 1 / 16, -0.5
-# Of the iterations, in which steps are tuned.
-_TUNING = 0.7
 # Noise below which the matrix is taken as it is, in units of the metric.
 _NONE = 1e-4
-# Where the largest possible trace begins to matter, relatively to itself.
-_SOFT = 0.02
 
 
 class Efficiency(NamedTuple):
@@ -139,30 +137,6 @@ class Slope(NamedTuple):
         return Slope(self.metric, self.mean + gain * (mean - self.mean), gain * variance)
 
 
-class _Density(NamedTuple):
-    """Of the Cholesky factor L, whose diagonal moves by its logarithm: normal noise, and J = L L'."""
-
-    seen: np.ndarray
-    noise: np.ndarray
-    trace: float
-    power: np.ndarray
-    free: np.ndarray
-
-    def __call__(self, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Its logarithm, shape (m,), and the gradient, (m, p, p), lower triangular."""
-        diagonal = np.diagonal(root, axis1=1, axis2=2)
-        product = root @ root.transpose(0, 2, 1)
-        left = self.seen - product
-        over = np.maximum(np.trace(product, axis1=1, axis2=2) - self.trace, 0.0) / (_SOFT * self.trace)
-        value = -0.5 * ((left / self.noise) ** 2).sum((1, 2)) - 0.5 * over**2
-        value = value + (self.power * np.log(diagonal)).sum(1)
-        slope = left / self.noise**2 - (over / (_SOFT * self.trace))[:, None, None] * np.eye(len(self.seen))
-        gradient = self.free * (2 * slope @ root)
-        places = np.arange(len(self.seen))
-        gradient[:, places, places] = gradient[:, places, places] * diagonal + self.power
-        return value, gradient
-
-
 def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: np.ndarray) -> np.ndarray:
     """Positive definite matrices that may be behind a noisy one.
 
@@ -184,9 +158,9 @@ def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: n
 
     Notes
     -----
-    Normal draws around what was seen, those kept that are positive definite; where these are few, Hamiltonian
-    Monte Carlo on the Cholesky factor, many short chains from one start. The generator's seed is known, so
-    that the same release gives the same draws.
+    Normal draws around what was seen, those kept that are positive definite; where these are few, Gibbs
+    sampling of many short chains from one start. The generator's seed is known, so that the same release
+    gives the same draws.
 
     **Privacy.** A function of what is released.
     """
@@ -220,40 +194,63 @@ def _kept(seen: np.ndarray, noise: np.ndarray, largest_trace: float) -> np.ndarr
 
 
 def _chains(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: np.ndarray) -> np.ndarray:
-    """By Hamiltonian Monte Carlo."""
-    p, number = len(seen), _number(len(seen))
-    places, least = np.arange(p), np.diag(noise)
-    free = np.tril(together)
-    # A start with the diagonal that was seen, and as much beside it as leaves it positive definite.
-    size = np.sqrt(np.maximum(np.diag(seen), 0.3 * least))
-    least_value = float(np.linalg.eigvalsh(seen / np.outer(size, size))[0])
-    part = min(1.0, 0.8 / max(1.0 - least_value, 1e-300))
-    start = part * seen + np.diag(size**2 - part * np.diag(seen))
-    start = start * min(1.0, 0.9 * largest_trace / float(np.trace(start)))
-    root = np.repeat(free[None] * np.linalg.cholesky(start), number, axis=0)
-    # The determinant of the map from L to J, and that of logarithms.
-    density = _Density(seen, np.maximum(noise, 1e-6 * least.max()), largest_trace, free.sum(0) + 1.0, free)
-    rng, step = np.random.default_rng(0), 0.1 * min(float(least.min()), 1.0)
-    value, gradient = density(root)
-    with np.errstate(all="ignore"):
-        for k in range(_ITERATIONS):
-            speed = free * rng.normal(size=root.shape)
-            energy = value - 0.5 * (speed**2).sum((1, 2))
-            length = step * rng.uniform(0.7, 1.3, (number, 1, 1))
-            new, slope, height = root, gradient, value
-            for _ in range(_LEAPFROG):
-                speed = speed + 0.5 * length * slope
-                moved = new + length * speed
-                grown = np.clip((length * speed)[:, places, places], -3.0, 3.0)
-                moved[:, places, places] = new[:, places, places] * np.exp(grown)
-                new = free * moved
-                height, slope = density(new)
-                speed = speed + 0.5 * length * slope
-            change = height - 0.5 * (speed**2).sum((1, 2)) - energy
-            chance = np.exp(np.minimum(np.nan_to_num(change, nan=-math.inf), 0.0))
-            taken = (rng.uniform(size=number) < chance)[:, None, None]
-            root, gradient = np.where(taken, new, root), np.where(taken, slope, gradient)
-            value = np.where(taken[:, 0, 0], height, value)
-            if k < _TUNING * _ITERATIONS:
-                step *= math.exp(0.6 * (float(chance.mean()) - _AIM))
-    return root @ root.transpose(0, 2, 1)
+    """By Gibbs sampling, entry by entry, of many chains.
+
+    With all others fixed an entry is normal between bounds: with K the inverse, ``J + t E_ii`` is positive
+    definite where ``t > -1 / K_ii``, and ``J + t (E_ij + E_ji)`` where ``t > -1 / (s + K_ij)`` and
+    ``t < 1 / (s - K_ij)``, for ``s = sqrt(K_ii K_jj)``.
+    """
+    number = _number(len(seen))
+    rng, least = np.random.default_rng(0), _LEAST_START * np.diag(noise).max()
+    values, vectors = np.linalg.eigh(seen * together)
+    start = (vectors * np.maximum(values, least)) @ vectors.T * together
+    start *= min(1.0, _ROOM * largest_trace / float(np.trace(start)))
+    chains = np.repeat(start[None], number, axis=0)
+    rows, columns = np.nonzero(np.tril(together))
+    deviations = np.where(rows == columns, noise[rows, columns], noise[rows, columns] / math.sqrt(2.0))
+    for _ in range(_SWEEPS):
+        inverse = np.linalg.inv(chains)
+        uniform = rng.uniform(size=(len(rows), number))
+        for k in rng.permutation(len(rows)):
+            i, j, deviation = rows[k], columns[k], deviations[k]
+            one, other, both = inverse[:, i, i], inverse[:, j, j], inverse[:, i, j]
+            if i == j:
+                low, high = -1 / one, largest_trace - np.trace(chains, axis1=1, axis2=2)
+            else:
+                root = np.sqrt(one * other)
+                low, high = -1 / (root + both), 1 / (root - both)
+            away = (chains[:, i, j] - seen[i, j]) / deviation
+            move = deviation * (_between(away + low / deviation, away + high / deviation, uniform[k]) - away)
+            move = _INSIDE * np.clip(move, low, high)
+            chains[:, i, j] += move
+            if i != j:
+                chains[:, j, i] += move
+            inverse -= _change(inverse, i, j, move)
+    return chains
+
+
+def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Standard normal numbers between these, of uniform ones."""
+    # In the lower tail, where probabilities have all their digits.
+    flip = low + high > 0
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    first, last = log_ndtr(a), log_ndtr(b)
+    found = ndtri_exp(last + np.log(uniform + (1 - uniform) * np.exp(first - last)))
+    return np.clip(np.where(flip, -found, found), low, high)
+
+
+def _change(inverse: np.ndarray, i: int, j: int, move: np.ndarray) -> np.ndarray:
+    """What the inverse loses when the entries (i, j) and (j, i) grow by `move`, or (i, i)."""
+    first, second = inverse[:, :, i], inverse[:, :, j]
+    if i == j:
+        return (move / (1 + move * first[:, i]))[:, None, None] * first[:, :, None] * first[:, None, :]
+    both, one, other = inverse[:, i, j], inverse[:, i, i], inverse[:, j, j]
+    grown = 1 + move * both
+    scale = move / (grown**2 - move**2 * one * other)
+    # Woodbury's identity: U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / move + U' K U.
+    cross = first[:, :, None] * second[:, None, :]
+    own = other[:, None, None] * first[:, :, None] * first[:, None, :]
+    own += one[:, None, None] * second[:, :, None] * second[:, None, :]
+    return scale[:, None, None] * (
+        grown[:, None, None] * (cross + cross.swapaxes(1, 2)) - move[:, None, None] * own
+    )
