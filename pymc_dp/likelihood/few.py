@@ -12,6 +12,8 @@ from pymc_dp.likelihood.measurements import Comparison
 _WELL = 0.3
 # Relative error of sizes that come from octaves, at the point where they were counted.
 _OF_SIZES = 0.15
+# Beyond this distance from where they were counted sizes are others: of few counts beside many, say, by e.
+_NEAR = 0.3
 # Sizes are believed to be off by at most this factor at once.
 _MOST_FACTOR = 16.0
 # Let r be what the clip leaves of these scores over what it leaves of normal ones, as released numbers show.
@@ -90,7 +92,7 @@ class Sizes:
         normal = left.slope / left.variance
         ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
         told = self._found[order] > 0
-        if told.any():
+        if told.any() and self.since < _NEAR:
             whole = np.diag(metric @ information @ metric.T)[told].sum() * self.factor(information)
             counted = max(left.slope * float(whole), 1e-300)
             again = float(np.diag(seen.slope)[told].sum()) / counted

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import ndtri
 
-#: Octaves of a score's standard deviation: from 2**-LOWEST on; the first and the last are open.
+#: Octaves of a score's standard deviation: from 2**-LOWEST on; the last is open. The first is of units whose
+#: twins are all alike, as where outcomes are rare: these have a score, and say nothing of its size.
 LOWEST, OCTAVES = 40, 81
+# Twins are alike where the variance of their scores is at most this part of what their square is.
+_ALIKE = 1e-20
 # Noise alone stands out anywhere with this probability at most.
 _FALSE = 1e-3
 # The most octaves that are looked at together; how far beside what stands out others count too, where they
@@ -76,20 +79,20 @@ def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
     """
     best = (0.0, 0, 1)
     for width in range(1, _WIDEST + 1):
-        together = np.convolve(counts, np.ones(width), "valid") / math.sqrt(width)
-        cell = int(together.argmax())
-        best = max(best, (float(together[cell]), cell, width))
+        together = np.convolve(counts[1:], np.ones(width), "valid") / math.sqrt(width)
+        cell = int(together.argmax()) + 1
+        best = max(best, (float(together[cell - 1]), cell, width))
     height, first, width = best
     if not height > visible * max(noise, 0.25):
         return _Seen(0.0, 0.0, 0, 0)
-    near = np.arange(max(first - _BESIDE, 0), min(first + width + _BESIDE, len(counts)))
+    near = np.arange(max(first - _BESIDE, 1), min(first + width + _BESIDE, len(counts)))
     inside = (near >= first) & (near < first + width)
     kept = np.where(inside | (counts[near] > _COUNTS * noise), counts[near], 0.0)
     squares = 4.0 ** (near - LOWEST + 0.5)
     least = float(squares[inside].min())
-    return _Seen(
-        max(float(kept @ squares), least), max(float(kept.sum()), 1.0), int(near[0]), int(near[-1]) + 1
-    )
+    alike = float(counts[0]) if counts[0] > _COUNTS * noise else 0.0
+    units = max(float(kept.sum()) + alike, 1.0)
+    return _Seen(max(float(kept @ squares), least), units, int(near[0]), int(near[-1]) + 1)
 
 
 @np.errstate(all="ignore")
@@ -113,23 +116,25 @@ def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
     **Privacy.** A unit adds 1 to one cell of each of at most `touched` rows; cells of different rows are at
     right angles.
     """
-    squares: Any = 0.0
+    squares, sizes = cast(Any, 0.0), cast(Any, 0.0)
     for term in chunk.terms:
         # Of twins alone: a record that is far from them says nothing of their scale.
         group = np.asarray(term.group)[1:] if term.weights is None else np.asarray(term.group)
         if len(group) == 0:
-            varied = np.einsum("ma,mb->mab", term.own, term.own)
+            varied = whole = np.einsum("ma,mb->mab", term.own, term.own)
         else:
             weights = np.full((1, 1), 1 / len(group)) if term.weights is None else term.weights
             mean = (weights[:, :, None] * group).sum(0)
-            varied = np.einsum(
-                "gm,gma,gmb->mab", np.broadcast_to(weights, group.shape[:2]), *[group - mean] * 2
-            )
+            weights = np.broadcast_to(weights, group.shape[:2])
+            varied = np.einsum("gm,gma,gmb->mab", weights, *[group - mean] * 2)
+            whole = varied + np.einsum("ma,mb->mab", mean, mean)
         rows = term.rows(np.eye(size))
         squares = squares + np.einsum("amp,mab,bmp->mp", *_aligned(rows, varied))
-    squares = np.where(np.isfinite(squares) & (squares > 0), squares, 0.0)
-    shown = (squares > 0) & (np.cumsum(squares > 0, axis=1) <= touched)
-    octave = np.clip(np.floor(0.5 * np.log2(squares)), -LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
+        sizes = sizes + np.einsum("amp,mab,bmp->mp", *_aligned(rows, whole))
+    known = np.isfinite(sizes) & (sizes > 0)
+    shown = known & (np.cumsum(known, axis=1) <= touched)
+    octave = np.clip(np.floor(0.5 * np.log2(squares)), 1 - LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
+    octave = np.where(squares > _ALIKE * sizes, octave, 0)
     counts = np.zeros((size, OCTAVES))
     unit, coordinate = np.nonzero(shown)
     np.add.at(counts, (coordinate, octave[unit, coordinate].astype(int)), 1.0)
