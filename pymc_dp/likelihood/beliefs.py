@@ -25,6 +25,8 @@ _TINY, _RIDGE = 1e-200, 1e-11
 _SURPRISE, _DOUBTS = 1.0, 12
 # A slope on the way is at most so many times the last one, in each direction.
 _STEEPER = 1.5
+# The effective number of draws is at least this part of them, unless their densities' power is below that.
+_EFFECTIVE, _FLAT = 0.3, 1e-3
 # Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
 _SECANT = 0.5
 
@@ -315,6 +317,20 @@ def _no_steeper(slopes: np.ndarray, change: np.ndarray, last: np.ndarray) -> np.
     return (half * np.minimum(values, _STEEPER)[:, None, :]) @ half.swapaxes(1, 2)
 
 
+def _weights(density: np.ndarray) -> np.ndarray:
+    """Weights of draws by the logarithms of their densities: flatter where few would have all the weight.
+
+    Few draws of many numbers cannot tell which is nearest; one with all the weight would count as known.
+    """
+    power = 1.0
+    while True:
+        weights = np.exp(power * (density - density.max()))
+        weights = weights / weights.sum()
+        if 1 / (weights @ weights) >= _EFFECTIVE * len(weights) or power < _FLAT:
+            return weights
+        power /= 2
+
+
 def _learnt(
     one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message, prior: Normal, care: Care
 ) -> tuple[Mixture, float]:
@@ -334,9 +350,7 @@ def _learnt(
     density = (
         -0.5 * squares - 0.5 * np.linalg.slogdet(total)[1] + care.regular * np.linalg.slogdet(one.slopes)[1]
     )
-    weights = np.exp(density - density.max())
+    weights = _weights(density)
     expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
-    mixture = Mixture(
-        symmetric(found) + earlier.information, vectors + earlier.vector, weights / weights.sum()
-    )
+    mixture = Mixture(symmetric(found) + earlier.information, vectors + earlier.vector, weights)
     return mixture, float(squares.min()) / expected

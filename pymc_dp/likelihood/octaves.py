@@ -41,7 +41,7 @@ class Scales(NamedTuple):
         lookups : sequence of ndarray of int, shape (G, q)
             Coordinates of which each unit touches those of one row: where one of a column does not stand
             out, it is taken to be as large as the others, for as many units as are counted in the octaves in
-            which these are.
+            which these are. So are, at last, all that do not stand out, if they do together.
 
         Returns
         -------
@@ -53,7 +53,10 @@ class Scales(NamedTuple):
         found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
         touched = np.array([one.units for one in found])
-        for block in [column for rows in lookups for column in rows.T]:
+        # What is hidden of others is taken together last: coefficients of many covariates that are alike.
+        for block in [*(column for rows in lookups for column in rows.T), np.flatnonzero(touched == 0)]:
+            if not len(block):
+                continue
             together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)), visible)
             if together.units <= 0:
                 continue

@@ -173,6 +173,9 @@ class Search:
         ]
         # What counts are off by, where about four octaves are added up; a group's at most by its size.
         self._counted = np.minimum(2 * noise / self._touched, 1.0)
+        if not touched.all():
+            # Scores of hidden coordinates may be so large that a clip leaves nothing of the others.
+            self._counted = np.ones(self._size)
         self._slope: Slope | None = None
         self._information = self._about = np.diag(found)
         self._sizes = Sizes(found, touched, noise)
