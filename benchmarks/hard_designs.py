@@ -77,6 +77,25 @@ def _money(rng, n):
     return Records(rows, rng.normal(rows @ truth, 1.0), truth)
 
 
+def _year(rng, n):
+    """A calendar year that is not centred: intercept and slope are nearly one number."""
+    rows = np.c_[np.ones(n), rng.integers(1990, 2021, n)]
+    truth = np.array([-2005 * 0.06 + 0.3, 0.06])
+    return Records(rows, _outcomes(rng, rows, truth), truth)
+
+
+def _seldom(rng, n):
+    """Counts of .05 on average."""
+    rows, truth = np.c_[np.ones(n), rng.normal(size=(n, 3))], np.array([-3.2, 0.5, -0.4, 0.0])
+    return Records(rows, rng.poisson(np.exp(rows @ truth)), truth)
+
+
+def _many(rng, n):
+    """Twenty coefficients."""
+    rows, truth = np.c_[np.ones(n), rng.normal(size=(n, 19))], np.tile([0.5, -0.5, 0.2, 0.0], 5)
+    return Records(rows, rng.normal(rows @ truth, 1.0), truth)
+
+
 def _correlated(rng, n):
     return rng.normal(size=(n, 3)) @ np.linalg.cholesky(0.05 * np.eye(3) + 0.95).T
 
@@ -91,6 +110,9 @@ DESIGNS = {
     "correlation .95": Design(_logistic(_correlated)),
     "rare dummy": Design(_logistic(lambda rng, n: np.c_[rng.random(n) < 0.01, rng.normal(size=(n, 3))])),
     "all outcomes equal": Design(_all_equal),
+    "calendar year, not centred": Design(_year, prior=50.0),
+    "counts of .05": Design(_seldom, "poisson"),
+    "20 coefficients": Design(_many, "linear"),
 }
 
 

