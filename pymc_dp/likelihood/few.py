@@ -107,7 +107,7 @@ class Sizes:
         return float(np.clip((believed / _FEW_TELL) ** _POWER, _LEAST_REST, 1.0))
 
 
-def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds) -> float:
+def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, size: float) -> float:
     """How many times its bound a sum of scores can be, as the sum's variance shows.
 
     A score psi within C has mean zero at the truth, so that the parts where it is positive and where it is
@@ -121,8 +121,12 @@ def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds) -> float:
     normal : Efficiency
         Of normal scores, within these bounds.
     bounds : Bounds
+    n, size : float
+        Number of records, and coordinates of each: in the metric a record tells `size`, and records are
+        clipped from what leaves this of the slope.
     """
     expected = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300) * normal.variance / normal.slope
     before, noise = (_VARIANCE * expected) ** 2, seen.trace_noise**2
     variance = expected + before / (before + noise) * (seen.trace - expected)
-    return max(variance, _LEAST_VARIANCE * expected) / bounds.score**2
+    most = n * min(1.0, normal.slope**2 * size / bounds.score**2)
+    return min(most, max(variance, _LEAST_VARIANCE * expected) / bounds.score**2)

@@ -258,11 +258,7 @@ class Search:
                 prior=self._prior.variances(metric),
                 weights=weights,
                 records=self._n,
-                # They are clipped from what leaves this of the slope; in the metric a record tells `size`.
-                telling=min(
-                    self._n * min(1.0, left.slope**2 * size / bounds.score**2),
-                    full_pulls(seen, left, bounds),
-                ),
+                telling=full_pulls(seen, left, bounds, self._n, size),
             )
         )
         self.shares.append(share)
