@@ -16,9 +16,13 @@ _CLIPS, _OF_SLOPES, _LEAST_SLOPE = np.geomspace(0.15, 4.0, 17), (2.0, 3.0), 0.06
 _PLAIN = (400, 64)
 # Draws of a small matrix, and of a large one, whose entries matter less each.
 _DRAWS, _ENTRIES, _LEAST_DRAWS = 96, 960, 24
-# Sweeps of a chain; the least eigenvalue that it starts with, in units of the noise, and the largest trace,
-# of the largest possible; what is taken of a move, so that rounding leaves it positive definite.
-_SWEEPS, _LEAST_START, _ROOM, _INSIDE = 8, 0.3, 0.9, 1 - 1e-9
+# Sweeps of a chain; the least eigenvalue that it starts with, in units of the noise, what is left of what is
+# beside the diagonal until it is so; and the largest trace, of the largest possible.
+_SWEEPS, _LEAST_START, _LESS, _ROOM = 8, 0.3, 0.7, 0.9
+# What is taken of the way to where a matrix is singular, and what is added to it where it is inverted.
+_INSIDE, _RIDGE = 0.95, 1e-11
+# Least eigenvalue of what is shared by many blocks, in units of the noise.
+_LEAST = 1e-3
 # Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share
 # of them with which it is worth while; eigenvalues below which it is not, in units of the noise.
 _TRIED, _WORTH, _HOPELESS = (2, 16), 1 / 16, -0.5
@@ -196,37 +200,124 @@ def _kept(seen: np.ndarray, noise: np.ndarray, largest_trace: float) -> np.ndarr
 def _chains(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: np.ndarray) -> np.ndarray:
     """By Gibbs sampling, entry by entry, of many chains.
 
-    With all others fixed an entry is normal between bounds: with K the inverse, ``J + t E_ii`` is positive
-    definite where ``t > -1 / K_ii``, and ``J + t (E_ij + E_ji)`` where ``t > -1 / (s + K_ij)`` and
-    ``t < 1 / (s - K_ij)``, for ``s = sqrt(K_ii K_jj)``.
+    Where blocks have zeros between each other, a block and what it shares with others is drawn with these
+    others' Schur complement in its place: the bounds of an entry are the same, and the matrices are small.
     """
     number = _number(len(seen))
     rng, least = np.random.default_rng(0), _LEAST_START * np.diag(noise).max()
     values, vectors = np.linalg.eigh(seen * together)
     start = (vectors * np.maximum(values, least)) @ vectors.T * together
+    while np.linalg.eigvalsh(start)[0] < 0.1 * least:  # without the zeros it was positive definite
+        start = _LESS * start + (1 - _LESS) * np.diag(np.diag(start))
     start *= min(1.0, _ROOM * largest_trace / float(np.trace(start)))
     chains = np.repeat(start[None], number, axis=0)
-    rows, columns = np.nonzero(np.tril(together))
-    deviations = np.where(rows == columns, noise[rows, columns], noise[rows, columns] / math.sqrt(2.0))
+    whole = together.all(1)
+    shared = np.flatnonzero(whole)
+    own = together[:, ~whole] > 0
+    blocks = [np.flatnonzero(~whole)[columns] for columns in np.unique(own[~whole], axis=0)]
     for _ in range(_SWEEPS):
-        inverse = np.linalg.inv(chains)
-        uniform = rng.uniform(size=(len(rows), number))
-        for k in rng.permutation(len(rows)):
-            i, j, deviation = rows[k], columns[k], deviations[k]
-            one, other, both = inverse[:, i, i], inverse[:, j, j], inverse[:, i, j]
-            if i == j:
-                low, high = -1 / one, largest_trace - np.trace(chains, axis1=1, axis2=2)
-            else:
-                root = np.sqrt(one * other)
-                low, high = -1 / (root + both), 1 / (root - both)
-            away = (chains[:, i, j] - seen[i, j]) / deviation
-            move = deviation * (_between(away + low / deviation, away + high / deviation, uniform[k]) - away)
-            move = _INSIDE * np.clip(move, low, high)
-            chains[:, i, j] += move
-            if i != j:
-                chains[:, j, i] += move
-            inverse -= _change(inverse, i, j, move)
+        try:
+            moved = _moved(chains, seen, noise, largest_trace, blocks, shared, rng)
+        except np.linalg.LinAlgError:
+            break
+        if not np.isfinite(moved).all():
+            break
+        chains = moved
     return chains
+
+
+def _moved(
+    chains: np.ndarray,
+    seen: np.ndarray,
+    noise: np.ndarray,
+    largest_trace: float,
+    blocks: list[np.ndarray],
+    shared: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Chains after each entry was drawn once: block after block, and what they share."""
+    chains, rest = chains.copy(), chains[:, shared[:, None], shared]
+    least = _LEAST * np.diag(noise).max()
+    for block in blocks:
+        rest = rest - _through(chains, block, shared)
+    for block in blocks:
+        places = np.concatenate([block, shared])
+        rest = rest + _through(chains, block, shared)
+        small = chains[:, places[:, None], places]
+        small[:, len(block) :, len(block) :] = rest
+        room = largest_trace - np.trace(chains, axis1=1, axis2=2)
+        _sweep(small, seen[places[:, None], places], noise[places[:, None], places], room, len(block), rng)
+        chains[:, block[:, None], places] = small[:, : len(block)]
+        chains[:, places[:, None], block] = small[:, :, : len(block)]
+        rest = rest - _through(chains, block, shared)
+        if len(shared):  # where many blocks leave it nearly singular, rounding may do the rest
+            more = np.maximum(least - np.linalg.eigvalsh(rest)[:, 0], 0.0)[:, None, None] * np.eye(
+                len(shared)
+            )
+            rest = rest + more
+            chains[:, shared[:, None], shared] += more
+    if len(shared):
+        apart = chains[:, shared[:, None], shared] - rest
+        around, deviations = seen[shared[:, None], shared] - apart, noise[shared[:, None], shared]
+        room = largest_trace - np.trace(chains, axis1=1, axis2=2)
+        _sweep(rest, around, deviations, room, len(shared), rng)
+        chains[:, shared[:, None], shared] = rest + apart
+    return chains
+
+
+def _through(chains: np.ndarray, block: np.ndarray, shared: np.ndarray) -> np.ndarray:
+    """What a block takes of the Schur complement of the others: ``B' D^-1 B``, shape (m, s, s)."""
+    both = chains[:, block[:, None], shared]
+    return both.swapaxes(1, 2) @ np.linalg.solve(chains[:, block[:, None], block], both)
+
+
+def _sweep(
+    matrices: np.ndarray,
+    seen: np.ndarray,
+    noise: np.ndarray,
+    room: np.ndarray,
+    first: int,
+    rng: np.random.Generator,
+) -> None:
+    """Draw the entries of the first rows and columns anew, of matrices (m, p, p) that stay positive definite.
+
+    With all others fixed an entry is normal between bounds: with K the inverse, ``J + t E_ii`` is positive
+    definite where ``t > -1 / K_ii``, and ``J + t (E_ij + E_ji)`` where ``t > -1 / (s + K_ij)`` and
+    ``t < 1 / (s - K_ij)``, for ``s = sqrt(K_ii K_jj)``.
+
+    Parameters
+    ----------
+    matrices : ndarray, shape (m, p, p)
+        Changed in place.
+    seen : ndarray, shape (p, p) or (m, p, p)
+    noise : ndarray, shape (p, p)
+    room : ndarray, shape (m,)
+        That the trace may grow by.
+    first : int
+    rng : numpy.random.Generator
+    """
+    ridge = _RIDGE * np.diagonal(matrices, axis1=1, axis2=2)[:, :, None] * np.eye(matrices.shape[-1])
+    inverse, seen = np.linalg.inv(matrices + ridge), np.broadcast_to(seen, matrices.shape)
+    entries = [(i, j) for j in range(first) for i in range(j, matrices.shape[-1])]
+    uniform = rng.uniform(size=(len(entries), len(matrices)))
+    for k in rng.permutation(len(entries)):
+        i, j = entries[k]
+        both = inverse[:, i, j]
+        if i == j:
+            deviation, low, high = noise[i, i], -1 / both, room
+        else:
+            root = np.sqrt(np.maximum(inverse[:, i, i] * inverse[:, j, j], both**2))
+            deviation, low, high = noise[i, j] / math.sqrt(2.0), -1 / (root + both), 1 / (root - both)
+        away = (matrices[:, i, j] - seen[:, i, j]) / deviation
+        low, high = _INSIDE * low, _INSIDE * high
+        move = deviation * (_between(away + low / deviation, away + high / deviation, uniform[k]) - away)
+        move = np.clip(move, low, high)
+        matrices[:, i, j] += move
+        if i == j:
+            room = room - move
+        else:
+            matrices[:, j, i] += move
+        inverse -= _change(inverse, i, j, move)
 
 
 def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarray:
