@@ -310,9 +310,11 @@ def _no_steeper(slopes: np.ndarray, change: np.ndarray, last: np.ndarray) -> np.
     like = change @ last @ change.T
     like = like[np.arange(len(slopes)) % len(like)]
     scale = np.sqrt(np.maximum(np.diagonal(like, axis1=1, axis2=2), _TINY))
-    like = like / (scale[:, :, None] * scale[:, None, :]) + _RIDGE * np.eye(like.shape[-1])
-    root = scale[:, :, None] * np.linalg.cholesky(like)
-    back = np.linalg.inv(root)
+    # By eigenvalues, since rounding may leave one of them below zero: nothing raises after it was paid.
+    values, vectors = np.linalg.eigh(symmetric(like / (scale[:, :, None] * scale[:, None, :])))
+    length = np.sqrt(np.maximum(values, _RIDGE))[:, None, :]
+    root = scale[:, :, None] * vectors * length
+    back = (vectors / length).swapaxes(1, 2) / scale[:, None, :]
     values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
     if values.max() <= _STEEPER:
         return slopes

@@ -127,6 +127,6 @@ def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, s
     """
     expected = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300) * normal.variance / normal.slope
     before, noise = (_VARIANCE * expected) ** 2, seen.trace_noise**2
-    variance = expected + before / (before + noise) * (seen.trace - expected)
+    variance = expected + before / max(before + noise, 1e-300) * (seen.trace - expected)
     most = n * min(1.0, normal.slope**2 * size / bounds.score**2)
     return min(most, max(variance, _LEAST_VARIANCE * expected) / bounds.score**2)
