@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import adjoints, gate, graph, quadrature
 from pymc_dp.records.coordinates import terms_given
 from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
-from pymc_dp.records.sums import compiled, guarded, sums
+from pymc_dp.records.sums import compiled, guarded
 
 
 class _Rows(NamedTuple):
@@ -68,7 +69,9 @@ class EffectScores:
             if not others.isdisjoint(ancestors([terms[name]])):
                 raise _refuse_recursive(name)
         self.shapes = [np.shape(graph.leaf_value(place))[1:] for place in effects.values()]
-        self.size = sum(int(np.prod(shape, dtype=int)) for shape in self.shapes)
+        stops = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in self.shapes)]).tolist()
+        self._places = [slice(a, b) for a, b in pairwise(stops)]
+        self.size: int = stops[-1]
         likelihood = [terms[name] for name in outcomes]
         read = set(ancestors(likelihood)) - set(effects.values())
         self._data = [root in read for root in records._roots]
@@ -153,13 +156,11 @@ class EffectScores:
 
     def parts(self, z: np.ndarray) -> list[np.ndarray]:
         """Numbers of the effects, shape (m, q), as the arrays that functions take."""
-        stops = np.cumsum([0, *(int(np.prod(shape, dtype=int)) for shape in self.shapes)])
         return [
-            np.ascontiguousarray(z[:, a:b]).reshape((len(z), *shape))
-            for a, b, shape in zip(stops[:-1], stops[1:], self.shapes, strict=True)
+            np.ascontiguousarray(z[:, where]).reshape((len(z), *shape))
+            for where, shape in zip(self._places, self.shapes, strict=True)
         ]
 
-    @np.errstate(all="ignore")  # a warning would be about some person
     def __call__(
         self,
         phi: np.ndarray,
@@ -189,17 +190,32 @@ class EffectScores:
         ndarray, shape (m, p)
             Derivatives of the logarithm of each person's likelihood; NaN where it is not finite.
         """
-        (of_rows, rows_by_phi), (of_effects, effects_by_phi) = self._functions
         used = [values for values, read in zip(data, self._data, strict=True) if read]
-        number = len(outcomes[0])
+        # A warning would be about some person, and so would where it stops.
+        return guarded(self._integral, phi, scale, [*used, *outcomes], len(outcomes[0]), first, nodes)
+
+    def _integral(
+        self,
+        phi: np.ndarray,
+        scale: quadrature.Scale,
+        rows: Sequence[np.ndarray],
+        number: int,
+        first: np.ndarray | None,
+        nodes: int | None,
+    ) -> np.ndarray:
+        (of_rows, rows_by_phi), (of_effects, effects_by_phi) = self._functions
         m = number if first is None else len(first)
-        counts = None if first is None else np.diff(np.append(first, number))
+        person = None if first is None else np.repeat(np.arange(m), np.diff(np.append(first, number)))
 
         def evaluate(function: Callable[..., Any], other: Callable[..., Any], z: np.ndarray) -> Any:
-            at = z if counts is None else np.repeat(z, counts, axis=0)
-            values = guarded(function, phi, *used, *outcomes, *self.parts(at))
-            own = guarded(other, phi, *self.parts(z))
-            return sums(values[0], first) + own[0], sums(values[1], first) + own[1]
+            density, slopes = other(phi, *self.parts(z))
+            if person is None:
+                of_all = function(phi, *rows, *self.parts(z))
+            else:
+                of_all = (
+                    np.add.reduceat(one, first) for one in function(phi, *rows, *self.parts(z[person]))
+                )
+            return tuple(own + one for own, one in zip((density, slopes), of_all, strict=True))
 
         found = quadrature.nodes_at(partial(evaluate, of_rows, of_effects), scale, m, nodes)
         densities = np.empty(found.weights.shape)
