@@ -3,15 +3,18 @@
     python -m benchmarks.persons --datasets 40
     python -m benchmarks.persons --models intercept slopes --n 2000 --epsilon 1 --datasets 8
     python -m benchmarks.persons --nodes
+    python -m benchmarks.persons --nuts --models intercept slopes counts --n 500 1000
 
 Each data set: parameters from the prior, fresh persons of six rows, fresh noise. For each likelihood
 coordinate z = (posterior mean - truth) / posterior sd, whether an interval of 90% covers the truth, and the
 posterior sd over that without privacy (from the persons' own scores at the truth). "Off" is z without what
 the data themselves are off by: from one step of Newton's at the truth, it is known more sharply than z from
 few data sets. With --nodes instead: how far estimates move with twice as many nodes of the quadrature.
+With --nuts: likelihoods without noise beside PyMC's NUTS on all effects, for one data set.
 The table goes to benchmarks/results/persons.csv; --add replaces the cells that were measured again.
 """
 
+import math
 import time
 import warnings
 
@@ -111,10 +114,18 @@ class Family:
         return y, dict(zip([rv.name for rv in self.simulator.free_RVs], values, strict=True))
 
     def data(self, seed):
-        """Take a data set; its true coordinates, and their estimates without privacy with standard deviations."""
+        """Take a data set; its true coordinates, their estimates without privacy, and standard deviations."""
         y, values = self.simulated(seed)
         with self.model:
             pm.set_data({"x": self.covariates(seed), "data_y": y})
+        truth = self.coordinates_of(values)
+        own = self.scores(truth)
+        covariance = np.linalg.inv(own.T @ own + self.prior.precision)
+        pull = own.sum(axis=0) + self.prior.precision @ (self.prior.mean - truth)
+        return truth, truth + covariance @ pull, np.sqrt(np.diag(covariance))
+
+    def coordinates_of(self, values):
+        """Likelihood coordinates of parameters."""
         theta = []
         for rv in self.records._model.free_RVs:
             transform = self.records._model.rvs_to_transforms[rv]
@@ -122,11 +133,7 @@ class Family:
             if transform is not None:
                 v = transform.forward(pt.as_tensor(v), *rv.owner.inputs).eval()
             theta.append(np.ravel(v))
-        truth = np.asarray(self.records.coordinates(np.concatenate(theta)))
-        own = self.scores(truth)
-        covariance = np.linalg.inv(own.T @ own + self.prior.precision)
-        pull = own.sum(axis=0) + self.prior.precision @ (self.prior.mean - truth)
-        return truth, truth + covariance @ pull, np.sqrt(np.diag(covariance))
+        return np.asarray(self.records.coordinates(np.concatenate(theta)))
 
     def scores(self, phi):
         """The persons' scores, shape (n, p)."""
@@ -195,6 +202,24 @@ def nodes_of(family, seed=0):
     print(f"{family.name}: {moved.max():.1e} standard deviations, information {other.max():.1e}", flush=True)
 
 
+def beside_nuts(family, seed=1, releases=8, draws=1500):
+    """Likelihoods without noise, which differ in their twins, and NUTS on all effects."""
+    family.data(seed)
+    found = [family.released(math.inf, k) for k in range(1, releases + 1)]
+    mean, sd = np.mean([one for one, _ in found], axis=0), np.mean([own for _, own in found], axis=0)
+    settings = {**running.QUIET, "idata_kwargs": {"include_transformed": True}}
+    raw = pm.sample(draws, tune=1000, chains=2, model=family.model, random_seed=seed, **settings)
+    kept = raw["posterior"].dataset.stack(each=("chain", "draw")).isel(each=slice(None, None, 2))
+    names = [v.name for v in family.records.value_vars]
+    points = [{name: kept[name].isel(each=k).values for name in names} for k in range(kept.sizes["each"])]
+    phi = np.array([family.records.coordinates(family.records.ravel(point)) for point in points])
+    off, wide = (mean - phi.mean(axis=0)) / phi.std(axis=0), sd / phi.std(axis=0)
+    each = np.std([one for one, _ in found], axis=0) / phi.std(axis=0)
+    print(f"{family.name} n = {family.n}: twins move a release by {each.min():.2f} to {each.max():.2f}")
+    for name, a, b in zip(family.names, off, wide, strict=True):
+        print(f"  {name}: mean {a:+.2f} sd, sd {b:.2f} of that of NUTS", flush=True)
+
+
 def main():
     parser = running.parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
@@ -202,6 +227,7 @@ def main():
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 4.0])
     parser.add_argument("--datasets", type=int, default=40)
     parser.add_argument("--nodes", action="store_true", help="the quadrature's error instead")
+    parser.add_argument("--nuts", action="store_true", help="without noise, beside NUTS, instead")
     parser.add_argument("--add", action="store_true", help="to the stored table")
     args = parser.parse_args()
     running.silence()
@@ -209,8 +235,8 @@ def main():
     for name in args.models:
         for n in args.n:
             family = Family(name, n)
-            if args.nodes:
-                nodes_of(family)
+            if args.nodes or args.nuts:
+                (nodes_of if args.nodes else beside_nuts)(family)
                 continue
             for epsilon in args.epsilon:
                 table.extend(rows_of(family, epsilon, range(1, args.datasets + 1)))

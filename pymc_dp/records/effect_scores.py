@@ -208,14 +208,11 @@ class EffectScores:
         person = None if first is None else np.repeat(np.arange(m), np.diff(np.append(first, number)))
 
         def evaluate(function: Callable[..., Any], other: Callable[..., Any], z: np.ndarray) -> Any:
-            density, slopes = other(phi, *self.parts(z))
-            if person is None:
-                of_all = function(phi, *rows, *self.parts(z))
-            else:
-                of_all = (
-                    np.add.reduceat(one, first) for one in function(phi, *rows, *self.parts(z[person]))
-                )
-            return tuple(own + one for own, one in zip((density, slopes), of_all, strict=True))
+            own = other(phi, *self.parts(z))
+            shared = function(phi, *rows, *self.parts(z if person is None else z[person]))
+            if first is not None:
+                shared = [np.add.reduceat(one, first) for one in shared]
+            return tuple(one + of_all for one, of_all in zip(own, shared, strict=True))
 
         found = quadrature.nodes_at(partial(evaluate, of_rows, of_effects), scale, m, nodes)
         densities = np.empty(found.weights.shape)

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
-from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.recipe import Recipe, Unit
 from pymc_dp.remote.template import Template, refuse_privacy_unit
 
 if TYPE_CHECKING:
@@ -44,9 +44,10 @@ class Owner:
     lipschitz, clip_bound : float, optional
         As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two. A released
         likelihood takes none: its bounds follow from what was released before.
-    privacy_unit : callable or mapping, optional
+    privacy_unit : callable, str or mapping, optional
         ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,); by name, as
-        ``{"patient": function}``, for a ledger of that unit.
+        ``{"patient": function}``, for a ledger of that unit. Or the name of the `pymc.Data` with the ids, as
+        of `Shards`.
     ledger : str, optional
         Path, where the owner's process runs, of an existing ledger; the call is charged to it before anything
         is released.
@@ -79,7 +80,7 @@ class Owner:
     delta: float
     lipschitz: float | None = None
     clip_bound: float | None = None
-    privacy_unit: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]] | None = None
+    privacy_unit: Unit = None
     ledger: str | None = None
     log: str | None = None
     client: "Client | None" = None
@@ -164,10 +165,11 @@ class Owners:
                     "A released likelihood takes no lipschitz= or clip_bound= of an owner: its bounds follow "
                     "from what was released before."
                 )
-        if likelihood and len({owner.privacy_unit is None for owner in self.owners}) > 1:
+        units = [unit_of(owner.privacy_unit)[1] for owner in self.owners]
+        if likelihood and len({one if isinstance(one, str) else one is None for one in units}) > 1:
             raise ValueError(
-                "For a likelihood all owners give privacy_unit=, or none: where rows are persons, give a "
-                "function that returns their numbers."
+                "For a likelihood all owners give privacy_unit=, or none, and all the same where it is the "
+                "name of a model's data: where rows are persons, give a function that returns their numbers."
             )
         self.terms = [owner.terms(neighboring_relation) for owner in self.owners]
         self.epsilon = max(owner.epsilon for owner in self.owners)
@@ -195,12 +197,13 @@ class Owners:
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
         refuse_privacy_unit(privacy_unit)
+        theirs = {**settings, "integrate": self.likelihood}
         homes = [
-            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings), terms)
+            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, theirs), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
         ]
-        persons = any(owner.privacy_unit is not None for owner in self.owners)
-        return RecordsOfOwners(model, self, homes, likelihood=self.likelihood, persons=persons, **settings)
+        unit = next((one.privacy_unit for one in self.owners if one.privacy_unit is not None), None)
+        return RecordsOfOwners(model, self, homes, likelihood=self.likelihood, unit=unit, **settings)
 
 
 class RecordsOfOwners(Template):

@@ -9,8 +9,11 @@ import cloudpickle
 import pymc as pm
 
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.units import Ids, ids_of, unit_of
+from pymc_dp.records.units import Ids, ids_in, ids_of, unit_of
 from pymc_dp.remote.answers import call_for_user
+
+#: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
+Unit = Callable[[Any], Any] | str | Mapping[str, Callable[[Any], Any] | str] | None
 
 
 @dataclass(frozen=True)
@@ -24,16 +27,16 @@ class Recipe:
     part : object
         What `build` takes: a path, an array, ...; a Dask `Delayed` is computed first, where the model is
         made.
-    privacy_unit : callable or mapping, optional
+    privacy_unit : callable, str or mapping, optional
         ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,); or
-        such a function by the name of the unit.
+        the name of the model's `pymc.Data` with them; or either by the name of the unit.
     settings : mapping
         Other arguments of `RecordModel`.
     """
 
     build: Callable[[Any], pm.Model]
     part: Any
-    privacy_unit: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]] | None = None
+    privacy_unit: Unit = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def pickled(self) -> bytes:
@@ -51,9 +54,11 @@ class Recipe:
             model = thread.submit(call_for_user, self.build, part).result()
         if not isinstance(model, pm.Model):
             raise TypeError("build(part) must return a pymc.Model")
-        _, ids_of_part = unit_of(self.privacy_unit)
-        ids = None if ids_of_part is None else call_for_user(ids_of_part, part)
+        _, ids = unit_of(self.privacy_unit)
+        if callable(ids):
+            ids = call_for_user(ids, part)
         records = RecordModel(model, privacy_unit=ids, **self.settings)
+        _, ids = ids_in(model, ids)
         if ids is None:
             return model, records, None
         kind, keys = ids_of(ids, records.n_rows)

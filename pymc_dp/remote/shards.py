@@ -1,6 +1,6 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import UnavailableError, value
 from pymc_dp.remote.homes import Here, Home, LostError
-from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.recipe import Recipe, Unit
 from pymc_dp.remote.shard import Shard, ShardFacts
 from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
 from pymc_dp.remote.template import Template, refuse_privacy_unit
@@ -45,9 +45,11 @@ class Shards:
     client : distributed.Client, optional
         Where the parts go, each to the worker with the fewest. Default: all in this process, one after the
         other.
-    privacy_unit : callable or mapping, optional
+    privacy_unit : callable, str or mapping, optional
         ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,). All rows of
-        a person are in one part. By name, as ``{"patient": function}``, for a ledger of that unit.
+        a person are in one part. By name, as ``{"patient": function}``, for a ledger of that unit. Or the
+        name of the `pymc.Data` with the ids in the models that `build` makes: what these look up is
+        integrated where a likelihood is released (docs/records).
     patience : float
         Seconds to wait for a worker that takes a part, before the run stops.
 
@@ -84,7 +86,7 @@ class Shards:
     build: Callable[[Any], pm.Model]
     parts: Any
     client: "Client | None" = None
-    privacy_unit: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]] | None = None
+    privacy_unit: Unit = None
     patience: float = 300.0
 
     def __post_init__(self) -> None:
@@ -102,15 +104,21 @@ class Shards:
         refuse_privacy_unit(privacy_unit)
         homes: list[Home] = []
         for part in self.parts:
-            recipe = Recipe(self.build, part, self.privacy_unit, settings)
+            recipe = Recipe(self.build, part, self.privacy_unit, {**settings, "integrate": likelihood})
             if self.client is None:
                 homes.append(Here(Shard(recipe)))
             else:
                 from pymc_dp.remote.workers import OnWorker
 
                 homes.append(OnWorker(self.client, Shard, recipe.pickled(), patience=self.patience))
-        public = {"likelihood": likelihood, "persons": self.privacy_unit is not None}
-        return ShardedRecords(model, homes, one_process=self.client is not None, **public, **settings)
+        return ShardedRecords(
+            model,
+            homes,
+            one_process=self.client is not None,
+            likelihood=likelihood,
+            unit=self.privacy_unit,
+            **settings,
+        )
 
 
 class ShardedRecords(Template):

@@ -12,9 +12,13 @@ from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import gate
 from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.effect_twins import EffectTwins
+from pymc_dp.records.effects import find_effects
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.refusals import refuse_integrated
 from pymc_dp.records.twins import Twins
+from pymc_dp.records.units import unit_of
+from pymc_dp.remote.recipe import Unit
 
 # Points at which priors are compared, besides the initial point, and how far they may differ: models are
 # compiled where their rows are, perhaps on another processor.
@@ -33,8 +37,9 @@ class Template:
         As the parts are modelled.
     likelihood : bool
         Whether a likelihood is released.
-    persons : bool
-        Whether rows of some part belong to persons: each of the template's is taken for one person's.
+    unit : callable, str, mapping or None
+        Whose the rows of parts are, see `Shards`: the name of the model's data, which the template has as
+        well; else each of its rows is taken for one person's.
     **settings
         Arguments of `RecordModel`.
 
@@ -60,10 +65,16 @@ class Template:
     one_process: bool = True
     facts: Mapping[str, int] = {}
 
-    def __init__(self, model: pm.Model, *, likelihood: bool = False, persons: bool = False, **settings: Any):
-        ids = np.arange(number_of_rows(model)) if likelihood and persons else None
-        self._records = RecordModel(model, privacy_unit=ids, **settings)
-        self._model, self._likelihood, self._process = model, likelihood, os.getpid()
+    def __init__(self, model: pm.Model, *, likelihood: bool = False, unit: Unit = None, **settings: Any):
+        _, ids = unit_of(unit)
+        if not likelihood:
+            for rv in find_effects(model, ids).axes if isinstance(ids, str) else ():
+                raise refuse_integrated(rv.name)
+            ids = None
+        elif callable(ids):
+            ids = np.arange(number_of_rows(model))
+        self._records = RecordModel(model, privacy_unit=ids, integrate=likelihood, **settings)
+        self._model, self._likelihood, self._process = self._records._model, likelihood, os.getpid()
         self.tables, self.neighboring_relation = [self._records], self._records.neighboring_relation
         self.reading = self._records.reading
         self.ravel, self.unravel = self._records.ravel, self._records.unravel

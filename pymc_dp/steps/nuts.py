@@ -255,9 +255,12 @@ def _number_of(rng: np.random.Generator) -> int:
 
 def _refuse_effects(model: pm.Model, given: Mapping[str, Any]) -> None:
     """Refuse effects that a release integrates: `pymc.sample` would keep a draw of each of them."""
-    if len(tables_of(model)) > 1 or given.keys() & {"data", "owners"}:
+    if len(tables_of(model)) > 1:
         return
-    found = find_effects(model, given.get("privacy_unit"), given.get("public", ()))
+    unit = given.get("privacy_unit")
+    for elsewhere in (given.get("data"), *(given.get("owners") or ())):
+        unit = unit if elsewhere is None else elsewhere.privacy_unit
+    found = find_effects(model, unit, given.get("public", ()))
     for rv in found.axes:
         raise refusals.refuse_integrated(rv.name)
 

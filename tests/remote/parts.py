@@ -123,3 +123,31 @@ def walk(step, model, iterations, before=None):
         draws.append(step.records.ravel(point))
         accepted.append(stats["accepted"])
     return np.array(draws), np.array(accepted)
+
+
+#: Persons in all parts together: their effects have so many entries in every part's model.
+PERSONS = 40
+
+
+def build_persons(part):
+    """Each with a number of its own, which is integrated: ids are the model's data."""
+    x, y, ids = part
+    with pm.Model() as model:
+        person, beta, tau = pm.Data("person", ids), pm.Normal("beta", 0, 1), pm.HalfNormal("tau", 1)
+        own = pm.Normal("own", 0, tau, shape=PERSONS)
+        pm.Poisson("y", pm.math.exp(beta * x + own[person]), observed=y)
+    return model
+
+
+def persons(seed=1):
+    """Of one to five rows, in the order of persons."""
+    r = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(PERSONS), r.integers(1, 6, size=PERSONS))
+    x = r.normal(size=len(ids))
+    return x, r.poisson(np.exp(0.3 * x + 0.7 * r.normal(size=PERSONS)[ids])), ids
+
+
+def split_persons(part, k):
+    """Whole persons in each of k parts, in other orders of rows."""
+    of = np.random.default_rng(k).integers(k, size=PERSONS)[part[2]]
+    return [tuple(array[of == one] for array in part) for one in range(k)]
