@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 from xarray import DataTree
 
-from pymc_dp.errors import PrivacyError
+from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
 from pymc_dp.records.model import RecordModel
@@ -86,6 +86,12 @@ def fitted(
             if privacy_unit is None
             else "The result is for rows, and privacy_unit= is given: their guarantees cannot be added up."
         )
+    for name in known.get("integrated", []):
+        raise ModelRefusedError(
+            f"In the model of this result {name!r} was integrated, an effect with an entry for each person.",
+            "what a record says is computed at released draws, and there are none of effects.",
+            "draw new persons at public inputs with dp.predict; the report of the result tells of the fit.",
+        )
     posterior = release(idata)["posterior"]
     check_same(known, posterior, model)
     records = records_of(model, known, privacy_unit, observed)
@@ -119,17 +125,18 @@ def records_of(
 
 
 def check_same(known: dict[str, Any], posterior: Any, model: pm.Model) -> None:
-    """Refuse a model that has other free variables than the result.
+    """Refuse a model that has other free variables than the result, and than what was integrated.
 
     Raises
     ------
     PrivacyError
     """
-    names = {rv.name for rv in model.free_RVs}
+    sampled = [rv for rv in model.free_RVs if rv.name not in known.get("integrated", [])]
+    names = {rv.name for rv in sampled}
     free = {one["name"] for one in known["variables"] if one["free"]}
     if missing := sorted(names & free - set(posterior.data_vars)):
         raise PrivacyError(f"The result has no draws of {', '.join(missing)}: they were left out.")
-    shapes = {rv.name: tuple(gate.evaluate(rv.shape)) for rv in model.free_RVs}
+    shapes = {rv.name: tuple(gate.evaluate(rv.shape)) for rv in sampled}
     if names != free or any(posterior[name].shape[2:] != shapes[name] for name in names):
         raise PrivacyError("The result is of another model: their free variables differ.")
 

@@ -75,6 +75,9 @@ def predict(
 
     Notes
     -----
+    Of effects of persons that were integrated each draw has new ones, from their prior: the ids in `inputs`
+    are those of new persons.
+
     **Privacy.** Which outputs read a row is decided from the graph, with `inputs` in their places. What is
     left is a function of released draws and public inputs: post-processing, at no cost. That the inputs are
     public is your word; the model's own arrays of records are refused.
@@ -107,7 +110,11 @@ def predict(
         raise _refusal(counted)
     if reads or counted:
         return _marked(found, known, "predictions at private rows")
-    _withhold(found, model, given, {*reading.withheld_dims, *known["withheld_dims"]})
+    of_persons = {
+        dim for name in known.get("integrated", []) for dim in model.named_vars_to_dims.get(name) or ()
+    }
+    withheld = of_persons.union(reading.withheld_dims, known["withheld_dims"])
+    _withhold(found, model, given, withheld)
     found.attrs[facts.STAT] = json.dumps(
         {**known, "predictions": {"variables": names, "inputs": {k: list(v.shape) for k, v in given.items()}}}
     )

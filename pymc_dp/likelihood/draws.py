@@ -182,6 +182,7 @@ def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict
         "tempering": 1.0,
         "proposal": "any sampler: no record is read",
         "withheld_dims": [],
+        "integrated": known.get("integrated", []),
         "excluded_deterministics": [],
         "public_arrays": known.get("public_arrays", []),
         "trusted_ops": known.get("trusted_ops", []),
