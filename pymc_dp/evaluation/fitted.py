@@ -86,16 +86,26 @@ def fitted(
             if privacy_unit is None
             else "The result is for rows, and privacy_unit= is given: their guarantees cannot be added up."
         )
+    refuse_effects(known)
+    posterior = release(idata)["posterior"]
+    check_same(known, posterior, model)
+    records = records_of(model, known, privacy_unit, observed)
+    return Fitted(records, _points(records, posterior, model, draws), known)
+
+
+def refuse_effects(known: dict[str, Any]) -> None:
+    """Refuse a result of a model in which effects of persons were integrated: it has no draws of them.
+
+    Raises
+    ------
+    ModelRefusedError
+    """
     for name in known.get("integrated", []):
         raise ModelRefusedError(
             f"In the model of this result {name!r} was integrated, an effect with an entry for each person.",
             "what a record says is computed at released draws, and there are none of effects.",
             "draw new persons at public inputs with dp.predict; the report of the result tells of the fit.",
         )
-    posterior = release(idata)["posterior"]
-    check_same(known, posterior, model)
-    records = records_of(model, known, privacy_unit, observed)
-    return Fitted(records, _points(records, posterior, model, draws), known)
 
 
 def records_of(

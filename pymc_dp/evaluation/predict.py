@@ -12,7 +12,7 @@ from pytensor.graph.basic import Variable
 from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
-from pymc_dp.evaluation.fitted import check_same
+from pymc_dp.evaluation.fitted import check_same, refuse_effects
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
@@ -153,6 +153,7 @@ def log_likelihood(idata: DataTree, model: pm.Model, **kwargs: Any) -> DataTree:
     **Privacy.** None: exact functions of private rows.
     """
     known = facts_of(idata)
+    refuse_effects(known)
     released = release(idata)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
