@@ -181,10 +181,12 @@ def rows_of(family, epsilon, seeds):
         ratios.append(own / sd)
     z, off, ratios = np.array(z), np.array(off), np.array(ratios)
     widths = np.median(ratios, axis=0)
+    # What a release is off by beside the data has the variance that it is wider by.
+    error = np.sqrt(np.mean(np.maximum(1 - widths**-2, 0)) / len(z))
     print(
         f"{family.name} n = {family.n} epsilon = {epsilon:g}: mean z {z.mean(axis=0).min():+.2f} to "
         f"{z.mean(axis=0).max():+.2f}, off {off.mean(axis=0).min():+.2f} to {off.mean(axis=0).max():+.2f} "
-        f"(error {off.std(axis=0).mean() / np.sqrt(len(off)):.2f}), "
+        f"(error {error:.2f}), "
         f"coverage of 90% {np.mean(np.abs(z) < NINETY):.3f}, widths "
         f"{widths.min():.2f} to {widths.max():.2f}, {np.median(seconds):.0f} s",
         flush=True,

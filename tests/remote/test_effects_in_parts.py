@@ -133,3 +133,25 @@ def test_owners_integrate_their_persons_effects(here):
     with pytest.raises(ValueError, match="all the same"):
         other = dp.Owner("other", build_persons, persons(), epsilon=2.0, delta=1e-6, privacy_unit="ids")
         dp.release_likelihood(template(), owners=[owners[0], other])
+
+
+def build_rows(part):
+    """Each row is a person, with an effect of its own."""
+    (y,) = part
+    with pm.Model() as model:
+        mean, alpha = pm.Normal("mean", 0, 1), pm.LogNormal("alpha", 0, 0.5)
+        own = pm.Gamma("own", alpha=alpha, beta=alpha, shape=len(y))
+        pm.Poisson("y", pm.math.exp(mean) * own, observed=y)
+    return model
+
+
+def test_rows_that_are_persons_are_integrated_in_parts():
+    """Where the model of the call has more than thirty rows, as an axis of persons has to have."""
+    y = np.random.default_rng(1).negative_binomial(2, 0.5, size=90)
+    data = dp.Shards(build_rows, [(y[:40],), (y[40:],)])
+    source = data.records(build_rows((np.zeros(35, dtype=int),)), likelihood=True).source(PrivacyRandom(1))
+    one = RecordsHere(RecordModel(build_rows((y,)), integrate=True).twins, PrivacyRandom(1))
+    ours, theirs = numbers(source.compare(*QUESTION, 0)), numbers(one.compare(*QUESTION, 0))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=4)
+    with pytest.raises(ModelRefusedError, match="own"):
+        data.records(build_rows((np.zeros(3, dtype=int),)), likelihood=True)
