@@ -198,5 +198,7 @@ def average(densities: np.ndarray, values: np.ndarray) -> np.ndarray:
         NaN for a person of whom a density is NaN or none is finite. A node without weight counts for nothing.
     """
     weights = np.exp(densities - np.max(densities, axis=0))
-    shares = (weights / np.sum(weights, axis=0))[:, :, None]
-    return np.sum(np.where(shares == 0.0, 0.0, shares * values), axis=0)
+    found = np.zeros(values.shape[1:])
+    for share, value in zip((weights / np.sum(weights, axis=0))[:, :, None], values, strict=True):
+        found += np.where(share == 0.0, 0.0, share * value)
+    return found
