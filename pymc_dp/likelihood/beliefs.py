@@ -29,15 +29,26 @@ _SURPRISE, _DOUBTS = 1.0, 12
 _STEEPER = 1.5
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
+# What is told of a direction is not further from what is believed of it, in standard deviations.
+_GUESSED = 3.0
 # Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
 _SECANT = 0.5
 
 
 class Normal(NamedTuple):
-    """A normal distribution: precision, shape (p, p), and mean, (p,)."""
+    """A normal distribution.
+
+    Attributes
+    ----------
+    precision : ndarray, shape (p, p)
+    mean : ndarray, shape (p,)
+    draws : ndarray, shape (m, p), optional
+        Of what it stands for.
+    """
 
     precision: np.ndarray
     mean: np.ndarray
+    draws: np.ndarray | None = None
 
     def variances(self, metric: np.ndarray) -> np.ndarray:
         """Of each coordinate of a metric."""
@@ -89,7 +100,7 @@ class Care(NamedTuple):
 
 
 #: On the way, where standing still is worse than going too far; and for the result.
-WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0, 0.0), Care(0.8, 0.0, 0.4, 0.0, 1.0)
+WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0, 0.0), Care(0.4, 0.0, 0.4, 0.0, 1.0)
 
 
 @dataclass
@@ -110,6 +121,9 @@ class Round:
         Of what one record adds to it.
     slopes : ndarray, shape (m, p, p)
         Draws of ``A J A'``, for minus the slope J of the score.
+    volumes : ndarray, shape (m,)
+        Logarithms of the determinants of these draws, as far as they differ in more than what groups have in
+        common.
     touched : ndarray, shape (p,)
         Records that each coordinate of the metric touches, times the efficiency of the clip: what the
         diagonal of ``A J A'`` is about. Distances are in units of what one record tells.
@@ -129,6 +143,7 @@ class Round:
     noise: float
     bound: float
     slopes: np.ndarray
+    volumes: np.ndarray
     touched: np.ndarray
     prior: np.ndarray
     weights: np.ndarray
@@ -224,11 +239,41 @@ class Mixture(NamedTuple):
         return mean, symmetric(np.einsum("k,kij->ij", self.weights, covariances) + between)
 
     def matched(self, prior: Normal) -> Message:
-        """The normal likelihood whose posterior has these moments; nothing where they say less than that."""
+        """The normal likelihood whose posterior has these moments; nothing where they say less than that.
+
+        Where it says little its mean is a guess, and is not far from what is believed: under a wider prior it
+        is a likelihood as well.
+        """
         mean, covariance = self.moments(prior)
-        values, vectors = np.linalg.eigh(symmetric(inverse(covariance) - prior.precision))
-        information = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return Message(information, information @ mean + prior.precision @ (mean - prior.mean))
+        back = _root(prior.precision)
+        values, vectors = np.linalg.eigh(symmetric(back @ covariance @ back.T))
+        values = np.maximum(values, _TINY)
+        told, axes = np.maximum(1 / values - 1, 0.0), back.T @ vectors
+        apart = vectors.T @ back @ (mean - prior.mean)
+        most = told * (np.abs(apart) + _GUESSED * np.sqrt(values))
+        information = symmetric((axes * told) @ axes.T)
+        vector = np.clip((1 + told) * apart, -most, most)
+        return Message(information, axes @ vector + information @ prior.mean)
+
+    def part(self, number: int) -> "Mixture":
+        """About so many of its components, at equal steps."""
+        kept = slice(None, None, max(len(self.weights) // number, 1))
+        weights = self.weights[kept]
+        weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+        return Mixture(self.informations[kept], self.vectors[kept], weights)
+
+    def evidence(self, prior: Normal) -> float:
+        """Logarithm of its mean under a prior, but for what does not go by that."""
+        apart = self.vectors - self.informations @ prior.mean
+        total = self.informations + prior.precision
+        solved = np.linalg.solve(total, apart[:, :, None])[:, :, 0]
+        each = 0.5 * np.einsum("ki,ki->k", apart, solved) - 0.5 * np.linalg.slogdet(total)[1]
+        # The mean at the prior's own: the same for all priors here.
+        each = each + np.einsum("ki,i->k", self.vectors, prior.mean)
+        each = each - 0.5 * np.einsum("i,kij,j->k", prior.mean, self.informations, prior.mean)
+        highest = float(each.max())
+        whole = highest + math.log(float(self.weights @ np.exp(each - highest)))
+        return whole + 0.5 * float(np.linalg.slogdet(prior.precision)[1])
 
     def widened(self, variances: np.ndarray) -> "Mixture":
         """With noise of these covariances, shape (m, p, p), added to what the likelihood is one of."""
@@ -246,6 +291,22 @@ class Mixture(NamedTuple):
 def symmetric(matrices: np.ndarray) -> np.ndarray:
     """Symmetric parts."""
     return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+
+
+def points_around(centre: np.ndarray, covariance: np.ndarray, pairs: int, seed: int) -> np.ndarray:
+    """Points that are spread like this, shape (2 pairs, p), each with one on the other side of the centre."""
+    drawn = np.random.default_rng(seed).normal(size=(pairs, len(centre)))
+    drawn *= math.sqrt(drawn.size / float(np.sum(drawn**2)))
+    values, vectors = np.linalg.eigh(symmetric(covariance))
+    steps = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return centre + np.concatenate([steps, -steps])
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """R with R'R this positive definite matrix, which rounding may have left singular."""
+    scale = np.sqrt(np.maximum(np.diag(matrix), _TINY))
+    values, vectors = np.linalg.eigh(symmetric(matrix / np.outer(scale, scale)))
+    return np.sqrt(np.maximum(values, _RIDGE))[:, None] * vectors.T * scale
 
 
 def inverse(matrices: np.ndarray) -> np.ndarray:
@@ -353,7 +414,7 @@ def _learnt(
     apart = one.score - slopes @ (mean - one.point)
     squares = np.einsum("ki,kij,kj->k", apart, inverse(total), apart)
     density = (
-        -0.5 * squares - 0.5 * np.linalg.slogdet(total)[1] + care.regular * np.linalg.slogdet(one.slopes)[1]
+        -0.5 * squares - 0.5 * np.linalg.slogdet(total)[1] + care.regular * one.volumes
     )
     weights = _weights(density)
     expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))

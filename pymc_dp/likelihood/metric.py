@@ -6,6 +6,9 @@ import numpy as np
 
 from pymc_dp.likelihood.beliefs import symmetric
 
+# Part of the information about coordinates beside a look-up that its blocks may take.
+_TAKEN = 0.5
+
 
 class Places:
     """Where the coordinates of a metric are.
@@ -23,6 +26,8 @@ class Places:
         The coordinate that each of the metric is about. The largest look-up is first, row by row.
     blocks : int
         Coordinates of the largest look-up.
+    groups : list of ndarray of int
+        Those of the metric that are about each look-up's.
     together : ndarray, shape (p, p)
         Zero for coordinates of the metric that no record sees together, else 1: the slope has blocks of q by
         q on the diagonal of its first part, and no more there.
@@ -33,6 +38,7 @@ class Places:
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks = first.size
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
+        self.groups = [np.flatnonzero(np.isin(self.order, rows)) for rows in lookups]
         self.together = np.ones((size, size))
         blocks = np.kron(np.eye(len(first)), np.ones((first.shape[1],) * 2))
         self.together[: self.blocks, : self.blocks] = blocks
@@ -43,6 +49,16 @@ class Places:
         for rows in self._lookups:
             each[rows] = n / len(rows)
         return each
+
+    def beside(self, slope: np.ndarray, noisy: np.ndarray) -> np.ndarray:
+        """What is beside the blocks, shape (k, p - k), so small that they take half of the others at most."""
+        k = self.blocks
+        if not 0 < k < self._size:
+            return noisy
+        root = np.linalg.inv(_whitening(slope[k:, k:], np.ones(self._size - k)))
+        taken = np.linalg.solve(root, noisy.T @ np.linalg.solve(self.together[:k, :k] * slope[:k, :k], noisy))
+        most = float(np.linalg.eigvalsh(symmetric(np.linalg.solve(root, taken.T))).max())
+        return noisy * min(1.0, np.sqrt(_TAKEN / max(most, 1e-300)))
 
     def metric(self, information: np.ndarray, touched: np.ndarray) -> np.ndarray:
         """A in which what a record tells about each of its coordinates is about 1.

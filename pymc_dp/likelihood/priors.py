@@ -58,7 +58,7 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
     correlation = _KEPT * covariance / np.outer(root, root)
     np.fill_diagonal(correlation, 1.0)
     precision = np.linalg.inv(correlation) / np.outer(spread, spread)
-    return Normal(0.5 * (precision + precision.T), middle)
+    return Normal(0.5 * (precision + precision.T), middle, draws)
 
 
 def _draws(public: PublicModel) -> np.ndarray | None:

@@ -6,9 +6,20 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import information
-from pymc_dp.likelihood.beliefs import RESULT, WALK, Message, Normal, Round, believed, inverse, symmetric
+from pymc_dp.likelihood.beliefs import (
+    RESULT,
+    WALK,
+    Message,
+    Normal,
+    Round,
+    believed,
+    inverse,
+    points_around,
+    symmetric,
+)
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
+from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
@@ -38,6 +49,11 @@ _PASSES, _LAST_PASSES = 3, 4
 # Twins on the way, and at the end: least, most, and all comparisons that are wanted; the fewer the more
 # records there are, whose own noise is then all that counts.
 _ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
+# Scores that are computed of a round's records and twins, at points around: on the way, and at the end.
+_SCORES, _MOST_PAIRS = (1_000_000, 4_000_000), 8
+# These are no further than that from the point, in units of what one record tells; a scale that takes the
+# distance for its own is shifted by less than this of its standard deviation where one point is enough.
+_FURTHEST_POINTS, _NO_SHIFT = 0.7, 0.1
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
 _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
@@ -96,12 +112,16 @@ class Search:
         self._measure, self._n, self._mu = measurements, float(n), float(mu)
         # The search is in units of the prior's standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(prior.precision)))
-        self._prior = Normal(prior.precision * np.outer(self._unit, self._unit), prior.mean / self._unit)
+        draws = None if prior.draws is None else prior.draws / self._unit
+        whole = Normal(prior.precision * np.outer(self._unit, self._unit), prior.mean / self._unit, draws)
+        self._spreads = Spreads(whole, measurements.source.lookups)
+        self._prior = self._whole = whole
         self._rank, self._size = measurements.source.rank, measurements.source.size
         self.rounds: list[Round] = []
         self.shares: list[float] = []
         self._moved = 0.0
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
+        self._around = self._covariance
         self._places = Places(measurements.source.lookups, self._size)
 
     def __call__(self, start: np.ndarray) -> Found:
@@ -207,7 +227,7 @@ class Search:
         last = self.rounds[-1]
         mean = np.einsum("k,kij->ij", last.weights, last.slopes)
         k = self._places.blocks
-        mean[:k, k:] = self._expected[:k, k:] * left.slope
+        mean[:k, k:] = self._places.beside(mean, self._expected[:k, k:] * left.slope)
         mean[k:, :k] = mean[:k, k:].T
         back = np.linalg.inv(last.metric)
         return symmetric(back @ mean @ back.T) / left.slope
@@ -223,12 +243,17 @@ class Search:
             unlike = np.full_like(metric, _ALIKE + DRIFT * min(self._moved, 1.0))
         both = np.where(np.eye(self._size) > 0, 1.0, 0.5)
         before = Slope(metric, before.mean, before.variance + (unlike * both_touch) ** 2)
-        now = before.and_also(seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
+        first = 1.0 if self._slope is None else DRIFT + min(self._moved, 1.0)
+        seen_here = Slope(metric, seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
+        before, common = slopes_alike(before, seen_here, self._touched, self._places.groups, first)
+        now = before.and_also(seen_here.mean, seen_here.variance)
         together = self._places.together
         now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
         self._expected, most = now.mean, self._n * bounds.slope * math.sqrt(self._size)
         noise = left.slope * np.sqrt(now.variance / both)
-        return information.draws(left.slope * now.mean, noise, most, together)
+        drawn = information.draws(left.slope * now.mean, noise, most, together)
+        self._volumes = np.linalg.slogdet(drawn)[1]
+        return with_common_factors(drawn, common)
 
     # rounds
 
@@ -240,7 +265,7 @@ class Search:
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
         seen = self._measure.compare(
-            self._unit * self._point, metric * self._unit, bounds, self._twins(last), parts
+            self._unit * self._points(last), metric * self._unit, bounds, self._twins(last), parts
         )
         rest = self._sizes.rest(seen, left, metric, self._information, self._places.order)
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
@@ -254,6 +279,7 @@ class Search:
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
                 bound=bounds.score,
                 slopes=draws,
+                volumes=self._volumes,
                 touched=self._touched * left.slope * rest**2,
                 prior=self._prior.variances(metric),
                 weights=weights,
@@ -263,12 +289,31 @@ class Search:
         )
         self.shares.append(share)
         self._seen = seen
-        cares = (WALK,) * _PASSES if not last else (WALK, *(RESULT,) * _LAST_PASSES)
+        cares = (RESULT, *(WALK,) * _PASSES) if not last else (WALK, *(RESULT,) * _LAST_PASSES)
         for care in cares:
             self._mixture = believed(self.rounds, self._mean, self._covariance, self._prior, care)
+            if care is RESULT:  # on the way slopes are taken for large, and groups for alike
+                self._spreads.learn(self._mixture)
+                self._prior = self._spreads.prior
             self._mean, self._covariance = self._mixture.moments(self._prior)
+            self._around = self._covariance if care is RESULT else self._around
         self._information = self.rounds[-1].mean / left.slope
         self._about = self._shrunk(left)
+
+    def _points(self, last: bool) -> np.ndarray:
+        """The point, shape (1, p); or points around it that are spread as the parameters may be, (q, p).
+
+        With q / 2 of them on each side, so that their mean is the point.
+        """
+        spread = self.rounds[-1].length(self._around) if self.rounds else 0.0
+        away = min(spread, _FURTHEST_POINTS)
+        if away**2 * math.sqrt(self._n / 2) < _NO_SHIFT:
+            return self._point[None]
+        number = _SCORES[last] / (self._n * (self._twins(last) + 1))
+        pairs = int(np.clip(number // 2, 1, _MOST_PAIRS))
+        return points_around(
+            self._point, (away / spread) ** 2 * self._around, pairs, len(self.rounds)
+        )
 
     def _twins(self, last: bool) -> int:
         least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
@@ -305,4 +350,4 @@ class Search:
         if not last.distance < _ARRIVED:
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        return self._mixture.widened(variances).matched(self._prior)
+        return self._mixture.widened(variances).matched(self._whole)

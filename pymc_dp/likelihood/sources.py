@@ -47,7 +47,7 @@ class Chunk(Protocol):
 class Units(Shapes, Protocol):
     """Privacy units whose scores can be had: `Twins`, or `TablesTwins`."""
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all units, in chunks."""
 
 

@@ -70,8 +70,9 @@ class EffectTwins:
                 self.unlike[name] = str(error)
         self._compiled: dict[str, tuple[Callable[..., Any], int]] = {}
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
-        """Go through all persons in chunks: see `Twins`."""
+    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+        """Go through all persons in chunks: see `Twins`; of many points their mean is taken."""
+        phi = np.atleast_2d(points).mean(axis=0)
         own = {name: recorded(self._records, name, place)() for name, place in self._outcomes.items()}
         drawn = [self._drawn(phi, random) for _ in range(twins)] if not self.unlike else []
         scale = self._scores.scale(phi)

@@ -139,7 +139,7 @@ class OutcomeScores:
             parts = {v: start[place].reshape(seen.shapes[v]) for v, place in seen.columns.items()}
             self.lookups = lookups_of(found.pieces, parts, dict(zip(found.records, roots, strict=True)))
             self._by_predictors(found)
-        self._function: Any = None
+        self._functions: dict[bool, Callable[..., Any]] = {}
         self._rows: Any = None
 
     def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
@@ -178,7 +178,7 @@ class OutcomeScores:
         computed = [other for k, other in zip(tables, others, strict=True) if self._table[k] is None]
         self._shared_outputs = [*(found.values[k] for k in tables), *computed]
 
-    def at(self, phi: np.ndarray, data: Sequence[np.ndarray], m: int) -> "ScoresAt":
+    def at(self, phi: np.ndarray, data: Sequence[np.ndarray], m: int, dense: bool) -> "ScoresAt":
         """Prepare m records: compute what is the same for all their outcomes.
 
         Parameters
@@ -187,12 +187,13 @@ class OutcomeScores:
         data : sequence of ndarray
             Of these records, for each of the model's roots.
         m : int
+        dense : bool
+            Whether log-densities are wanted.
         """
-        if self._function is None:
-            self._compile()
+        function = self._compiled(dense)
         used = [values for values, read in zip(data, self._data, strict=True) if read]
         if self.predictors is None:
-            return ScoresAt(partial(self._function, phi), used, [], None)
+            return ScoresAt(partial(function, phi), used, [], None)
         found = [] if self._rows is None else guarded(self._rows, phi, *used)
         values = [np.ascontiguousarray(v) for v in found[: len(self._table)]]
         computed, pieces = iter(found[len(self._table) :]), []
@@ -205,16 +206,19 @@ class OutcomeScores:
                 other = np.ascontiguousarray(other, dtype=dtype)
             pieces.append((piece, other))
         positions = [np.ravel(piece.columns)[other] for piece, other in pieces if piece.kind == "lookup"]
-        return ScoresAt(partial(self._function, phi, *values), used, positions, pieces)
+        return ScoresAt(partial(function, phi, *values), used, positions, pieces)
 
-    def _compile(self) -> None:
+    def _compiled(self, dense: bool) -> Callable[..., Any]:
+        if dense in self._functions:
+            return self._functions[dense]
         vector, kwargs, joined = self._seen.vector, self._kwargs, self._seen.joined
-        outputs = self._outputs if self.count is not None else self._outputs[:1]
-        private = [*self._given, *self._inputs]
-        self._function = compiled([vector, *private], joined(outputs), kwargs, private=private)
-        if self._given:
+        private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:1]
+        function = compiled([vector, *private], joined(outputs), kwargs, private=private)
+        self._functions[dense] = function
+        if self._given and self._rows is None:
             own = list(self._inputs)[: len(self._inputs) - len(self.names)]
             self._rows = compiled([vector, *own], joined(self._shared_outputs), kwargs, private=own)
+        return function
 
 
 class ScoresAt:
@@ -238,5 +242,5 @@ class ScoresAt:
         self._function, self._data, self.positions, self.pieces = function, data, positions, pieces
 
     def __call__(self, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Scores, shape (m, k); and log-densities, shape (m,), where all outcomes are taken."""
+        """Scores, shape (m, k); and log-densities, shape (m,), where these are wanted."""
         return guarded(self._function, *self._data, *outcomes)

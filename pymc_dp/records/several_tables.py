@@ -206,10 +206,10 @@ class TablesTwins:
         )
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all records in chunks: see `Twins`. Units are numbered within their table."""
         for table in self._twins:
-            yield from table(phi, twins, random)
+            yield from table(points, twins, random)
 
 
 def _touched_once(lookups: Sequence[Sequence[np.ndarray]], reads: Sequence[set[int]]) -> list[np.ndarray]:

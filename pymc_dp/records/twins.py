@@ -191,12 +191,14 @@ class Twins:
             for name, draw in self._draws.items()
         }
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
         """Go through all units in chunks.
 
         Parameters
         ----------
-        phi : ndarray, shape (p,)
+        points : ndarray, shape (p,) or (q, p)
+            What phi is; or may be, each point as likely as the others: scores are then of the mean of the
+            likelihoods, and twins are drawn at all of them.
         twins : int
             K, number of outcomes that are drawn for each record, where they are drawn.
         random : PrivacyRandom
@@ -205,25 +207,26 @@ class Twins:
         ------
         Chunk
         """
+        points = np.atleast_2d(points)
         own = {name: self._own[name]() for name in self._outcomes}
-        drawn, fit = self._drawn(phi, twins, random)
+        drawn, fit = self._drawn(points, twins, random)
         roots = self._records._roots
         for units, rows, first in chunks_of(self.n, self._rows_of_unit, self.rank):
             data = [part_of(graph.leaf_value(root), rows, axis) for root, axis in roots.items()]
             terms = []
             for scores in self._scores:
                 here = [part_of(own[name], rows, 0) for name in scores.names]
-                at = scores.at(phi, data, len(here[0]))
-                mine = sums(at(here)[0], first)
+                finite = scores.names[0] in self.finite
+                at = _Averaged(scores, points, data, len(here[0]), first, finite)
+                mine = at(here)[0]
                 group, weights = mine[None][:0], None
-                if scores.names[0] in self.finite:
+                if finite:
                     group, weights = _all_outcomes(at, scores, mine)
                 elif twins and scores.names[0] in drawn:
                     group = np.empty((twins + 1, *mine.shape))
                     group[0] = mine
                     for k in range(twins):
-                        twin = at([part_of(drawn[name][k], rows, 0) for name in scores.names])
-                        group[k + 1] = sums(twin[0], first)
+                        group[k + 1] = at([part_of(drawn[name][k], rows, 0) for name in scores.names])[0]
                     good = np.all([part_of(fit[name], rows, 0) for name in scores.names], axis=0)
                     if first is not None:
                         good = np.logical_and.reduceat(good, first)
@@ -237,21 +240,58 @@ class Twins:
         return {name: recorded(self._records, name, place) for name, place in self._outcomes.items()}
 
     def _drawn(
-        self, phi: np.ndarray, twins: int, random: Any
+        self, points: np.ndarray, twins: int, random: Any
     ) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
-        """Outcomes of all rows, K times; and which rows have them."""
+        """Outcomes of all rows, K times, at one point after the other; and which rows have them."""
         drawn: dict[str, list[np.ndarray]] = {}
         fit: dict[str, np.ndarray] = {}
         for name in self._draws if twins else ():
             function, generators = self._drawing[name]
             drawn[name], fit[name] = [], np.ones(self._records.n_rows, dtype=bool)
-            for _ in range(twins):
+            for k in range(twins):
+                point = points[k % len(points)]
                 outcome, good = guarded(
-                    function, phi, *random.generators(generators), what="Outcomes could not be drawn"
+                    function, point, *random.generators(generators), what="Outcomes could not be drawn"
                 )
                 drawn[name].append(outcome)
                 fit[name] &= good
         return drawn, fit
+
+
+class _Averaged:
+    """Scores of some units for any outcomes: of the mean of their likelihoods at some points.
+
+    At each point a unit's score counts by its likelihood there.
+    """
+
+    def __init__(
+        self,
+        scores: OutcomeScores,
+        points: np.ndarray,
+        data: Sequence[np.ndarray],
+        m: int,
+        first: np.ndarray | None,
+        finite: bool,
+    ):
+        self._dense, self._first = finite or len(points) > 1, first
+        self._each = [scores.at(point, data, m, self._dense) for point in points]
+        self.positions, self.pieces = self._each[0].positions, self._each[0].pieces
+
+    def __call__(self, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Scores, shape (m, k), and log-densities, (m,), where these are wanted."""
+        each = [[sums(part, self._first) for part in at(outcomes)] for at in self._each]
+        if len(each) == 1:
+            return each[0]
+        densities = np.array([density for _, density in each])
+        highest = guarded(np.max, np.where(np.isfinite(densities), densities, -np.inf), 0)
+        weights = guarded(np.exp, densities - highest)
+        weights[~(weights > 0)] = 0.0
+        total = guarded(np.sum, weights, 0)
+        score = np.zeros_like(each[0][0])
+        for weight, (own, _) in zip(weights, each, strict=True):
+            score += np.where(weight[:, None] > 0, own, 0.0) * guarded(np.divide, weight, total)[:, None]
+        score[~(total > 0)] = np.nan
+        return [score, highest + guarded(np.log, total / len(each))]
 
 
 def chunks_of(

@@ -1,0 +1,130 @@
+"""Groups of a look-up: how far their levels are spread, and what their slopes have in common."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pymc_dp.likelihood.beliefs import Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.information import Slope
+
+# Standard deviations that are tried: as many quantiles of the prior's draws of it. Fewest groups that have
+# one.
+_LEVELS, _FEWEST = 8, 4
+# Least standard deviation, over the largest.
+_LEAST = 1e-3
+# Power of the evidence: slopes are known roughly, and what they are off by is the same for all groups.
+_POWER = 0.5
+# Draws of the slope that it is averaged over: entries of a row of all of them, the fewest, the most.
+_ENTRIES, _FEWEST_DRAWS, _MOST_DRAWS = 800, 4, 24
+# Slopes of groups are like each other, relatively, but for so much; and what they have in common, over what
+# is expected, is no smaller than that.
+_UNLIKE, _LEAST_LEVEL = 0.5, 0.2
+
+
+class Spreads:
+    """The prior of a search, with groups' levels as far from each other as releases say.
+
+    A normal prior of levels whose spread is unknown is as wide as the largest spread that may be: noise of
+    small groups would be believed. Of each look-up's column the spread is one of some levels, weighed by what
+    was released; the prior is the normal one with their mean variance.
+
+    Parameters
+    ----------
+    prior : Normal
+        With its draws, or there is nothing to learn.
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of each group.
+    """
+
+    def __init__(self, prior: Normal, lookups: Sequence[np.ndarray]):
+        self._mean, self._covariance = prior.mean, inverse(prior.precision)
+        self._columns: list[np.ndarray] = []
+        self._levels: list[np.ndarray] = []
+        draws = np.zeros((0, len(prior.mean))) if prior.draws is None else prior.draws
+        draws = draws[np.isfinite(draws).all(axis=1)]
+        for column in (column for rows in lookups for column in rows.T if len(draws)):
+            whole = self._covariance[np.ix_(column, column)]
+            usual = np.sqrt((np.trace(whole) - whole.sum() / len(column)) / max(len(column) - 1, 1))
+            if len(column) >= _FEWEST and usual > 0:
+                spread = draws[:, column].std(axis=1, ddof=1) / usual
+                levels = np.quantile(spread, (np.arange(_LEVELS) + 0.5) / _LEVELS)
+                self._columns.append(column)
+                self._levels.append(np.maximum(levels, _LEAST * max(float(levels[-1]), _LEAST)))
+        self._factors = [1.0] * len(self._columns)
+        self._known = self._scaled(self._factors)
+
+    @property
+    def prior(self) -> Normal:
+        """The normal prior, with spreads as they are believed to be."""
+        return self._known
+
+    def learn(self, mixture: Mixture) -> None:
+        """Weigh the levels of each column by what was released."""
+        m = int(np.clip(_ENTRIES // len(self._mean), _FEWEST_DRAWS, _MOST_DRAWS))
+        some = mixture.part(m)
+        for k, levels in enumerate(self._levels):
+            tried = [[*self._factors[:k], float(level), *self._factors[k + 1 :]] for level in levels]
+            evidence = _POWER * np.array([some.evidence(self._scaled(factors)) for factors in tried])
+            weights = np.exp(evidence - evidence.max())
+            self._factors[k] = float(np.sqrt(weights @ levels**2 / weights.sum()))
+        if self._columns:
+            self._known = self._scaled(self._factors)
+
+    def _scaled(self, factors: Sequence[float]) -> Normal:
+        """With differences between the groups of each column times a factor."""
+        change = np.eye(len(self._mean))
+        for column, factor in zip(self._columns, factors, strict=True):
+            change[np.ix_(column, column)] -= (1 - factor) * (np.eye(len(column)) - 1 / len(column))
+        return Normal(symmetric(inverse(change @ self._covariance @ change.T)), self._mean)
+
+
+def slopes_alike(
+    before: Slope, seen: Slope, touched: np.ndarray, groups: Sequence[np.ndarray], first: float
+) -> tuple[Slope, np.ndarray]:
+    """What was known of a slope, where what is seen of all groups says what these have in common.
+
+    Each group's own slope is behind its noise, and would be anything that is positive.
+
+    Parameters
+    ----------
+    before, seen : Slope
+    touched : ndarray, shape (p,)
+        What the slopes' diagonal is expected to be.
+    groups : sequence of ndarray of int
+        Coordinates of the metric, of each look-up.
+    first : float
+        Relative change, since it was known, of what they have in common.
+
+    Returns
+    -------
+    Slope
+    common : ndarray, shape (p,)
+        Relative error of what they have in common.
+    """
+    mean, variance, common = before.mean.copy(), before.variance.copy(), np.zeros(len(touched))
+    for places in groups:
+        total = float(touched[places].sum())
+        old = float(np.diag(mean)[places].sum()) / total
+        now = float(np.diag(seen.mean)[places].sum()) / total
+        error = math.sqrt(float(np.diag(seen.variance)[places].sum())) / total
+        expected = first * max(old, 1.0)
+        part = expected**2 / (expected**2 + error**2)
+        level = max(old + part * (now - old), _LEAST_LEVEL)
+        if old > _LEAST_LEVEL * level:
+            roots = np.ones(len(touched))
+            roots[places] = math.sqrt(level / old)
+            mean *= np.outer(roots, roots)
+        else:
+            mean[places, places] = level * touched[places]
+        most = (_UNLIKE * level * touched[places]) ** 2
+        variance[places, places] = np.minimum(variance[places, places], most)
+        common[places] = min(math.sqrt(part) * error / level, 1.0)
+    return Slope(before.metric, mean, variance), common
+
+
+def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
+    """Draws of slopes, shape (m, p, p), with what groups have in common as uncertain as it is."""
+    shifts = np.random.default_rng(2).normal(size=len(slopes))
+    roots = np.exp(0.5 * common * shifts[:, None])
+    return slopes * roots[:, :, None] * roots[:, None, :]
