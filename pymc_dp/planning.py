@@ -13,9 +13,9 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.inspection import inspect
-from pymc_dp.likelihood.beliefs import Normal
 from pymc_dp.likelihood.fit import share_of_fit
 from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.likelihood.search import Found

@@ -10,10 +10,10 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.likelihood.beliefs import Message, Normal
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
+from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.likelihood.search import Found, Search

@@ -1,4 +1,4 @@
-"""What the noisy scores of all rounds say together of the likelihood coordinates: mixtures of normals."""
+"""What the noisy scores of all rounds say together of the likelihood coordinates."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
+
 # A prior standard deviation, as a distance: scales and shapes bend over about that.
 _PRIOR = 0.6
 # Part of a misfit's size that goes in all directions; and at most of what all records can add.
 _SIDEWAYS = 0.3
 # Part of the squared distance, in units of what all records tell, that any coordinate may take for its own.
-_TAKEN = 0.35
+_TAKEN = 0.7
 # Where records, on average, pull with a part q of their bound, most of them are clipped, and the slope of the
 # score is not that of the way to the parameters: the distance is taken to be at least (q / _PULLED)**2.
 _PULLED = 0.2
@@ -29,49 +31,8 @@ _SURPRISE, _DOUBTS = 1.0, 12
 _STEEPER = 1.5
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
-# What is told of a direction is not further from what is believed of it, in standard deviations.
-_GUESSED = 3.0
 # Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
 _SECANT = 0.5
-
-
-class Normal(NamedTuple):
-    """A normal distribution.
-
-    Attributes
-    ----------
-    precision : ndarray, shape (p, p)
-    mean : ndarray, shape (p,)
-    draws : ndarray, shape (m, p), optional
-        Of what it stands for.
-    """
-
-    precision: np.ndarray
-    mean: np.ndarray
-    draws: np.ndarray | None = None
-
-    def variances(self, metric: np.ndarray) -> np.ndarray:
-        """Of each coordinate of a metric."""
-        back = np.linalg.inv(metric)
-        return np.diag(back.T @ inverse(self.precision) @ back)
-
-
-class Message(NamedTuple):
-    """A normal likelihood ``exp(vector' phi - phi' information phi / 2)``.
-
-    Attributes
-    ----------
-    information : ndarray, shape (p, p)
-    vector : ndarray, shape (p,)
-    """
-
-    information: np.ndarray
-    vector: np.ndarray
-
-    @classmethod
-    def nothing(cls, size: int) -> "Message":
-        """Of no information."""
-        return cls(np.zeros((size, size)), np.zeros(size))
 
 
 class Care(NamedTuple):
@@ -100,7 +61,7 @@ class Care(NamedTuple):
 
 
 #: On the way, where standing still is worse than going too far; and for the result.
-WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0, 0.0), Care(0.4, 0.0, 0.4, 0.0, 1.0)
+WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0, 0.0), Care(0.8, 0.0, 0.25, 0.0, 1.0)
 
 
 @dataclass
@@ -213,109 +174,6 @@ class Round:
         return total + sideways * np.diag(part)
 
 
-class Mixture(NamedTuple):
-    """A likelihood that is a mixture of normal ones.
-
-    Attributes
-    ----------
-    informations : ndarray, shape (m, p, p)
-    vectors : ndarray, shape (m, p)
-        As those of a `Message`.
-    weights : ndarray, shape (m,)
-        Posterior ones.
-    """
-
-    informations: np.ndarray
-    vectors: np.ndarray
-    weights: np.ndarray
-
-    def moments(self, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of the posterior."""
-        covariances = inverse(self.informations + prior.precision)
-        means = np.einsum("kij,kj->ki", covariances, self.vectors + prior.precision @ prior.mean)
-        mean = self.weights @ means
-        apart = means - mean
-        between = np.einsum("k,ki,kj->ij", self.weights, apart, apart)
-        return mean, symmetric(np.einsum("k,kij->ij", self.weights, covariances) + between)
-
-    def matched(self, prior: Normal) -> Message:
-        """The normal likelihood whose posterior has these moments; nothing where they say less than that.
-
-        Where it says little its mean is a guess, and is not far from what is believed: under a wider prior it
-        is a likelihood as well.
-        """
-        mean, covariance = self.moments(prior)
-        back = _root(prior.precision)
-        values, vectors = np.linalg.eigh(symmetric(back @ covariance @ back.T))
-        values = np.maximum(values, _TINY)
-        told, axes = np.maximum(1 / values - 1, 0.0), back.T @ vectors
-        apart = vectors.T @ back @ (mean - prior.mean)
-        most = told * (np.abs(apart) + _GUESSED * np.sqrt(values))
-        information = symmetric((axes * told) @ axes.T)
-        vector = np.clip((1 + told) * apart, -most, most)
-        return Message(information, axes @ vector + information @ prior.mean)
-
-    def part(self, number: int) -> "Mixture":
-        """About so many of its components, at equal steps."""
-        kept = slice(None, None, max(len(self.weights) // number, 1))
-        weights = self.weights[kept]
-        weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
-        return Mixture(self.informations[kept], self.vectors[kept], weights)
-
-    def evidence(self, prior: Normal) -> float:
-        """Logarithm of its mean under a prior, but for what does not go by that."""
-        apart = self.vectors - self.informations @ prior.mean
-        total = self.informations + prior.precision
-        solved = np.linalg.solve(total, apart[:, :, None])[:, :, 0]
-        each = 0.5 * np.einsum("ki,ki->k", apart, solved) - 0.5 * np.linalg.slogdet(total)[1]
-        # The mean at the prior's own: the same for all priors here.
-        each = each + np.einsum("ki,i->k", self.vectors, prior.mean)
-        each = each - 0.5 * np.einsum("i,kij,j->k", prior.mean, self.informations, prior.mean)
-        highest = float(each.max())
-        whole = highest + math.log(float(self.weights @ np.exp(each - highest)))
-        return whole + 0.5 * float(np.linalg.slogdet(prior.precision)[1])
-
-    def widened(self, variances: np.ndarray) -> "Mixture":
-        """With noise of these covariances, shape (m, p, p), added to what the likelihood is one of."""
-        root = np.linalg.cholesky(symmetric(variances))
-        whole = symmetric(root.swapaxes(1, 2) @ self.informations @ root)
-        values, vectors = np.linalg.eigh(whole)
-        values = np.maximum(values, 0.0)[:, :, None]
-        # ``L^-T Q``, with which ``(I + information V)^-1 = L^-T Q (1 + values)^-1 Q' L'``.
-        back = np.linalg.solve(root.swapaxes(1, 2), vectors)
-        informations = back @ (values / (1 + values) * back.swapaxes(1, 2))
-        turned = vectors.swapaxes(1, 2) @ root.swapaxes(1, 2) @ self.vectors[:, :, None]
-        return Mixture(symmetric(informations), (back @ (turned / (1 + values)))[:, :, 0], self.weights)
-
-
-def symmetric(matrices: np.ndarray) -> np.ndarray:
-    """Symmetric parts."""
-    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
-
-
-def points_around(centre: np.ndarray, covariance: np.ndarray, pairs: int, seed: int) -> np.ndarray:
-    """Points that are spread like this, shape (2 pairs, p), each with one on the other side of the centre."""
-    drawn = np.random.default_rng(seed).normal(size=(pairs, len(centre)))
-    drawn *= math.sqrt(drawn.size / float(np.sum(drawn**2)))
-    values, vectors = np.linalg.eigh(symmetric(covariance))
-    steps = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return centre + np.concatenate([steps, -steps])
-
-
-def _root(matrix: np.ndarray) -> np.ndarray:
-    """R with R'R this positive definite matrix, which rounding may have left singular."""
-    scale = np.sqrt(np.maximum(np.diag(matrix), _TINY))
-    values, vectors = np.linalg.eigh(symmetric(matrix / np.outer(scale, scale)))
-    return np.sqrt(np.maximum(values, _RIDGE))[:, None] * vectors.T * scale
-
-
-def inverse(matrices: np.ndarray) -> np.ndarray:
-    """Inverses of positive semi-definite matrices, of which those that are nearly singular are bounded."""
-    root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
-    scale = root[..., :, None] * root[..., None, :]
-    return symmetric(np.linalg.inv(matrices / scale + _RIDGE * np.eye(matrices.shape[-1])) / scale)
-
-
 def believed(
     rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, prior: Normal, care: Care
 ) -> Mixture:
@@ -413,9 +271,7 @@ def _learnt(
     total = noise + slopes @ before @ slopes.transpose(0, 2, 1)
     apart = one.score - slopes @ (mean - one.point)
     squares = np.einsum("ki,kij,kj->k", apart, inverse(total), apart)
-    density = (
-        -0.5 * squares - 0.5 * np.linalg.slogdet(total)[1] + care.regular * one.volumes
-    )
+    density = -0.5 * squares - 0.5 * np.linalg.slogdet(total)[1] + care.regular * one.volumes
     weights = _weights(density)
     expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
     mixture = Mixture(symmetric(found) + earlier.information, vectors + earlier.vector, weights)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from pymc_dp.likelihood.beliefs import Message, Normal, inverse, symmetric
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 
 #: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.

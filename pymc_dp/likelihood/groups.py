@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.beliefs import RESULT, Care
 from pymc_dp.likelihood.information import Slope
+from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it. Fewest groups that have
 # one.
@@ -58,6 +59,11 @@ class Spreads:
     def prior(self) -> Normal:
         """The normal prior, with spreads as they are believed to be."""
         return self._known
+
+    @property
+    def first(self) -> tuple[Care, ...]:
+        """With which care to look for spreads on the way, if there are any to learn."""
+        return (RESULT,) if self._columns else ()
 
     def learn(self, mixture: Mixture) -> None:
         """Weigh the levels of each column by what was released."""
@@ -125,6 +131,7 @@ def slopes_alike(
 
 def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
     """Draws of slopes, shape (m, p, p), with what groups have in common as uncertain as it is."""
-    shifts = np.random.default_rng(2).normal(size=len(slopes))
+    rng = np.random.default_rng(2)
+    shifts = rng.normal(size=len(slopes))
     roots = np.exp(0.5 * common * shifts[:, None])
     return slopes * roots[:, :, None] * roots[:, None, :]

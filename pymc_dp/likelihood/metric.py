@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import symmetric
+from pymc_dp.likelihood.mixtures import symmetric
 
 # Part of the information about coordinates beside a look-up that its blocks may take.
 _TAKEN = 0.5

@@ -7,7 +7,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
-from pymc_dp.likelihood.beliefs import Normal
+from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 

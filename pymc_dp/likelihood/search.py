@@ -6,23 +6,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import information
-from pymc_dp.likelihood.beliefs import (
-    RESULT,
-    WALK,
-    Message,
-    Normal,
-    Round,
-    believed,
-    inverse,
-    points_around,
-    symmetric,
-)
+from pymc_dp.likelihood.beliefs import RESULT, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
 from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Efficiency, Slope, sharpest_bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.likelihood.points import points_around
 
 # Scales are released with so much of the budget that the counts of all records stand out: noise of a count
 # over the number of records; at least and at most so much.
@@ -49,11 +41,8 @@ _PASSES, _LAST_PASSES = 3, 4
 # Twins on the way, and at the end: least, most, and all comparisons that are wanted; the fewer the more
 # records there are, whose own noise is then all that counts.
 _ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
-# Scores that are computed of a round's records and twins, at points around: on the way, and at the end.
-_SCORES, _MOST_PAIRS = (1_000_000, 4_000_000), 8
-# These are no further than that from the point, in units of what one record tells; a scale that takes the
-# distance for its own is shifted by less than this of its standard deviation where one point is enough.
-_FURTHEST_POINTS, _NO_SHIFT = 0.7, 0.1
+# Scores that are computed of a round's records and twins, at all points: on the way, and at the end.
+_SCORES = 1_000_000, 4_000_000
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
 _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
@@ -242,7 +231,7 @@ class Search:
             before = self._slope.seen_in(metric)
             unlike = np.full_like(metric, _ALIKE + DRIFT * min(self._moved, 1.0))
         both = np.where(np.eye(self._size) > 0, 1.0, 0.5)
-        before = Slope(metric, before.mean, before.variance + (unlike * both_touch) ** 2)
+        before = before._replace(variance=before.variance + (unlike * both_touch) ** 2)
         first = 1.0 if self._slope is None else DRIFT + min(self._moved, 1.0)
         seen_here = Slope(metric, seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
         before, common = slopes_alike(before, seen_here, self._touched, self._places.groups, first)
@@ -289,31 +278,26 @@ class Search:
         )
         self.shares.append(share)
         self._seen = seen
-        cares = (RESULT, *(WALK,) * _PASSES) if not last else (WALK, *(RESULT,) * _LAST_PASSES)
+        # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
+        cares = (WALK, *(RESULT,) * _LAST_PASSES) if last else (*self._spreads.first, *(WALK,) * _PASSES)
         for care in cares:
             self._mixture = believed(self.rounds, self._mean, self._covariance, self._prior, care)
-            if care is RESULT:  # on the way slopes are taken for large, and groups for alike
+            if care is RESULT:
                 self._spreads.learn(self._mixture)
                 self._prior = self._spreads.prior
             self._mean, self._covariance = self._mixture.moments(self._prior)
-            self._around = self._covariance if care is RESULT else self._around
+            if care is cares[0]:
+                self._around = self._covariance
         self._information = self.rounds[-1].mean / left.slope
         self._about = self._shrunk(left)
 
     def _points(self, last: bool) -> np.ndarray:
-        """The point, shape (1, p); or points around it that are spread as the parameters may be, (q, p).
-
-        With q / 2 of them on each side, so that their mean is the point.
-        """
-        spread = self.rounds[-1].length(self._around) if self.rounds else 0.0
-        away = min(spread, _FURTHEST_POINTS)
-        if away**2 * math.sqrt(self._n / 2) < _NO_SHIFT:
+        """The point, shape (1, p), or points around it where parameters may be, (q, p)."""
+        if not self.rounds:
             return self._point[None]
-        number = _SCORES[last] / (self._n * (self._twins(last) + 1))
-        pairs = int(np.clip(number // 2, 1, _MOST_PAIRS))
-        return points_around(
-            self._point, (away / spread) ** 2 * self._around, pairs, len(self.rounds)
-        )
+        spread, scores = self.rounds[-1].length(self._around), self._n * (self._twins(last) + 1)
+        steps = points_around(self._around, spread, self._n, _SCORES[last] / scores, len(self.rounds))
+        return self._point + steps
 
     def _twins(self, last: bool) -> int:
         least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY

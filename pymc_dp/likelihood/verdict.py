@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import Normal
+from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.search import Found
 
 # Wider than without privacy by no more, it is as good; standard deviations over the prior's above which a

@@ -19,16 +19,15 @@ from pytensor.graph.traversal import ancestors
 from pymc_dp.records import graph
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.gate import compile_graph
+from pymc_dp.records.mean_likelihood import MeanLikelihood
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.predictor_rows import rows_in
 from pymc_dp.records.predictors import Piece
-from pymc_dp.records.sums import compiled, gather, guarded, sums
+from pymc_dp.records.sums import compiled, gather, guarded
 from pymc_dp.records.touched import seen_apart
 
 # Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
 _ROWS, _NUMBERS = 4096, 2**17
-# How far the probabilities of all outcomes may be from adding up to 1.
-_SUM = 1e-6
 
 
 class TermScores(NamedTuple):
@@ -217,11 +216,11 @@ class Twins:
             for scores in self._scores:
                 here = [part_of(own[name], rows, 0) for name in scores.names]
                 finite = scores.names[0] in self.finite
-                at = _Averaged(scores, points, data, len(here[0]), first, finite)
+                at = MeanLikelihood(scores, points, data, len(here[0]), first, finite)
                 mine = at(here)[0]
                 group, weights = mine[None][:0], None
                 if finite:
-                    group, weights = _all_outcomes(at, scores, mine)
+                    group, weights = at.all_outcomes(len(mine))
                 elif twins and scores.names[0] in drawn:
                     group = np.empty((twins + 1, *mine.shape))
                     group[0] = mine
@@ -256,42 +255,6 @@ class Twins:
                 drawn[name].append(outcome)
                 fit[name] &= good
         return drawn, fit
-
-
-class _Averaged:
-    """Scores of some units for any outcomes: of the mean of their likelihoods at some points.
-
-    At each point a unit's score counts by its likelihood there.
-    """
-
-    def __init__(
-        self,
-        scores: OutcomeScores,
-        points: np.ndarray,
-        data: Sequence[np.ndarray],
-        m: int,
-        first: np.ndarray | None,
-        finite: bool,
-    ):
-        self._dense, self._first = finite or len(points) > 1, first
-        self._each = [scores.at(point, data, m, self._dense) for point in points]
-        self.positions, self.pieces = self._each[0].positions, self._each[0].pieces
-
-    def __call__(self, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Scores, shape (m, k), and log-densities, (m,), where these are wanted."""
-        each = [[sums(part, self._first) for part in at(outcomes)] for at in self._each]
-        if len(each) == 1:
-            return each[0]
-        densities = np.array([density for _, density in each])
-        highest = guarded(np.max, np.where(np.isfinite(densities), densities, -np.inf), 0)
-        weights = guarded(np.exp, densities - highest)
-        weights[~(weights > 0)] = 0.0
-        total = guarded(np.sum, weights, 0)
-        score = np.zeros_like(each[0][0])
-        for weight, (own, _) in zip(weights, each, strict=True):
-            score += np.where(weight[:, None] > 0, own, 0.0) * guarded(np.divide, weight, total)[:, None]
-        score[~(total > 0)] = np.nan
-        return [score, highest + guarded(np.log, total / len(each))]
 
 
 def chunks_of(
@@ -349,22 +312,6 @@ def recorded(records: Any, name: str, place: Variable) -> Callable[[], np.ndarra
 
 def _called(function: Callable[..., Any]) -> Callable[[], np.ndarray]:
     return lambda: guarded(function, what="The observed values could not be read")
-
-
-def _all_outcomes(
-    at: Callable[..., Any], scores: OutcomeScores, own: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
-    count = scores.count or 0
-    group, weights = np.empty((count, *own.shape)), np.empty((count, len(own)))
-    for y in range(count):
-        group[y], densities = at([np.full(len(own), y, dtype=scores.dtype)])
-        weights[y] = guarded(np.exp, densities)
-    total = guarded(np.sum, weights, 0)
-    bad = ~(np.abs(total - 1) <= _SUM)
-    weights /= np.where(bad, 1.0, total)
-    weights[:, bad] = np.nan
-    return group, weights
 
 
 def part_of(values: np.ndarray, rows: slice, axis: int) -> np.ndarray:

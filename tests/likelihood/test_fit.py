@@ -10,7 +10,6 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp import releasing
-from pymc_dp.likelihood.beliefs import Message, Normal
 from pymc_dp.likelihood.fit import (
     CELLS,
     FIT_TWINS,
@@ -21,6 +20,7 @@ from pymc_dp.likelihood.fit import (
     where_to_look,
 )
 from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom

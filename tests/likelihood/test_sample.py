@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
-from pymc_dp.likelihood.beliefs import Message
 from pymc_dp.likelihood.draws import draw
+from pymc_dp.likelihood.mixtures import Message
 from pymc_dp.likelihood.search import Found, Search
 
 N = 1000

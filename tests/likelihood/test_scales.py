@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import Normal
+from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, Scales
 from pymc_dp.likelihood.search import Search
 

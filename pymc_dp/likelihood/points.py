@@ -1,0 +1,52 @@
+"""Points around that of a round: where the parameters may be."""
+
+import math
+
+import numpy as np
+
+from pymc_dp.likelihood.mixtures import symmetric
+
+# Most pairs of points.
+_PAIRS = 8
+# They are no further than that from the point, in units of what one record tells: beyond it a mean of a few
+# likelihoods would have gaps.
+_FURTHEST = 0.7
+# One point is enough where a scale that takes the squared distance of all others for its own is shifted by
+# less than so many of its standard deviations, about 1 / sqrt(2 n).
+_NO_SHIFT = 0.1
+
+
+def points_around(covariance: np.ndarray, spread: float, n: float, number: float, seed: int) -> np.ndarray:
+    """Steps to points that are spread like the parameters, each with one on the other side.
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (p, p)
+        What is believed of them.
+    spread : float
+        Its length, in units of what one record tells.
+    n : float
+        Number of records.
+    number : float
+        About so many points there may be, and at least two.
+    seed : int
+        Public.
+
+    Returns
+    -------
+    ndarray, shape (q, p)
+        Of mean zero; one step of length zero where one point is enough.
+
+    Notes
+    -----
+    **Privacy.** A function of released and of public numbers.
+    """
+    away = min(spread, _FURTHEST)
+    if away**2 * math.sqrt(n / 2) < _NO_SHIFT:
+        return np.zeros((1, len(covariance)))
+    rng, pairs = np.random.default_rng(seed), int(np.clip(number // 2, 1, _PAIRS))
+    drawn = rng.normal(size=(pairs, len(covariance)))
+    drawn *= math.sqrt(drawn.size / float(np.sum(drawn**2))) * away / spread
+    values, vectors = np.linalg.eigh(symmetric(covariance))
+    steps = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.concatenate([steps, -steps])
