@@ -65,6 +65,7 @@ ALLOWED = {
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
     "likelihood/comparisons.py": 270,
+    "likelihood/search.py": 280,
     "privacy/accounting/costs.py": 260,
     "privacy/budget/ledger_file.py": 490,
     "records/reader.py": 290,
@@ -187,8 +188,9 @@ DOOR = {"privacy/mechanisms/randomness.py"}
 PUBLIC = {
     "remote/template.py",
     "steps/sghmc.py",
+    "likelihood/groups.py",
     "likelihood/information.py",
-    "likelihood/search.py",
+    "likelihood/points.py",
 }
 SECRET = ("privacy", "kernels", "ratios", "remote", "likelihood", "steps")
 

@@ -13,8 +13,6 @@ from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symme
 _PRIOR = 0.6
 # Part of a misfit's size that goes in all directions; and at most of what all records can add.
 _SIDEWAYS = 0.3
-# Part of the squared distance, in units of what all records tell, that any coordinate may take for its own.
-_TAKEN = 0.7
 # Where records, on average, pull with a part q of their bound, most of them are clipped, and the slope of the
 # score is not that of the way to the parameters: the distance is taken to be at least (q / _PULLED)**2.
 _PULLED = 0.2
@@ -58,10 +56,14 @@ class Care(NamedTuple):
     half: float
     regular: float
     pulled: float
+    taken: float = 0.0
 
 
-#: On the way, where standing still is worse than going too far; and for the result.
-WALK, RESULT = Care(0.4, 1.0, 0.7, 2.0, 0.0), Care(0.8, 0.0, 0.25, 0.0, 1.0)
+#: On the way, where standing still is worse than going too far; for the result; and for that beside groups,
+#: whose earlier scores were taken where all were elsewhere.
+WALK = Care(0.4, 1.0, 0.7, 2.0, 0.0)
+RESULT = Care(0.4, 0.0, 0.4, 0.0, 1.0, 0.35)
+OF_GROUPS = Care(0.8, 0.0, 0.25, 0.0, 1.0, 0.7)
 
 
 @dataclass
@@ -169,7 +171,7 @@ class Round:
         part, most = self.touched / self.touched.max(), self.touched.max()
         # What all records see of it is taken for something else by some coordinate: for noise, by its scale.
         seen = max(float(self.weights @ np.einsum("kij,ji->k", self.slopes, spread)), 0.0)
-        sideways = max(_SIDEWAYS * np.trace(total) / part.sum(), care.pulled * (_TAKEN * seen) ** 2)
+        sideways = max(_SIDEWAYS * np.trace(total) / part.sum(), (care.taken * seen) ** 2)
         sideways = min(sideways, (_SIDEWAYS * self.bound * most) ** 2)
         return total + sideways * np.diag(part)
 

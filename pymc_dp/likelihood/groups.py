@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import RESULT, Care
+from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 
@@ -61,9 +61,9 @@ class Spreads:
         return self._known
 
     @property
-    def first(self) -> tuple[Care, ...]:
-        """With which care to look for spreads on the way, if there are any to learn."""
-        return (RESULT,) if self._columns else ()
+    def care(self) -> Care:
+        """Of the result."""
+        return OF_GROUPS if self._columns else RESULT
 
     def learn(self, mixture: Mixture) -> None:
         """Weigh the levels of each column by what was released."""

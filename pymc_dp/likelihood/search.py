@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import information
-from pymc_dp.likelihood.beliefs import RESULT, WALK, Round, believed
+from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
 from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
@@ -279,10 +279,12 @@ class Search:
         self.shares.append(share)
         self._seen = seen
         # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
-        cares = (WALK, *(RESULT,) * _LAST_PASSES) if last else (*self._spreads.first, *(WALK,) * _PASSES)
+        care = self._spreads.care
+        first = (care,) if care is OF_GROUPS else ()
+        cares = (WALK, *(care,) * _LAST_PASSES) if last else (*first, *(WALK,) * _PASSES)
         for care in cares:
             self._mixture = believed(self.rounds, self._mean, self._covariance, self._prior, care)
-            if care is RESULT:
+            if care is OF_GROUPS:
                 self._spreads.learn(self._mixture)
                 self._prior = self._spreads.prior
             self._mean, self._covariance = self._mixture.moments(self._prior)

@@ -13,6 +13,9 @@ from pymc_dp.likelihood.octaves import OCTAVES, Scales
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget.spending import Spending
 
+# Points around that of a round, at most: their scores cost time.
+_MOST_POINTS = 16
+
 #: Twins of a record that an owner draws, at most: what it computes is bounded, whoever asks.
 MOST_TWINS = 1024
 
@@ -113,12 +116,12 @@ class OwnMeasurements:
         self, phi: Any, metric: Any, bounds: Any, twins: Any, shares: Any
     ) -> Callable[[], dict[str, Any]]:
         """Check a question; what is returned answers it."""
-        point, matrix = _numbers(phi, (self._size,)), _numbers(metric, (self._size, self._size))
+        points, matrix = _points(phi, self._size), _numbers(metric, (self._size, self._size))
         score, slope = (_positive(bound) for bound in bounds)
         of_score, of_slope = self._shares(shares)
         twins = _count(twins)
         return lambda: _plain(
-            self._measurements.compare(point, matrix, Bounds(score, slope), twins, (of_score, of_slope))
+            self._measurements.compare(points, matrix, Bounds(score, slope), twins, (of_score, of_slope))
         )
 
     def _shares(self, shares: Any) -> list[float]:
@@ -133,6 +136,13 @@ class OwnMeasurements:
         if not math.fsum(given) <= self._measurements.left:
             raise ValueError("shares")
         return given
+
+
+def _points(given: Any, size: int) -> np.ndarray:
+    many = isinstance(given, list) and bool(given) and isinstance(given[0], list)
+    if many and len(given) > _MOST_POINTS:
+        raise ValueError("points")
+    return _numbers(given, (len(given), size) if many else (size,))
 
 
 def _numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:

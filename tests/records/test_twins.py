@@ -74,7 +74,7 @@ def test_law_and_scores(name):
         assert np.abs(mean).max() < 1e-10 * np.abs(groups[0]).max()
         return
     fixed = pm.do(model, {name: np.asarray(value) for name, value in values.items()})
-    drawn, fit = twins._drawn(phi, 6, PrivacyRandom(debug_seed=1))
+    drawn, fit = twins._drawn(phi[None], 6, PrivacyRandom(debug_seed=1))
     for variable in drawn:
         assert fit[variable].all()
         ours = np.stack(drawn[variable]).astype(float)
@@ -312,3 +312,71 @@ def test_outcomes_that_nothing_else_is_read_with_are_compared_together():
     for own, scores in zip((100.0, -99.0), collected(records, np.zeros(1), 100), strict=True):
         np.testing.assert_allclose(scores[0], own)
         assert zero_mean(scores[1:].reshape(-1, 1)) < FAR, "twins of z at the recorded y"
+
+
+def log_mean(records, points, y):
+    """Logarithm of the mean likelihood of rows with these outcomes, at points: by hand, for `normal`."""
+    x = np.stack([np.ones(len(y)), np.random.default_rng(0).uniform(-1, 1, len(y))], axis=1)
+    scale = records.scale_of
+    each = [-0.5 * ((y - x @ q[:2]) / scale(q[2])) ** 2 - np.log(scale(q[2])) for q in points]
+    return np.logaddexp.reduce(each, axis=0)
+
+
+def test_scores_around_are_derivatives_of_the_mean_likelihood():
+    """Against differences of its logarithm, where all points move; and one point is as before."""
+    _, values, records, phi = build("normal", 50)
+    s = values["s"]
+    # The scale is a coordinate by itself, or by its logarithm.
+    records.scale_of = np.exp if np.isclose(phi[2], np.log(s)) else np.asarray
+    points = phi + 0.3 * np.random.default_rng(5).normal(size=(4, 3)) * [1, 1, 0.3]
+    twins = records.twins
+    (chunk,) = twins(points, 2, PrivacyRandom(debug_seed=1))
+    (term,) = chunk.terms
+    found = scores_in_phi(term._replace(group=term.own[None]), 3)[0]
+    y, h = twins._own["y"](), 1e-6
+    for k, step in enumerate(h * np.eye(3)):
+        up, down = log_mean(records, points + step, y), log_mean(records, points - step, y)
+        np.testing.assert_allclose(found[:, k], (up - down) / (2 * h), rtol=1e-5, atol=1e-6)
+    (one,) = twins(phi[None], 2, PrivacyRandom(debug_seed=1))
+    (same,) = twins(phi, 2, PrivacyRandom(debug_seed=1))
+    np.testing.assert_array_equal(one.terms[0].group, same.terms[0].group)
+    # A control: scores at the centre are others.
+    assert (
+        np.abs(found - scores_in_phi(same.terms[0]._replace(group=same.terms[0].own[None]), 3)[0]).max() > 0.1
+    )
+
+
+def test_twins_around_have_mean_zero_scores():
+    """Drawn at all of the points, as many at each; those of the centre alone have not."""
+    _, _, records, phi = build("normal", 4000)
+    steps = 0.8 * np.random.default_rng(6).normal(size=(2, 3)) * [1, 1, 0]
+    points = phi + np.concatenate([steps, -steps])
+    twins = records.twins
+    (scores,) = collected(records, points, 12)
+    assert zero_mean(scores[1:].mean(axis=0)) < FAR
+    drawn, _ = twins._drawn(phi[None], 12, PrivacyRandom(debug_seed=1))
+    twins._drawn = lambda *args: (drawn, {name: np.ones(4000, dtype=bool) for name in drawn})
+    (of_centre,) = collected(records, points, 12)
+    assert zero_mean(of_centre[1:].mean(axis=0)) > FAR
+
+
+def test_all_outcomes_around():
+    """Probabilities are the mean over the points, and scores add up to zero with them."""
+    _, _, records, phi = build("bernoulli")
+    points = phi + np.random.default_rng(7).normal(size=(4, 2))
+    (chunk,) = records.twins(points, 0, PrivacyRandom(debug_seed=1))
+    (term,) = chunk.terms
+    x = np.stack([np.ones(200), np.random.default_rng(0).uniform(-1, 1, 200)], axis=1)
+    p = (1 / (1 + np.exp(-x @ points.T))).mean(axis=1)
+    np.testing.assert_allclose(term.weights, [1 - p, p])
+    np.testing.assert_allclose(np.einsum("gm,gmk->mk", term.weights, term.group), 0, atol=1e-14)
+
+
+def test_a_point_where_there_is_no_density_counts_nothing():
+    _, _, records, phi = build("normal", 50)
+    bad = np.array([np.nan, 0.0, 0.0])
+    (chunk,) = records.twins(np.array([phi, phi + bad]), 0, PrivacyRandom(debug_seed=1))
+    (alone,) = records.twins(phi, 0, PrivacyRandom(debug_seed=1))
+    np.testing.assert_allclose(chunk.terms[0].own, alone.terms[0].own)
+    (none,) = records.twins(np.array([phi + bad, phi + bad]), 0, PrivacyRandom(debug_seed=1))
+    assert np.isnan(none.terms[0].own).all()

@@ -165,8 +165,11 @@ def bad_questions():
     for twins in (-1, MOST_TWINS + 1, 2.0, True, None, "3"):
         yield "scales", COUNTED | {"twins": twins}
         yield "compare_with_twins", COMPARED | {"twins": twins}
-    for phi in ([0.0], [0.0] * (P + 1), [[0.0] * P], [math.nan] * P, "phi", None, {}):
+    for phi in ([0.0], [0.0] * (P + 1), [[0.0] * (P + 1)], [math.nan] * P, "phi", None, {}):
         yield "scales", COUNTED | {"phi": phi}
+        yield "compare_with_twins", COMPARED | {"phi": phi}
+    yield "scales", COUNTED | {"phi": [[0.0] * P]}
+    for phi in ([], [[]], [[0.0] * P] * 17, [[0.0] * P, [math.inf] * P], [[[0.0] * P]], [[0.0] * P, None]):
         yield "compare_with_twins", COMPARED | {"phi": phi}
     for metric in ([0.0], np.eye(P + 1).tolist(), np.full((P, P), math.inf).tolist(), None, "m"):
         yield "compare_with_twins", COMPARED | {"metric": metric}

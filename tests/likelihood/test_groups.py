@@ -1,0 +1,116 @@
+"""Groups' spreads and slopes, points around, and normal likelihoods that are proper under any prior."""
+
+import numpy as np
+import pytest
+
+from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
+from pymc_dp.likelihood.information import Slope
+from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
+from pymc_dp.likelihood.points import points_around
+
+GROUPS = 20
+
+
+def prior_of(scales, seed=0):
+    """Levels around a common one, whose spread is as uncertain as `scales` are."""
+    rng = np.random.default_rng(seed)
+    tau = rng.choice(scales, size=4000)
+    draws = rng.normal(size=(4000, 1)) + tau[:, None] * rng.normal(size=(4000, GROUPS))
+    return Normal(np.linalg.inv(np.cov(draws.T)), np.zeros(GROUPS), draws)
+
+
+def seen(levels, precision):
+    return Mixture(precision * np.eye(GROUPS)[None], precision * levels[None], np.ones(1))
+
+
+def spread_of(spreads):
+    covariance = inverse(spreads.prior.precision)
+    return np.sqrt((np.trace(covariance) - covariance.sum() / GROUPS) / (GROUPS - 1))
+
+
+@pytest.mark.parametrize("truth", [0.2, 1.0, 4.0])
+def test_spreads_are_learnt(truth):
+    """A prior that leaves open whether groups differ by .2 or by 4; the control has learnt nothing."""
+    prior = prior_of([0.2, 0.5, 1.0, 2.0, 4.0])
+    spreads = Spreads(prior, [np.arange(GROUPS)[:, None]])
+    before = spread_of(spreads)
+    levels = truth * np.random.default_rng(1).normal(size=GROUPS)
+    for _ in range(3):
+        spreads.learn(seen(levels, 100.0))
+    after = spread_of(spreads)
+    assert abs(np.log(after / truth)) < 0.8
+    assert abs(np.log(after / truth)) < 0.8 * abs(np.log(before / truth))
+
+
+def test_what_says_nothing_teaches_nothing():
+    spreads = Spreads(prior_of([0.2, 4.0]), [np.arange(GROUPS)[:, None]])
+    before = spread_of(spreads)
+    spreads.learn(seen(np.zeros(GROUPS), 1e-9))
+    np.testing.assert_allclose(spread_of(spreads), before, rtol=0.05)
+
+
+def test_evidence_is_that_of_a_normal():
+    """By another route: the density of what is seen, under a prior and its noise."""
+    rng = np.random.default_rng(2)
+    root = rng.normal(size=(3, 3))
+    cov, noise, y = root @ root.T + np.eye(3), 0.5, rng.normal(size=3)
+    one = Mixture(np.eye(3)[None] / noise, y[None] / noise, np.ones(1))
+
+    def density(c, mean):
+        total, apart = c + noise * np.eye(3), y - mean
+        return -0.5 * np.linalg.slogdet(total)[1] - 0.5 * apart @ np.linalg.solve(total, apart)
+
+    def by_us(c, mean):
+        return one.evidence(Normal(np.linalg.inv(c), mean))
+
+    other, mean = 3 * cov, rng.normal(size=3)
+    ours = by_us(cov, mean) - by_us(other, np.zeros(3))
+    np.testing.assert_allclose(ours, density(cov, mean) - density(other, np.zeros(3)), rtol=1e-9)
+
+
+def test_a_likelihood_is_proper_under_a_wider_prior():
+    """Where little is told of a direction, its mean stays near what is believed; else it is exact."""
+    prior = Normal(np.eye(2), np.zeros(2))
+    known = Mixture(np.diag([50.0, 50.0])[None], np.array([[100.0, -50.0]]), np.ones(1))
+    message = known.matched(prior)
+    np.testing.assert_allclose(message.information, np.diag([50.0, 50.0]), rtol=1e-6)
+    np.testing.assert_allclose(message.vector, [100.0, -50.0], rtol=1e-6)
+    # Draws that disagree: the mean moves, and the variance does not shrink.
+    slopes, vectors = np.array([np.eye(2) * 1e-3, np.eye(2) * 4.0]), np.array([[0.0, 0.0], [12.0, 0.0]])
+    message = Mixture(slopes, vectors, np.full(2, 0.5)).matched(prior)
+    centre = np.linalg.pinv(message.information) @ message.vector
+    assert np.abs(centre).max() < 6.0
+    assert np.linalg.eigvalsh(message.information)[0] > -1e-12
+
+
+def test_slopes_have_their_level_in_common():
+    """Noise of each group is five times its slope; what all groups have in common is known."""
+    rng, p = np.random.default_rng(3), 101
+    touched, truth = np.append(np.full(100, 50.0), 5000.0), np.append(np.full(100, 20.0), 4000.0)
+    noise = 100.0
+    before = Slope(np.eye(p), np.diag(touched), np.full((p, p), 2500.0))
+    measured = Slope(
+        np.eye(p), np.diag(truth) + noise * np.diag(rng.normal(size=p)), np.full((p, p), noise**2)
+    )
+    after, common = slopes_alike(before, measured, touched, [np.arange(100)], 1.0)
+    assert abs(np.diag(after.mean)[:100].mean() - 20.0) < 3 * noise / 10  # its standard error is 10
+    assert np.diag(after.mean)[100] == 5000.0
+    assert np.sqrt(np.diag(after.variance)[:100]).max() <= 0.5 * np.diag(after.mean)[:100].max() * 1.001
+    assert 0.2 < common[0] <= 1.0 and common[100] == 0.0
+    drawn = with_common_factors(np.repeat(after.mean[None], 400, axis=0), common)
+    spread = np.log(drawn[:, 0, 0] / after.mean[0, 0]).std()
+    np.testing.assert_allclose(spread, common[0], rtol=0.2)
+    np.testing.assert_array_equal(drawn[:, 100, 100], after.mean[100, 100])
+
+
+def test_points_have_their_centre_and_their_spread():
+    root = np.random.default_rng(4).normal(size=(3, 3))
+    covariance = root @ root.T
+    steps = points_around(covariance, 0.5, 1000.0, 1e6, seed=1)
+    assert steps.shape == (16, 3)
+    np.testing.assert_allclose(steps.mean(axis=0), 0, atol=1e-15)
+    np.testing.assert_allclose(np.einsum("qi,ij,qj->q", steps, np.linalg.inv(covariance), steps).mean(), 3.0)
+    far = points_around(covariance, 7.0, 1000.0, 1e6, seed=1)
+    np.testing.assert_allclose(far, steps / 10)
+    assert not points_around(covariance, 0.01, 1e6, 1e6, seed=1).any()
+    assert len(points_around(covariance, 0.5, 1000.0, 0.1, seed=1)) == 2
