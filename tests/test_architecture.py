@@ -23,7 +23,7 @@ ALLOWED = {
     "privacy.budget": {"privacy.accounting", "privacy.mechanisms"},
     "records": set(),
     "kernels": set(),
-    "proposals": {"clipping", "kernels", "records"},
+    "proposals": {"clipping", "kernels"},
     "clipping": set(),
     "ratios": {"clipping", "kernels", "records", "remote", *PRIVACY},
     "likelihood": {"records", "results", *PRIVACY},

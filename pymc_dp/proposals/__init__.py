@@ -1,14 +1,10 @@
 """Proposal distributions: symmetric, and never dependent on private data."""
 
-from pymc_dp.proposals.adaptive import AdaptiveWalk
-from pymc_dp.proposals.blocks import Blocks
 from pymc_dp.proposals.components import GuidedWalk, OneAtATime
 from pymc_dp.proposals.walk import PROPOSALS, FixedRadius, GaussianWalk, Proposal, as_proposal
 
 __all__ = [
     "PROPOSALS",
-    "AdaptiveWalk",
-    "Blocks",
     "FixedRadius",
     "GaussianWalk",
     "GuidedWalk",

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.proposals.parts import Lengths, Scan
-
 
 class OneAtATime:
     """Move one component, up or down (Räisä 2021, section 3.1, after Yıldırım & Ermiş 2019).
@@ -25,6 +23,11 @@ class OneAtATime:
     scan : {"random", "systematic"}, optional
         Whether the component is picked at random, or all take turns.
 
+    Attributes
+    ----------
+    part : int
+        Component of the last move; -1 before.
+
     Raises
     ------
     ValueError
@@ -36,23 +39,32 @@ class OneAtATime:
     """
 
     def __init__(self, scale: Any = 1.0, *, spread: float = 0.2, scan: str = "random"):
-        self._lengths, self._scan = Lengths(scale, spread), Scan(scan)
-
-    @property
-    def part(self) -> int:
-        """Component of the last move."""
-        return self._scan.part
+        self._scale = np.asarray(scale, dtype=float)
+        if self._scale.ndim > 1 or not (np.all(np.isfinite(self._scale)) and np.all(self._scale > 0)):
+            raise ValueError("the scale is a positive, finite number, or one for each parameter.")
+        if not (np.isscalar(spread) and np.isreal(spread) and 0 < spread <= 1):
+            raise ValueError(f"spread must lie in (0, 1], got {spread!r}.")
+        if scan not in ("random", "systematic"):
+            raise ValueError(f"scan must be one of random, systematic, got {scan!r}.")
+        self._spread, self._scan, self.part = float(spread), scan, -1
 
     def parts(self, d: int) -> int:
         """Number of components that are moved by themselves."""
-        self._lengths.check(d)
+        if self._scale.ndim and self._scale.size != d:
+            raise ValueError(
+                f"the proposal's scale has {self._scale.size} entries, the model {d} unconstrained "
+                "parameters."
+            )
         return d
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
         """Displacement, shape (d,), for step size 1: one entry is not zero."""
-        j = self._scan.next(rng, self.parts(d))
+        parts = self.parts(d)
+        self.part = int(rng.integers(parts)) if self._scan == "random" else (self.part + 1) % parts
+        sign = self._sign(rng, self.part, d)
+        length = rng.uniform(1 - self._spread, 1 + self._spread)
         move = np.zeros(d)
-        move[j] = self._sign(rng, j, d) * self._lengths.factor(rng) * self._lengths.scale(j)
+        move[self.part] = sign * length * (self._scale[self.part] if self._scale.ndim else self._scale)
         return move
 
     def _sign(self, rng: np.random.Generator, j: int, d: int) -> float:

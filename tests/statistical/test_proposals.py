@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_dp.proposals import Blocks, GuidedWalk
+from pymc_dp.proposals import GuidedWalk, OneAtATime
 from tests.statistical import chains
 from tests.statistical.chains import FALSE_ALARM
 from tests.statistical.test_invariance import TARGETS, p_value
@@ -36,7 +36,7 @@ def two_scales():
 CASES = [
     (TARGETS["banana"], GuidedWalk()),
     (two_scales, GuidedWalk([1.5, 0.15], scan="systematic")),
-    (TARGETS["correlated"], Blocks([[0, 2], [1], [3, 4]], scale=2.0)),
+    (TARGETS["correlated"], OneAtATime(2.0, scan="systematic")),
 ]
 
 

@@ -10,7 +10,7 @@ import pymc_dp as dp
 from pymc_dp.clipping import LipschitzByPart, LipschitzClip
 from pymc_dp.kernels.metropolis import largest_acceptance
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
-from pymc_dp.proposals import Blocks, FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
+from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
 from pymc_dp.proposals.walk import RandomWalk
 from tests.steps.test_penalty import ARGS, run, started
 
@@ -111,7 +111,7 @@ def decisions(moves, rate, iterations, seed=0):
     return seen
 
 
-@pytest.mark.parametrize("proposal", [OneAtATime(scan="systematic"), Blocks([[0], [1], [2]]), GuidedWalk()])
+@pytest.mark.parametrize("proposal", [OneAtATime(scan="systematic"), GuidedWalk()])
 def test_each_part_finds_its_own_step(proposal):
     """Rates 100 apart: each part is accepted as often as aimed at; with one step for all none would be."""
     moves = walk(proposal)
