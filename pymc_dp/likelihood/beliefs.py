@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +30,6 @@ _SURPRISE, _DOUBTS = 1.0, 12
 _STEEPER = 1.5
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
-# Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on.
-_SECANT = 0.5
 
 
 class Care(NamedTuple):
@@ -66,7 +65,7 @@ RESULT = Care(0.4, 0.0, 0.4, 0.0, 1.0, 0.35)
 OF_GROUPS = Care(0.8, 0.0, 0.25, 0.0, 1.0, 0.7)
 
 
-@dataclass
+@dataclass(eq=False)
 class Round:
     """A released score at a point, and what its slope may be.
 
@@ -113,6 +112,21 @@ class Round:
     records: float
     telling: float
     distance: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._bounded: tuple[Round | None, np.ndarray] = (None, self.slopes)
+
+    @cached_property
+    def roots(self) -> np.ndarray:
+        """Roots of the draws of the slope, shape (m, p, p)."""
+        return _roots(self.slopes)
+
+    def no_steeper_than(self, last: "Round") -> np.ndarray:
+        """Draws of the slope, in each direction at most so much steeper than a draw of the last one's."""
+        if self._bounded[0] is not last:
+            change = self.metric @ np.linalg.inv(last.metric)
+            self._bounded = last, _no_steeper(self.slopes, change @ last.roots)
+        return self._bounded[1]
 
     @property
     def mean(self) -> np.ndarray:
@@ -169,11 +183,13 @@ class Round:
         moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]
         total = np.einsum("k,kij->ij", self.weights, moved)
         part, most = self.touched / self.touched.max(), self.touched.max()
-        # What all records see of it is taken for something else by some coordinate: for noise, by its scale.
-        seen = max(float(self.weights @ np.einsum("kij,ji->k", self.slopes, spread)), 0.0)
-        sideways = max(_SIDEWAYS * np.trace(total) / part.sum(), (care.taken * seen) ** 2)
-        sideways = min(sideways, (_SIDEWAYS * self.bound * most) ** 2)
-        return total + sideways * np.diag(part)
+        sideways = part * _SIDEWAYS * np.trace(total) / part.sum()
+        # What all records see of it may be taken for something else by a coordinate: for noise, by its scale.
+        # Of a group's coordinate these are its own.
+        own = np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
+        taken = (care.taken * np.maximum(own, part * max(own.sum(), 0.0))) ** 2
+        limit = part * (_SIDEWAYS * self.bound * most) ** 2
+        return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
 
 
 def believed(
@@ -200,10 +216,7 @@ def believed(
         slopes = one.slopes
         if one is not last:
             noise = noise * (1 + (one.distance / care.half) ** _SHARP)
-            # On the way the slope is between that here and that at the end.
-            part = _SECANT * min(1.0, one.distance)
-            slopes = (1 - part) * slopes + part * one.metric @ last.mean @ one.metric.T
-            slopes = _no_steeper(slopes, one.metric @ np.linalg.inv(last.metric), last.slopes)
+            slopes = one.no_steeper_than(last)
         for _ in range(_DOUBTS):
             mixture, surprise = _learnt(one, slopes, noise, message, prior, care)
             if surprise <= 1 or not message.information.any():
@@ -215,7 +228,15 @@ def believed(
     return mixture
 
 
-def _no_steeper(slopes: np.ndarray, change: np.ndarray, last: np.ndarray) -> np.ndarray:
+def _roots(matrices: np.ndarray) -> np.ndarray:
+    """R with ``R R'`` these positive semi-definite matrices, never singular."""
+    scale = np.sqrt(np.maximum(np.diagonal(matrices, axis1=1, axis2=2), _TINY))
+    # By eigenvalues, since rounding may leave one of them below zero: nothing raises after it was paid.
+    values, vectors = np.linalg.eigh(symmetric(matrices / (scale[:, :, None] * scale[:, None, :])))
+    return scale[:, :, None] * vectors * np.sqrt(np.maximum(values, _RIDGE))[:, None, :]
+
+
+def _no_steeper(slopes: np.ndarray, roots: np.ndarray) -> np.ndarray:
     """Draws of an earlier slope, in each direction at most so much steeper than a draw of the last one.
 
     What noise hides of a slope is positive in all draws: where records say nearly nothing of a direction,
@@ -224,18 +245,11 @@ def _no_steeper(slopes: np.ndarray, change: np.ndarray, last: np.ndarray) -> np.
     Parameters
     ----------
     slopes : ndarray, shape (m, p, p)
-    change : ndarray, shape (p, p)
-        From the metric of the last slope to that of these.
-    last : ndarray, shape (k, p, p)
+    roots : ndarray, shape (k, p, p)
+        Of draws of the last slope, in the metric of these.
     """
-    like = change @ last @ change.T
-    like = like[np.arange(len(slopes)) % len(like)]
-    scale = np.sqrt(np.maximum(np.diagonal(like, axis1=1, axis2=2), _TINY))
-    # By eigenvalues, since rounding may leave one of them below zero: nothing raises after it was paid.
-    values, vectors = np.linalg.eigh(symmetric(like / (scale[:, :, None] * scale[:, None, :])))
-    length = np.sqrt(np.maximum(values, _RIDGE))[:, None, :]
-    root = scale[:, :, None] * vectors * length
-    back = (vectors / length).swapaxes(1, 2) / scale[:, None, :]
+    root = roots[np.arange(len(slopes)) % len(roots)]
+    back = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
     if values.max() <= _STEEPER:
         return slopes
