@@ -263,8 +263,7 @@ def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors,
             mine[a] = factor * d[a] - mean[a]
         longest = max(longest, _length(mine, gram))
         for a in range(k):
-            for b in range(a):
-                slope[b, a] = slope[a, b]
+            slope[:a, a] = slope[a, :a]
         norm = math.hypot(_frobenius(slope, gram), of_trace * variance)
         # The weight goes by the slope without the farthest point, which may be the record itself: else
         # records that are far from their twins would weigh nothing, as if they had arrived.
