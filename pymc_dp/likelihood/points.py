@@ -17,7 +17,9 @@ _NO_SHIFT = 0.1
 
 
 def points_around(covariance: np.ndarray, spread: float, n: float, number: float, seed: int) -> np.ndarray:
-    """Steps to points that are spread like the parameters, each with one on the other side.
+    """Steps to points that are spread like the parameters, each followed by one on the other side.
+
+    So any even number of twins, drawn at one after the other, has no side that is drawn at more often.
 
     Parameters
     ----------
@@ -49,4 +51,4 @@ def points_around(covariance: np.ndarray, spread: float, n: float, number: float
     drawn *= math.sqrt(drawn.size / float(np.sum(drawn**2))) * away / spread
     values, vectors = np.linalg.eigh(symmetric(covariance))
     steps = (drawn * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return np.concatenate([steps, -steps])
+    return np.stack([steps, -steps], axis=1).reshape(-1, len(covariance))

@@ -302,8 +302,9 @@ class Search:
         return self._point + steps
 
     def _twins(self, last: bool) -> int:
+        """An even number: points come in pairs."""
         least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
-        return int(np.clip(comparisons / self._n, least, most))
+        return 2 * int(np.clip(comparisons / self._n, least, most) / 2)
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_dp.records.outcome_scores import OutcomeScores
-from pymc_dp.records.sums import guarded, sums
+from pymc_dp.records.sums import sums
 
 # How far the probabilities of all outcomes may be from adding up to 1.
 _SUM = 1e-6
@@ -38,7 +38,8 @@ class MeanLikelihood:
     Notes
     -----
     **Privacy.** Unit i's numbers are functions of its own rows, of the points and of its outcomes. A point at
-    which a density is not a number counts nothing; where all are, the score is not a number.
+    which a density is not a number counts nothing; where all are, the score is not a number. No warning tells
+    of it, whoever asks.
     """
 
     def __init__(
@@ -55,28 +56,30 @@ class MeanLikelihood:
         self._scores, self._first = scores, first
         self.positions, self.pieces = self._each[0].positions, self._each[0].pieces
 
+    @np.errstate(all="ignore")
     def __call__(self, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Scores, shape (m, k), and log-densities, (m,), where these are wanted."""
         each = [[sums(part, self._first) for part in at(outcomes)] for at in self._each]
         if len(each) == 1:
             return each[0]
         densities = np.array([density for _, density in each])
-        highest = guarded(np.max, np.where(np.isfinite(densities), densities, -np.inf), 0)
-        weights = guarded(np.exp, densities - highest)
+        highest = np.max(np.where(np.isfinite(densities), densities, -np.inf), 0)
+        weights = np.exp(densities - highest)
         weights[~(weights > 0)] = 0.0
-        total = guarded(np.sum, weights, 0)
+        total = np.sum(weights, 0)
         score = np.zeros_like(each[0][0])
         for weight, (own, _) in zip(weights, each, strict=True):
-            score += np.where(weight[:, None] > 0, own, 0.0) * guarded(np.divide, weight, total)[:, None]
+            score += np.where(weight[:, None] > 0, own, 0.0) * (weight / total)[:, None]
         score[~(total > 0)] = np.nan
-        return [score, highest + guarded(np.log, total / len(each))]
+        return [score, highest + np.log(total / len(each))]
 
+    @np.errstate(all="ignore")
     def all_outcomes(self, m: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
         outcomes = range(self._scores.count or 0)
         found = [self([np.full(m, y, dtype=self._scores.dtype)]) for y in outcomes]
-        weights = guarded(np.exp, np.array([density for _, density in found]))
-        total = guarded(np.sum, weights, 0)
+        weights = np.exp(np.array([density for _, density in found]))
+        total = np.sum(weights, 0)
         bad = ~(np.abs(total - 1) <= _SUM)
         weights /= np.where(bad, 1.0, total)
         weights[:, bad] = np.nan

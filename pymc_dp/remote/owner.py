@@ -96,7 +96,9 @@ class DataOwner:
     the other. Noise and twins come from a stream of this process, which nobody can seed. Besides the sums,
     the number of records (under substitute, where it is public), the noise multiplier and, in place of an
     answer, a code of a fixed list are told. Texts, names and numbers of an error, of a warning or of what
-    `build` prints are not. Proofs: docs/proofs/penalty, docs/proofs/twins.
+    `build` prints are not. An error while a sum is made may be about one record, and questions are anybody's:
+    it ends the call, or the code would be an answer without noise, as often as one likes. Proofs:
+    docs/proofs/penalty, docs/proofs/twins.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class DataOwner:
         self._recipe, self._terms, self._ledger_path, self._log = recipe, terms, ledger, log
         self._plan: PrivacyPlan | None = None
         self._likelihood = False  # whether the call is one
+        self._failed = False  # whether a sum could not be made
         self._measurements: OwnMeasurements | None = None
         self._left = 0
 
@@ -124,6 +127,8 @@ class DataOwner:
         return json.dumps({"refused": code})
 
     def _reply(self, request: str) -> Any:
+        if self._failed:
+            raise Refusal("failed")
         question, arguments = json.loads(request)
         questions: dict[str, Callable[..., Any]]
         questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
@@ -177,7 +182,8 @@ class DataOwner:
             raise Refusal("question")
         with _refusing("question"):
             measured = method(self._measurements, **question)
-        return measured()
+        with self._once():
+            return measured()
 
     def _end(self) -> None:
         """A likelihood is made: nothing more of it is answered."""
@@ -217,12 +223,22 @@ class DataOwner:
         self._left -= 1
         with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
             clip = self._terms.clip.bound(new - theta)
-        total, _ = self._shard.compare(theta, new, clip)
+        with self._once():
+            total, _ = self._shard.compare(theta, new, clip)
         noise = Gaussian(self._plan.noise_multiplier * self._terms.sensitivity)
         noisy = float(noise.release(ExactSum(total / GRID), self._random))
         if self._left == 0 and self._ledger is not None:
             self._ledger.confirm(self._entry)
         return noisy
+
+    @contextmanager
+    def _once(self) -> Iterator[None]:
+        """After an error inside nothing is answered any more."""
+        try:
+            yield
+        except BaseException:
+            self._failed = True
+            raise
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Groups' spreads and slopes, points around, and normal likelihoods that are proper under any prior."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
 from pymc_dp.likelihood.points import points_around
+from pymc_dp.likelihood.search import Search
 
 GROUPS = 20
 
@@ -114,3 +117,16 @@ def test_points_have_their_centre_and_their_spread():
     np.testing.assert_allclose(far, steps / 10)
     assert not points_around(covariance, 0.01, 1e6, 1e6, seed=1).any()
     assert len(points_around(covariance, 0.5, 1000.0, 0.1, seed=1)) == 2
+
+
+@pytest.mark.parametrize("n", [300, 1000, 3000, 4200, 5000, 10_000, 30_000, 110_000])
+def test_twins_are_drawn_as_often_on_either_side(n):
+    """With six twins at the first six of sixteen points, all on one side, scores had no mean of zero."""
+    source = SimpleNamespace(lookups=[], size=3, rank=1, touched=3)
+    search = Search(SimpleNamespace(source=source), n, 0.8, Normal(np.eye(3), np.zeros(3)))
+    for last in (False, True):
+        twins = search._twins(last)
+        for number in (2, 6, 10, 14, 100):
+            steps = points_around(np.eye(3), 5.0, n, number, seed=1)
+            at = steps[np.arange(twins) % len(steps)]
+            np.testing.assert_array_equal(at.sum(axis=0), 0)

@@ -1,12 +1,14 @@
 """Twins: outcomes from the law of the model, scores with mean zero, and records that touch no other."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pymc as pm
 import pytest
 
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.mean_likelihood import MeanLikelihood
 from pymc_dp.records.model import RecordModel
 from tests.own_process import printed
 from tests.records.generative import models
@@ -380,3 +382,35 @@ def test_a_point_where_there_is_no_density_counts_nothing():
     np.testing.assert_allclose(chunk.terms[0].own, alone.terms[0].own)
     (none,) = records.twins(np.array([phi + bad, phi + bad]), 0, PrivacyRandom(debug_seed=1))
     assert np.isnan(none.terms[0].own).all()
+
+
+@pytest.mark.parametrize("warned", ["ignore", "warn"])
+def test_densities_that_are_none_at_some_points_stop_nothing(warned):
+    """Whatever they are at each of several points, no warning tells of it; and others are as they were."""
+    odd = [0.0, 1.0, -np.inf, np.inf, np.nan, -1e308, 1e308]
+    values = np.array(list(product(odd, odd, odd, odd)))
+    mean = MeanLikelihood(Given(), np.arange(2.0)[:, None], [], len(values), None, False)
+    with warnings.catch_warnings(), np.errstate(all=warned):
+        warnings.simplefilter("error")
+        score, density = mean([values])
+        mean.all_outcomes(len(values))
+    both = np.isfinite(values[:, 1]) & np.isfinite(values[:, 3])
+    known = np.isfinite(values).all(axis=1)
+    assert np.isfinite(score[known]).all() and np.isfinite(density[both]).all()
+    none = np.isin(values[:, [1, 3]], [-np.inf, np.nan]).all(axis=1) | np.isnan(values[:, [1, 3]]).all(axis=1)
+    assert np.isnan(score[none]).all()
+
+
+class Given:
+    """Scores and log-densities at two points that are the outcomes' own numbers."""
+
+    count, dtype, predictors = 2, np.float64, None
+
+    def at(self, point, data, m, dense):
+        def scores(outcomes):
+            given = np.resize(outcomes[0], (m, 4)) if outcomes[0].ndim == 1 else outcomes[0]
+            own = given[:, 2 * int(point[0]) :]
+            return [own[:, :1], own[:, 1]]
+
+        scores.positions, scores.pieces = [], None
+        return scores
