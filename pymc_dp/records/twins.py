@@ -23,7 +23,7 @@ from pymc_dp.records.mean_likelihood import MeanLikelihood
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.predictor_rows import rows_in
 from pymc_dp.records.predictors import Piece
-from pymc_dp.records.sums import compiled, gather, guarded
+from pymc_dp.records.sums import compiled, guarded, part_of
 from pymc_dp.records.touched import seen_apart
 
 # Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
@@ -108,9 +108,7 @@ class Twins:
     def __init__(self, records: Any):
         self._records, reading, seen = records, records.reading, records.coordinates
         self.size: int = seen.size
-        self.n, self._rows_of_unit = records.n, None
-        if records.unit_of_row is not None:
-            self._rows_of_unit = records._rows_of_unit
+        self.n, self._rows_of_unit = records.n, records._rows_of_unit
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
         self._outcomes = {
@@ -312,11 +310,3 @@ def recorded(records: Any, name: str, place: Variable) -> Callable[[], np.ndarra
 
 def _called(function: Callable[..., Any]) -> Callable[[], np.ndarray]:
     return lambda: guarded(function, what="The observed values could not be read")
-
-
-def part_of(values: np.ndarray, rows: slice, axis: int) -> np.ndarray:
-    """Some rows, in the memory layout that functions are compiled for."""
-    if not isinstance(rows, slice):
-        return gather(values, rows, axis)
-    part = values[(slice(None),) * axis + (rows,)]
-    return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")
