@@ -12,7 +12,7 @@ from pytensor.tensor.math import Dot
 
 # Columns up to which this is faster than a library's product: with 6 or 10 by a factor of two.
 MOST = 12
-# From here on compilers may gather a column of several rows at once, which is four times as slow as row by row.
+# From here on compilers may gather a column of several rows at once: four times as slow as row by row.
 _BY_ROW = 8
 
 
