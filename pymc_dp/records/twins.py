@@ -136,30 +136,23 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._find_draws(names)
-        self.lookups = self._seen_apart()
+        whole, looked_up = self._seen()
+        self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
-        self.touched = self._most_touched()
+        # Coordinates in which a unit can have a score, at most: of a look-up one a number.
+        self.touched = min(int(whole.sum()) + looked_up, self.size)
 
-    def _seen_apart(self) -> list[np.ndarray]:
-        whole = np.zeros(self.size, dtype=bool)
-        for scores in self._scores:
-            whole |= not scores.pieces
-            for piece in scores.pieces:
-                if piece.kind != "lookup":
-                    whole[np.ravel(piece.columns)] = True
-        return seen_apart([one for scores in self._scores for one in scores.lookups], whole)
-
-    def _most_touched(self) -> int:
-        """Coordinates of phi in which a unit can have a score, at most: of a look-up one a number."""
-        whole, one = np.zeros(self.size, dtype=bool), 0
+    def _seen(self) -> tuple[np.ndarray, int]:
+        """Coordinates of phi that a unit may see other than by look-ups; how many it looks up, at most."""
+        whole, looked_up = np.zeros(self.size, dtype=bool), 0
         for scores in self._scores:
             whole |= not scores.pieces
             for piece in scores.pieces:
                 if piece.kind == "lookup":
-                    one += piece.numbers
+                    looked_up += piece.numbers
                 else:
                     whole[np.ravel(piece.columns)] = True
-        return min(int(whole.sum()) + one, self.size)
+        return whole, looked_up
 
     def _together(self, terms: Mapping[str, Variable]) -> list[list[str]]:
         """Names, all in one list if no density reads more of the records than outcomes."""
