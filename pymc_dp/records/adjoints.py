@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -23,7 +23,7 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_dp.records import verification
+from pymc_dp.records import graph, verification
 
 
 class Part(NamedTuple):
@@ -86,27 +86,28 @@ def meet(rows: Variable, parameters: Sequence[Variable], records: Mapping[Variab
     copies: dict[Variable, Variable] = {}
     memo: dict[Variable, Variable] = {}
     meetings = []
-    for node in toposort([rows]):
+
+    def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
         met = [k for k, i in enumerate(node.inputs) if i in free and i not in private]
-        inputs = [memo.get(i, i) for i in node.inputs]
-        if met and private.intersection(node.inputs):
-            shape = node.outputs[0].type.shape
-            if not shape or shape[0] is not None:
-                raise NotStructuredError
-            match node.op:
-                case Elemwise():
-                    inputs = [_copied(i, free, copies) if k in met else i for k, i in enumerate(inputs)]
-                case Blockwise() if node.op.batch_ndim(node):
-                    inputs = [_copied(i, free, copies) if k in met else i for k, i in enumerate(inputs)]
-                case Dot() if met == [1]:
-                    meetings.append(node)
-                case AdvancedSubtensor() if met == [0] and not free.intersection(node.inputs[1:]):
-                    meetings.append(node)
-                case _:
-                    raise NotStructuredError
-        _rebuild(node, inputs, memo)
+        if not met or not private.intersection(node.inputs):
+            return None
+        shape = node.outputs[0].type.shape
+        if not shape or shape[0] is not None:
+            raise NotStructuredError
+        op = node.op
+        if isinstance(op, Elemwise) or (isinstance(op, Blockwise) and op.batch_ndim(node)):
+            copied = [_copied(i, free, copies) if k in met else i for k, i in enumerate(inputs)]
+            return graph.rebuilt(node, copied)
+        product = isinstance(op, Dot) and met == [1]
+        fixed = isinstance(op, AdvancedSubtensor) and not free.intersection(node.inputs[1:])
+        if not product and not (fixed and met == [0]):
+            raise NotStructuredError
+        meetings.append(node)
+        return None
+
+    (rows,) = graph.rewritten([rows], change, memo)
     outs = [memo.get(node.outputs[0], node.outputs[0]) for node in meetings]
-    return Met(memo.get(rows, rows), copies, meetings, outs, memo, free)
+    return Met(rows, copies, meetings, outs, memo, free)
 
 
 def by_structure(
@@ -210,11 +211,6 @@ def _reached(output: Variable, sources: Collection[Variable]) -> set[Variable]:
     return reached
 
 
-def _rebuild(node: Apply, inputs: Sequence[Variable], memo: dict[Variable, Variable]) -> None:
-    if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-        memo.update(zip(node.outputs, node.clone_with_new_inputs(inputs, strict=False).outputs, strict=True))
-
-
 def _looked_up_first(
     rows: Variable, parameters: Collection[Variable], records: Collection[Variable]
 ) -> Variable:
@@ -227,15 +223,12 @@ def _looked_up_first(
         inputs = [i if i.type.shape[0] == 1 else looked_up(op, i, index) for i in table.owner.inputs]
         return table.owner.op(*inputs)
 
-    memo: dict[Variable, Variable] = {}
-    for node in toposort([rows]):
-        inputs = [memo.get(i, i) for i in node.inputs]
+    def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
         by_rows = isinstance(node.op, AdvancedSubtensor) and node.op.idx_list == (0,)
-        if by_rows and node.inputs[1].type.ndim == 1 and node.inputs[0] not in private:
-            memo[node.outputs[0]] = looked_up(node.op, *inputs)
-        else:
-            _rebuild(node, inputs, memo)
-    return memo.get(rows, rows)
+        simple = by_rows and node.inputs[1].type.ndim == 1 and node.inputs[0] not in private
+        return [looked_up(node.op, *inputs)] if simple else None
+
+    return graph.rewritten([rows], change)[0]
 
 
 def _copied(parameter: Variable, free: Collection[Variable], copies: dict[Variable, Variable]) -> Variable:

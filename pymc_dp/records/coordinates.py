@@ -84,12 +84,15 @@ class Coordinates:
     @property
     def columns(self) -> dict[Variable, slice]:
         """Where the numbers of each of the separate variables are in phi."""
-        stops = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in self.shapes.values())])
-        return {v: slice(int(a), int(b)) for v, a, b in zip(self.shapes, stops[:-1], stops[1:], strict=True)}
+        return graph.columns_of(self.shapes)
+
+    def parts(self, phi: np.ndarray) -> dict[Variable, np.ndarray]:
+        """Numbers of each of the separate variables at a phi."""
+        return {v: phi[place].reshape(self.shapes[v]) for v, place in self.columns.items()}
 
     def joined(self, outputs: Sequence[Variable]) -> list[Variable]:
         """Rewrite graphs of the separate variables as graphs of `vector`."""
-        return clone_replace(list(outputs), slices(self.vector, self.shapes), rebuild_strict=False)
+        return clone_replace(list(outputs), graph.slices(self.vector, self.shapes), rebuild_strict=False)
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         """Evaluate phi, shape (p,)."""
@@ -122,18 +125,6 @@ def along(values: Variable, theta: Variable, direction: Variable) -> Variable:
         raise refuse_derivative(error.args[-1] if error.args else "an Op") from None
     zero: dict[Variable, Variable] = {step: pt.constant(np.float64(0.0))}
     return clone_replace([derivative], zero)[0]
-
-
-def slices(vector: Any, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, Variable]:
-    """Variables of these shapes as consecutive parts of a flat vector."""
-    parts: dict[Variable, Variable] = {}
-    start = 0
-    for variable, shape in shapes.items():
-        stop = start + int(np.prod(shape, dtype=int))
-        part = vector[start] if shape == () else vector[start:stop].reshape(shape)
-        parts[variable] = pt.specify_shape(part, variable.type.shape) if shape else part
-        start = stop
-    return parts
 
 
 def likelihood_coordinates(records: Any) -> Coordinates:
@@ -202,7 +193,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     deterministics = reading.opaque.deterministics
     named = {d.owner.inputs[0]: name for name, d in deterministics.items() if d.owner is not None}
     names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
-    places = _places(names, list(shapes.values()))
+    places = list(zip(names, graph.columns_of(shapes).values(), strict=True))
     clones = reading.opaque.free
     sources = [*(clones[name] for name in kept), *(node.public for node in nodes)]
     try:
@@ -216,15 +207,9 @@ def parameters(records: Any) -> Coordinates:
     """The parameters themselves as likelihood coordinates."""
     theta, shapes = records._theta, {v: records.shapes[v.name] for v in records.value_vars}
     reading = records.reading
-    own = _places(list(reading.opaque.free), list(shapes.values()))
+    own = list(zip(reading.opaque.free, graph.columns_of(shapes).values(), strict=True))
     sources = reading.opaque.free.values()
     return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {})
-
-
-def _places(names: Sequence[str | None], shapes: Sequence[tuple[int, ...]]) -> list[tuple[str | None, slice]]:
-    stops = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
-    starts = [0, *stops[:-1]]
-    return [(name, slice(int(a), int(b))) for name, a, b in zip(names, starts, stops, strict=True)]
 
 
 def terms_given(

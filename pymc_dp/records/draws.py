@@ -8,12 +8,11 @@ from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.logprob.utils import replace_rvs_by_values
-from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import PoissonRV
@@ -132,20 +131,16 @@ def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Va
 
 def _inlined(outputs: Sequence[Variable]) -> list[Variable]:
     """Look into symbolic random variables; drop checks."""
-    memo: dict[Variable, Any] = {}
-    for node in toposort(list(outputs)):
-        inputs = [memo.get(i, i) for i in node.inputs]
-        op: Any = node.op
+
+    def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+        op = node.op
         if isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes):
-            memo[node.outputs[0]] = _truncated(op.base_rv_op, inputs)
-        elif isinstance(op, CheckAndRaise):
-            memo[node.outputs[0]] = inputs[0]
-        elif isinstance(op, OpFromGraph) and not isinstance(op, SymbolicOp):
-            inner = op.fgraph.bind(dict(zip(op.fgraph.inputs, inputs, strict=True)))
-            memo.update(zip(node.outputs, _inlined(inner), strict=True))
-        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, graph.rebuilt(node, inputs), strict=True))
-    return [memo.get(v, v) for v in outputs]
+            return [_truncated(op.base_rv_op, inputs), *node.outputs[1:]]
+        if isinstance(op, CheckAndRaise):
+            return inputs[:1]
+        return _inlined(graph.inner_graph(node, inputs)) if graph.is_inlined(op) else None
+
+    return graph.rewritten(outputs, change)
 
 
 def _truncated(base: Any, inputs: Sequence[Any]) -> Any:
@@ -185,18 +180,17 @@ class _Made:
         self.fit: list[Variable] = []
 
     def __call__(self, outputs: Sequence[Variable]) -> list[Variable]:
-        memo: dict[Variable, Any] = {}
         read = graph.read_as_values(outputs)
-        for node in toposort(list(outputs)):
-            inputs = [memo.get(i, i) for i in node.inputs]
+
+        def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
             if isinstance(node.op, RandomVariable):
                 make = self._drawn if node.outputs[1] in read else _as_large
-                memo[node.outputs[1]] = make(node, inputs)
-            elif isinstance(node.op, RNGConsumerOp) or _draws_inside(node.op):
+                return [node.outputs[0], make(node, inputs)]
+            if isinstance(node.op, RNGConsumerOp) or _draws_inside(node.op):
                 raise NotGenerativeError("it is drawn in a loop or in a function")
-            elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-                memo.update(zip(node.outputs, graph.rebuilt(node, inputs), strict=True))
-        found = [memo.get(v, v) for v in outputs]
+            return None
+
+        found = graph.rewritten(outputs, change)
         if any(isinstance(v.type, RandomType) and v not in self.generators for v in ancestors(found)):
             raise NotGenerativeError("it passes a generator on")
         return found

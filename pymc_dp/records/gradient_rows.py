@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.records import adjoints, gate, kernels
+from pymc_dp.records import adjoints, gate, graph, kernels
 from pymc_dp.records.adjoints import NotStructuredError, Part
 from pymc_dp.records.clipped_sums import Block, Dense, Jacobian, Scaled, Sparse, identity, sparse
-from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records.sums import Points, compiled, guarded
 
 # Look-ups a record that are kept as positions; with more of them a full vector is not longer.
 _LARGEST_SPARSE = 8
@@ -37,21 +37,11 @@ class GradientRows:
 
     Parameters
     ----------
-    theta : Variable, vector of length d
-    columns : mapping of Variable to slice
-        The parameters that `rows` is a function of, and where they are in `theta`.
-    on_theta : callable
-        Rewrites graphs of the parameters as graphs of `theta`.
+    records : Points
     rows : Variable, vector
-        Log-likelihoods of records, in the form that PyMC gave them.
-    records : mapping of Variable to int
-        Data of the records, and the axis of the records.
-    start : ndarray, shape (d,)
-        Any point of the parameter space, to try graphs at.
-    shapes : sequence of tuple
-        Shape of the data of one record, for each of `records`.
-    compile_kwargs : mapping
-        Passed to `pytensor.function`.
+        Log-likelihoods of some records as a function of the value variables, in the form that PyMC gave them.
+    data : mapping of Variable to int
+        What has these records, in the order of the model's arrays, and the axis of the records.
 
     Attributes
     ----------
@@ -59,34 +49,25 @@ class GradientRows:
         About how many numbers a record there are.
     """
 
-    def __init__(
-        self,
-        theta: Variable,
-        columns: Mapping[Variable, slice],
-        on_theta: Callable[[Sequence[Variable]], list[Variable]],
-        rows: Variable,
-        records: Mapping[Variable, int],
-        start: np.ndarray,
-        shapes: Sequence[tuple[int, ...]],
-        compile_kwargs: Mapping[str, Any],
-    ):
-        self._theta, self._on_theta, self._records = theta, on_theta, dict(records)
+    def __init__(self, records: Points, rows: Variable, data: Mapping[Variable, int]):
+        self._records, self._data = records, dict(data)
+        columns = {v: records.columns[v.name] for v in records.value_vars}
         try:
-            parts = adjoints.by_structure(rows, list(columns), records)
-            numbers = self._tried(parts, start, shapes)
+            parts = adjoints.by_structure(rows, list(columns), data)
+            numbers = self._tried(parts)
         except NotStructuredError:
-            parts = adjoints.by_record(rows, list(columns), records)
+            parts = adjoints.by_record(rows, list(columns), data)
             numbers = [place.stop - place.start for place in columns.values()]
         self._places = self._arranged(parts, columns, numbers)
         self._shared = _union(place.columns for place in self._places if not place.alone)
         self.width = 1 + self._shared.size + sum(_numbers(place) for place in self._places)
-        self._function = self._compiled(self._outputs(parts), self._records, compile_kwargs)
+        self._function = self._compiled(self._outputs(parts), self._data, records.compile_kwargs)
         derivatives = [
             adjoints.jacobian(part.parameter, adjoints.touched(part.parameter, list(columns)))
             for part, place in zip(parts, self._places, strict=True)
             if not place.is_columns
         ]
-        self._derivatives = self._compiled(derivatives, [], compile_kwargs) if derivatives else None
+        self._derivatives = self._compiled(derivatives, [], records.compile_kwargs) if derivatives else None
 
     def jacobians(self, theta: np.ndarray) -> list[Jacobian | None]:
         """How what met the records depends on the parameters at `theta`; reads no record."""
@@ -113,7 +94,7 @@ class GradientRows:
         jacobians : list
             At `theta`.
         data : list of ndarray
-            Of these records, in the order of `records`; contiguous.
+            Of these records, in the order of the model's arrays; contiguous.
         m : int
             Number of records.
 
@@ -150,8 +131,8 @@ class GradientRows:
     def _compiled(
         self, outputs: Sequence[Variable], inputs: Iterable[Variable], compile_kwargs: Mapping[str, Any]
     ) -> Callable[..., Any]:
-        given = list(inputs)
-        return compiled([self._theta, *given], self._on_theta(outputs), compile_kwargs, private=given)
+        given, on_vector = list(inputs), self._records._on_vector(outputs)
+        return compiled([self._records._theta, *given], on_vector, compile_kwargs, private=given)
 
     def _outputs(self, parts: Sequence[Part]) -> list[Variable]:
         outputs = []
@@ -163,14 +144,12 @@ class GradientRows:
 
     def _table(self, part: Part) -> int | None:
         """Position among the data of a product's matrix."""
-        inputs = list(self._records)
-        if part.kind != "product" or part.other not in inputs or self._records[part.other] != 0:
+        inputs = list(self._data)
+        if part.kind != "product" or part.other not in inputs or self._data[part.other] != 0:
             return None
         return inputs.index(part.other)
 
-    def _tried(
-        self, parts: Sequence[Part], theta: np.ndarray, shapes: Sequence[tuple[int, ...]]
-    ) -> list[int]:
+    def _tried(self, parts: Sequence[Part]) -> list[int]:
         """Check, on made-up records, that the first axis is theirs and that each row is about its own record.
 
         Returns
@@ -179,8 +158,12 @@ class GradientRows:
             How many adjoints a record each part has.
         """
         variables = [v for part in parts for v in (part.adjoint, part.other) if v is not None]
-        function = self._compiled(variables, self._records, {"mode": gate.CHECK_MODE})
-        numbers = adjoints.numbers_a_record(partial(guarded, function, theta), self._records, shapes)
+        function = self._compiled(variables, self._data, {"mode": gate.CHECK_MODE})
+        evaluate, shapes = (
+            partial(guarded, function, self._records._start),
+            graph.shapes_of_one(self._records._roots),
+        )
+        numbers = adjoints.numbers_a_record(evaluate, self._data, shapes)
         sizes = dict(zip(variables, numbers, strict=True))
         return [sizes[part.adjoint] for part in parts]
 

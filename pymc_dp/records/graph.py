@@ -3,7 +3,9 @@
 Nothing in this file evaluates a graph or looks at a value, apart from numbers that are sizes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -23,7 +26,6 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 
-from pymc_dp.records import special  # noqa: F401  (compiled forms of what gradients are made of)
 from pymc_dp.records.row_types.ops import inner_constants
 
 # Position of the first input of each Op that says a size rather than a value.
@@ -38,6 +40,33 @@ def rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
         out = node.op(*inputs)
         return list(out) if isinstance(out, list | tuple) else [out]
     return node.clone_with_new_inputs(inputs, strict=False).outputs
+
+
+def rewritten(
+    outputs: Iterable[Variable],
+    change: Callable[[Any, list[Any]], Sequence[Variable] | None],
+    memo: dict[Variable, Variable] | None = None,
+) -> list[Variable]:
+    """Graphs in which some nodes are others, and all that depends on them is rebuilt.
+
+    Parameters
+    ----------
+    outputs : iterable of Variable
+    change : callable
+        From a node and its inputs, rewritten, to what stands in the place of its outputs; None: the node as
+        it is, on these inputs.
+    memo : dict of Variable to Variable, optional
+        What stands in the place of variables; more is put in.
+    """
+    outputs, memo = list(outputs), {} if memo is None else memo
+    for node in toposort(outputs):
+        inputs = [memo.get(i, i) for i in node.inputs]
+        new = change(node, inputs)
+        if new is None and any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            new = rebuilt(node, inputs)
+        if new is not None:
+            memo.update(zip(node.outputs, new, strict=True))
+    return [memo.get(out, out) for out in outputs]
 
 
 def flatten(outputs: Sequence[Variable], conditions: list[Variable] | None = None) -> list[Variable]:
@@ -59,19 +88,24 @@ def flatten(outputs: Sequence[Variable], conditions: list[Variable] | None = Non
     list of Variable
     """
     conditions = [] if conditions is None else conditions
-    memo: dict[Variable, Variable] = {}
-    for node in toposort(outputs):
-        inputs = [memo.get(i, i) for i in node.inputs]
+
+    def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
         if isinstance(node.op, CheckAndRaise):
-            memo[node.outputs[0]] = inputs[0]
             conditions.extend(inputs[1:])
-        elif isinstance(node.op, OpFromGraph) and not isinstance(node.op, SymbolicOp):
-            inner = node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, inputs, strict=True)))
-            replaced = flatten(inner, conditions)
-            memo.update(zip(node.outputs, replaced, strict=True))
-        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, rebuilt(node, inputs), strict=True))
-    return [memo.get(out, out) for out in outputs]
+            return inputs[:1]
+        return flatten(inner_graph(node, inputs), conditions) if is_inlined(node.op) else None
+
+    return rewritten(outputs, change)
+
+
+def is_inlined(op: Op) -> bool:
+    """Whether an Op is but another way to write the graph inside of it."""
+    return isinstance(op, OpFromGraph) and not isinstance(op, SymbolicOp)
+
+
+def inner_graph(node: Any, inputs: Sequence[Variable]) -> list[Variable]:
+    """What an inlined node makes of these inputs."""
+    return node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, inputs, strict=True)))
 
 
 def data_leaves(outputs: Iterable[Variable]) -> list[Variable]:
@@ -127,6 +161,27 @@ def storage(leaf: Variable) -> list[np.ndarray]:
 def leaf_value(leaf: Variable) -> np.ndarray:
     """The array behind a constant or shared variable, not copied."""
     return storage(leaf)[0]
+
+
+def shapes_of_one(roots: Mapping[Variable, int]) -> list[tuple[int, ...]]:
+    """Shape of one record's part of each array, for arrays by their axis of records."""
+    return [tuple(np.delete(np.shape(leaf_value(root)), axis).tolist()) for root, axis in roots.items()]
+
+
+def columns_of[Key](shapes: Mapping[Key, tuple[int, ...]]) -> dict[Key, slice]:
+    """Where numbers of these shapes are in a flat vector, one after the other."""
+    stops = np.cumsum([0, *(math.prod(shape) for shape in shapes.values())]).tolist()
+    return {key: slice(*ends) for key, ends in zip(shapes, pairwise(stops), strict=True)}
+
+
+def slices(vector: Any, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, Variable]:
+    """Variables of these shapes as consecutive parts of a flat vector."""
+    parts: dict[Variable, Variable] = {}
+    for variable, place in columns_of(shapes).items():
+        shape = shapes[variable]
+        part = vector[place.start] if shape == () else vector[place].reshape(shape)
+        parts[variable] = pt.specify_shape(part, variable.type.shape) if shape else part
+    return parts
 
 
 def axes_of_length(leaf: Variable, n: int) -> list[int]:

@@ -1,6 +1,6 @@
 """Reads a PyMC model as records: log-likelihood rows, log-prior, a flat vector of parameters."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -8,12 +8,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.complete_model import Complete, complete
-from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, slices
+from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates
 from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
@@ -125,8 +124,8 @@ class RecordModel(Points):
             self.compile_kwargs["trusted"] = reading.trusted
         self.value_vars = list(self._model.value_vars)
         self.shapes = {v.name: np.shape(reading.start[v.name]) for v in self.value_vars}
-        self.d = int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
         self._start = self.ravel(reading.start)
+        self.d = self._start.size
         self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
         self._terms_of_values, self._roots = reading.terms, reading.roots
         self._terms: list[Variable] = self._on_vector(reading.terms)
@@ -150,12 +149,6 @@ class RecordModel(Points):
         """Numbers of rows and of privacy units: nothing that is published is as long."""
         return {self.n_rows, self.n}
 
-    # parameters as one flat vector
-
-    def _on_vector(self, outputs: Sequence[Variable]) -> list[Variable]:
-        parts = slices(self._theta, {v: self.shapes[v.name] for v in self.value_vars})
-        return clone_replace(list(outputs), parts)
-
     # the data
 
     def check_data(self) -> None:
@@ -177,22 +170,7 @@ class RecordModel(Points):
     @cached_property
     def gradients(self) -> Gradients:
         """Clipped sums of the units' gradients: ``gradients(theta, clip_bound)``, and ``gradients.batch``."""
-        columns, start = {}, 0
-        for variable in self.value_vars:
-            stop = start + int(np.prod(self.shapes[variable.name], dtype=int))
-            columns[variable], start = slice(start, stop), stop
-        rows_of_unit = None if self.unit_of_row is None else self._rows_of_unit
-        return Gradients(
-            self._theta,
-            columns,
-            self._on_vector,
-            self._terms_of_values,
-            self._roots,
-            self.n_rows,
-            rows_of_unit,
-            self._start,
-            self.compile_kwargs,
-        )
+        return Gradients(self)
 
     @cached_property
     def coordinates(self) -> Coordinates:

@@ -15,13 +15,13 @@ from pymc.logprob.basic import transformed_conditional_logp
 from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph.traversal import ancestors
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.math import Prod
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.graph import leaf_value
+from pymc_dp.records.graph import leaf_value, rewritten
 
 # Entries of a product that are written out one by one.
 _ENTRIES = 16
@@ -165,23 +165,21 @@ class OpaqueModel:
     ) -> Sequence[Variable]:
         """Multiply sparse matrices of records with dense ones by the non-zero entries of each record."""
         entries: dict[Variable, tuple[Any, Any]] = {}
-        memo: dict[Variable, Variable] = {}
-        for node in toposort(list(graphs)):
-            inputs: list[Any] = [memo.get(i, i) for i in node.inputs]
-            if isinstance(node.op, Dot | StructuredDot) and _by_entries(node, private):
-                matrix, factor = inputs
-                if matrix not in entries:
-                    entries[matrix] = _nonzero_entries(matrix)
-                    self.original |= dict.fromkeys(entries[matrix], matrix)
-                columns, values = entries[matrix]
-                rows = values if factor.type.ndim == 1 else values[:, :, None]
-                # No product with padding, whose length depends on all rows: 0 times infinity is NaN.
-                entry = pt.switch(pt.eq(rows, 0), 0.0, rows * factor[columns])
-                memo[node.outputs[0]] = entry.sum(axis=1)
-            elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-                rebuilt = node.clone_with_new_inputs(inputs, strict=False).outputs
-                memo.update(zip(node.outputs, rebuilt, strict=True))
-        return [memo.get(v, v) for v in graphs]
+
+        def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
+            if not isinstance(node.op, Dot | StructuredDot) or not _by_entries(node, private):
+                return None
+            matrix, factor = inputs
+            if matrix not in entries:
+                entries[matrix] = _nonzero_entries(matrix)
+                self.original |= dict.fromkeys(entries[matrix], matrix)
+            columns, values = entries[matrix]
+            rows = values if factor.type.ndim == 1 else values[:, :, None]
+            # No product with padding, whose length depends on all rows: 0 times infinity is NaN.
+            entry = pt.switch(pt.eq(rows, 0), 0.0, rows * factor[columns])
+            return [entry.sum(axis=1)]
+
+        return rewritten(graphs, change)
 
 
 def _with_open_products(graphs: Sequence[Variable]) -> Sequence[Variable]:
@@ -190,16 +188,9 @@ def _with_open_products(graphs: Sequence[Variable]) -> Sequence[Variable]:
     PyTensor's derivative of `Prod` has none itself. One over an axis whose length is not known is told that
     its entries are not zero: the same value, and a derivative wherever that is so.
     """
-    memo: dict[Variable, Variable] = {}
-    for node in toposort(list(graphs)):
-        inputs: list[Any] = [memo.get(i, i) for i in node.inputs]
-        if type(node.op) is Prod:
-            memo[node.outputs[0]] = _multiplied_out(node, inputs[0])
-        elif any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(
-                zip(node.outputs, node.clone_with_new_inputs(inputs, strict=False).outputs, strict=True)
-            )
-    return [memo.get(v, v) for v in graphs]
+    return rewritten(
+        graphs, lambda node, inputs: [_multiplied_out(node, inputs[0])] if type(node.op) is Prod else None
+    )
 
 
 def _multiplied_out(node: Apply, x: Variable) -> Variable:

@@ -136,8 +136,8 @@ class OutcomeScores:
             self._outputs = self._by_record(rows, start)
         else:
             self._inputs = found.records
-            parts = {v: start[place].reshape(seen.shapes[v]) for v, place in seen.columns.items()}
-            self.lookups = lookups_of(found.pieces, parts, dict(zip(found.records, roots, strict=True)))
+            arrays = dict(zip(found.records, roots, strict=True))
+            self.lookups = lookups_of(found.pieces, seen.parts(start), arrays)
             self._by_predictors(found)
         self._functions: dict[bool, Callable[..., Any]] = {}
         self._rows: Any = None
@@ -153,8 +153,7 @@ class OutcomeScores:
             scores = pt.concatenate(flat, axis=1)
         except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
             raise refuse_derivative(type(error).__name__) from None
-        shapes = [tuple(np.delete(np.shape(graph.leaf_value(r)), a).tolist()) for r, a in self._roots.items()]
-        outputs = [scores, rows]
+        shapes, outputs = graph.shapes_of_one(self._roots), [scores, rows]
         inputs, settings = [seen.vector, *self._inputs], {"mode": gate.CHECK_MODE}
         tried = compiled(inputs, seen.joined(outputs), settings, private=self._inputs)
         adjoints.numbers_a_record(partial(guarded, tried, start), self._inputs, shapes)

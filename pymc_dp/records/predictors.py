@@ -143,10 +143,7 @@ def find(
     """
     stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
     records = {stand_ins[root]: axis for root, axis in roots.items()}
-    shapes = [
-        tuple(np.delete(np.shape(graph.leaf_value(root)), axis).tolist()) for root, axis in roots.items()
-    ]
-    parts = {v: start[place].reshape(coordinates.shapes[v]) for v, place in coordinates.columns.items()}
+    shapes, parts = graph.shapes_of_one(roots), coordinates.parts(start)
     try:
         return _found(rows, coordinates.columns, records, parts, shapes, {stand_ins[v] for v in outcomes})
     except Exception:  # another structure, or an Op without derivatives; made-up records: not about values

@@ -1,6 +1,5 @@
 """What is computed from the rows: exact sums over all records, log-likelihoods of some; under a guard."""
 
-import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +10,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
@@ -192,42 +192,12 @@ def gather(table: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
     return _gather_rows(table, index)[0] if simple else np.take(table, index, axis=axis)
 
 
-class Batches:
-    """Rows of any records of a log-likelihood.
-
-    Parameters
-    ----------
-    theta : Variable, vector of length d
-    terms : sequence of Variable
-        Flattened per-record terms (see `graph.flatten`).
-    roots : mapping of Variable to int
-        Data leaves with one entry a record, and the axis of the records.
-    n_rows : int
-    compile_kwargs : mapping
-        Passed to `pytensor.function`.
-    """
-
-    def __init__(
-        self,
-        theta: Variable,
-        terms: Sequence[Variable],
-        roots: Mapping[Variable, int],
-        n_rows: int,
-        compile_kwargs: Mapping[str, Any],
-    ):
-        self._tables = [(graph.storage(root), axis) for root, axis in roots.items()]
-        self._function = compiled_rows(theta, terms, roots, n_rows, **compile_kwargs)
-
-    def ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Log-likelihood at `new` minus that at `theta`, shape (b,).
-
-        Of the rows at the valid positions `index`, shape (b,), int64.
-        """
-        parts = self._gather(index)
-        return guarded(lambda: self._function(new, *parts) - self._function(theta, *parts))
-
-    def _gather(self, index: np.ndarray) -> list[np.ndarray]:
-        return [gather(table[0], index, axis) for table, axis in self._tables]
+def part_of(values: np.ndarray, rows: slice | np.ndarray, axis: int) -> np.ndarray:
+    """Some rows, in the memory layout that functions are compiled for."""
+    if not isinstance(rows, slice):
+        return gather(values, rows, axis)
+    part = values[(slice(None),) * axis + (rows,)]
+    return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")
 
 
 def compiled(
@@ -284,12 +254,25 @@ class Points:
     n: int
     n_rows: int
     shapes: dict[str, tuple[int, ...]]
+    value_vars: list[Any]
     unit_of_row: np.ndarray | None
     _theta: Variable
+    _start: np.ndarray
     _terms: Sequence[Variable]
+    _terms_of_values: Sequence[Variable]
     _roots: Mapping[Variable, int]
     _log_prior: Variable
     compile_kwargs: dict[str, Any]
+
+    @cached_property
+    def columns(self) -> dict[str, slice]:
+        """Where the value variables are in the flat vector, by name."""
+        return graph.columns_of(self.shapes)
+
+    def _on_vector(self, outputs: Sequence[Variable]) -> list[Variable]:
+        """Rewrite graphs of the value variables as graphs of the flat vector."""
+        parts = graph.slices(self._theta, {v: self.shapes[v.name] for v in self.value_vars})
+        return clone_replace(list(outputs), parts)
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
         """Flat unconstrained vector, shape (d,), of a PyMC point."""
@@ -297,12 +280,7 @@ class Points:
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """PyMC point (dict of arrays in value space) of a flat vector; a copy."""
-        point, start = {}, 0
-        for name, shape in self.shapes.items():
-            stop = start + math.prod(shape)
-            point[name] = theta[start:stop].reshape(shape).copy()
-            start = stop
-        return point
+        return {name: theta[place].reshape(self.shapes[name]).copy() for name, place in self.columns.items()}
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """Log-likelihood ratios of some privacy units, at a cost that does not depend on n.
@@ -323,21 +301,31 @@ class Points:
         IndexError
             A position outside 0..n-1 (compiled code would not notice).
         """
-        return self._on_units(lambda rows: self._batches.ratios(theta, new, rows), units)
+        rows, starts = self.rows_of(units)
+        parts = [gather(table[0], rows, axis) for table, axis in self._tables]
+        found = guarded(lambda: self._some_rows(new, *parts) - self._some_rows(theta, *parts))
+        return found if starts is None else sums(found, starts[:-1])
 
-    def _on_units(self, of_rows: Callable[[np.ndarray], np.ndarray], units: np.ndarray) -> np.ndarray:
-        """Sums over the rows of each unit."""
+    def rows_of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows of some units, sorted by unit, and where those of each begin and the last end.
+
+        None: each row is a unit.
+
+        Raises
+        ------
+        IndexError
+            A position outside 0..n-1 (compiled code would not notice).
+        """
         units = np.asarray(units, dtype=np.int64)
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
-        if self.unit_of_row is None:
-            return of_rows(units)
+        if self._rows_of_unit is None:
+            return units, None
         order, first = self._rows_of_unit
         lengths = first[units + 1] - first[units]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
-        rows = of_rows(order[np.repeat(first[units], lengths) + within])
-        return sums(rows, starts[:-1])
+        return order[np.repeat(first[units], lengths) + within], starts
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Log-prior at `theta`, Jacobians included; reads no record."""
@@ -348,14 +336,21 @@ class Points:
         return self._log_prior_gradient_function(theta)
 
     @cached_property
-    def _batches(self) -> Batches:
-        return Batches(self._theta, self._terms, self._roots, self.n_rows, self.compile_kwargs)
+    def _tables(self) -> list[tuple[list[np.ndarray], int]]:
+        """What holds each array with an entry a record, now and later, and its axis of records."""
+        return [(graph.storage(root), axis) for root, axis in self._roots.items()]
 
     @cached_property
-    def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray]:
-        unit_of_row = np.asarray(self.unit_of_row)
-        order = np.argsort(unit_of_row, kind="stable")
-        return order, np.searchsorted(unit_of_row[order], np.arange(self.n + 1))
+    def _some_rows(self) -> Callable[..., np.ndarray]:
+        return compiled_rows(self._theta, self._terms, self._roots, self.n_rows, **self.compile_kwargs)
+
+    @cached_property
+    def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Rows by unit, and where those of each begin and the last end; None: each row is a unit."""
+        if self.unit_of_row is None:
+            return None
+        order = np.argsort(self.unit_of_row, kind="stable")
+        return order, np.searchsorted(self.unit_of_row[order], np.arange(self.n + 1))
 
     @cached_property
     def _log_prior_gradient_function(self) -> Callable[[np.ndarray], np.ndarray]:

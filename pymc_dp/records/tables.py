@@ -40,10 +40,9 @@ def within_tables(
     **Privacy.** Whether a record's position is in range is a function of that record and of public shapes,
     and decides about its own entry alone.
     """
-    memo: dict[Variable, Variable] = {}
     valid: dict[Any, list[Any]] = {}  # of each node, by record
-    for node in toposort(list(outputs)):
-        inputs = [memo.get(v, v) for v in node.inputs]
+
+    def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
         for place, axis, _ in positions(node) if indexes(node) else ():
             index, size = inputs[place], length(inputs[0], axis, shapes)
             t = types.get(node.inputs[place])
@@ -53,9 +52,10 @@ def within_tables(
             one = in_range(index, size)
             valid.setdefault(node, []).append(one.all(axis=others) if others else one)
             inputs[place] = limited(index, size)
-        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            memo.update(zip(node.outputs, graph.rebuilt(node, inputs), strict=True))
-    return [_where(memo.get(v, v), v, valid) for v in outputs]
+        return graph.rebuilt(node, inputs) if node in valid else None
+
+    limited_outputs = graph.rewritten(outputs, change)
+    return [_where(new, v, valid) for new, v in zip(limited_outputs, outputs, strict=True)]
 
 
 def drawn_within_tables(

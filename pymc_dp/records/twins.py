@@ -23,7 +23,7 @@ from pymc_dp.records.mean_likelihood import MeanLikelihood
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.predictor_rows import rows_in
 from pymc_dp.records.predictors import Piece
-from pymc_dp.records.sums import compiled, gather, guarded
+from pymc_dp.records.sums import compiled, guarded, part_of
 from pymc_dp.records.touched import seen_apart
 
 # Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
@@ -108,9 +108,7 @@ class Twins:
     def __init__(self, records: Any):
         self._records, reading, seen = records, records.reading, records.coordinates
         self.size: int = seen.size
-        self.n, self._rows_of_unit = records.n, None
-        if records.unit_of_row is not None:
-            self._rows_of_unit = records._rows_of_unit
+        self.n, self._rows_of_unit = records.n, records._rows_of_unit
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
         self._outcomes = {
@@ -138,30 +136,23 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._find_draws(names)
-        self.lookups = self._seen_apart()
+        whole, looked_up = self._seen()
+        self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
-        self.touched = self._most_touched()
+        # Coordinates in which a unit can have a score, at most: of a look-up one a number.
+        self.touched = min(int(whole.sum()) + looked_up, self.size)
 
-    def _seen_apart(self) -> list[np.ndarray]:
-        whole = np.zeros(self.size, dtype=bool)
-        for scores in self._scores:
-            whole |= not scores.pieces
-            for piece in scores.pieces:
-                if piece.kind != "lookup":
-                    whole[np.ravel(piece.columns)] = True
-        return seen_apart([one for scores in self._scores for one in scores.lookups], whole)
-
-    def _most_touched(self) -> int:
-        """Coordinates of phi in which a unit can have a score, at most: of a look-up one a number."""
-        whole, one = np.zeros(self.size, dtype=bool), 0
+    def _seen(self) -> tuple[np.ndarray, int]:
+        """Coordinates of phi that a unit may see other than by look-ups; how many it looks up, at most."""
+        whole, looked_up = np.zeros(self.size, dtype=bool), 0
         for scores in self._scores:
             whole |= not scores.pieces
             for piece in scores.pieces:
                 if piece.kind == "lookup":
-                    one += piece.numbers
+                    looked_up += piece.numbers
                 else:
                     whole[np.ravel(piece.columns)] = True
-        return min(int(whole.sum()) + one, self.size)
+        return whole, looked_up
 
     def _together(self, terms: Mapping[str, Variable]) -> list[list[str]]:
         """Names, all in one list if no density reads more of the records than outcomes."""
@@ -312,11 +303,3 @@ def recorded(records: Any, name: str, place: Variable) -> Callable[[], np.ndarra
 
 def _called(function: Callable[..., Any]) -> Callable[[], np.ndarray]:
     return lambda: guarded(function, what="The observed values could not be read")
-
-
-def part_of(values: np.ndarray, rows: slice, axis: int) -> np.ndarray:
-    """Some rows, in the memory layout that functions are compiled for."""
-    if not isinstance(rows, slice):
-        return gather(values, rows, axis)
-    part = values[(slice(None),) * axis + (rows,)]
-    return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")

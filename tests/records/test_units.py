@@ -14,7 +14,7 @@ import pytest
 from pymc_dp.clipping import shares
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.ratios import barker_correction, subsets
-from pymc_dp.records.sums import Batches, guarded, sums
+from pymc_dp.records.sums import Points, guarded, sums
 from pymc_dp.records.units import ids_of, units
 
 SECRET = 31415926
@@ -231,9 +231,9 @@ def test_no_warning_tells_of_a_row():
         guarded(lambda: warnings.warn("a record is missing", stacklevel=1))
         assert guarded(lambda: np.nanmean(rows[4:5])) is not None  # warns by itself, whatever errstate says
         far = np.array([-1e308, -np.inf]), np.array([1e308, -np.inf])
-        batches = object.__new__(Batches)
-        batches._tables, batches._function = [], lambda theta: theta
-        np.testing.assert_array_equal(batches.ratios(*far, np.arange(2)), [np.inf, np.nan])
+        points = object.__new__(Points)
+        points.n, points.unit_of_row, points._tables, points._some_rows = 2, None, [], lambda theta: theta
+        np.testing.assert_array_equal(points.ratios(*far, np.arange(2)), [np.inf, np.nan])
         np.testing.assert_array_equal(shares(rows, 1e-100), [1, -1, 1, 1, 0, 1])
         subsets.corrected_ratio(rows, 1e-100, 9, 1.0)
         barker_correction.batch_ratio(rows, 10**6, 1e-3)

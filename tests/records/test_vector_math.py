@@ -151,9 +151,9 @@ ODD = [0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, -1e-310, 1e308, -1e154, 1e20,
 def test_odd_numbers_and_few_records_are_pytensors(compiled):
     """Of any number of records; in a record no other one changes, by no bit."""
     model, records = compiled
-    fast_rows, plain_rows = records._batches._function, RecordModel(model)._batches._function
+    fast_rows, plain_rows = records._some_rows, RecordModel(model)._some_rows
     theta = np.array([0.3, -0.2, 0.5, 0.4])
-    whole = [np.array(storage[0]) for storage, _ in records._batches._tables]
+    whole = [np.array(storage[0]) for storage, _ in records._tables]
 
     def rows(parts):
         with np.errstate(all="ignore"):
