@@ -15,8 +15,8 @@ SLOPE_GRID = ROOT_GRID**2
 _PASSES = 8
 # Weight of the variance's trace in the vector that holds the slope: this over sqrt(p).
 _OF_TRACE = 0.5
-# Of the slope's bound, for all points but the farthest: the rest is for that.
-_TYPICAL = 0.8
+#: Of the slope's bound, for all points but the farthest: the rest is for that.
+TYPICAL = 0.8
 # A division by zero is infinite or not a number: an error would be about some record.
 _OPTIONS: Any = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Room for rounding errors before integers are made; the integers themselves are checked exactly.
@@ -274,7 +274,7 @@ def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors,
                     others[a, b] = slope[a, b] - part * (group[farthest, a] - centre[a]) * (
                         group[farthest, b] - centre[b]
                     )
-            typical = math.hypot(_frobenius(others, gram), of_trace * variance) / _TYPICAL
+            typical = math.hypot(_frobenius(others, gram), of_trace * variance) / TYPICAL
         weight = 1.0
         if longest > clip:
             weight = clip / longest

@@ -37,7 +37,8 @@ def expected_width(
     Returns
     -------
     float
-        At least 1. It is what noise and clips do at the end of a search, where scores are like normal ones:
+        At least 1. It is what noise and clips do at the end of a search, where scores are like normal ones of
+        units that tell somewhat unequally:
         right within 15% up to 1.4, and a lower bound beyond (docs/planning has a table). It does not know the
         prior, which bounds how wide a posterior is.
 
@@ -54,7 +55,7 @@ def expected_width(
     --------
     >>> import pymc_dp as dp
     >>> print(f"{dp.expected_width(5000, parameters=6, epsilon=1):.1f}")
-    1.3
+    1.4
     """
     check_target(epsilon, delta)
     check_relation(neighboring_relation)
