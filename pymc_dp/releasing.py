@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
@@ -115,8 +116,7 @@ def release_likelihood(
     it (docs/proofs/twins, section 1).
     """
     model = pm.modelcontext(model)
-    if isinstance(cores, bool) or not isinstance(cores, int | np.integer) or cores < 1:
-        raise ValueError(f"cores must be an integer of at least 1, got {cores!r}.")
+    check_count("cores", cores)
     joint = None
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}

@@ -10,10 +10,10 @@ import pymc as pm
 from scipy.stats import chi2
 from xarray import DataTree
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
-from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
@@ -198,8 +198,8 @@ def check(
     True
     """
     check_ledger(ledger, unit=unit_of(privacy_unit)[0])
-    check_counts(cells, 0, 1)
-    if not 2 <= cells <= 100:
+    check_count("cells", cells, 2)
+    if cells > 100:
         raise ValueError(f"cells must be 2 to 100, got {cells!r}.")
     names = [rv.name for rv in model.observed_RVs]
     name = names[0] if var_name is None and len(names) == 1 else var_name

@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 from xarray import DataTree
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
@@ -69,8 +70,7 @@ def fitted(
     -----
     **Privacy.** Draws are taken from what `release` makes of the result: they are public.
     """
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 2:
-        raise ValueError(f"draws must be an integer of at least 2, got {draws!r}.")
+    check_count("draws", draws, 2)
     known = facts_of(idata)
     if not known["is_private"] and not may_be_public:
         raise PrivacyError(

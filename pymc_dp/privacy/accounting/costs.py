@@ -8,13 +8,9 @@ from typing import Any
 
 from dp_accounting import dp_event as base
 
+from pymc_dp.bounds import check_count
 from pymc_dp.privacy.accounting import rdp
-from pymc_dp.privacy.accounting.corners import (
-    LARGEST_SHIFT,
-    Corners,
-    normal_edges,
-    of_normal,
-)
+from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, Corners, normal_edges, of_normal
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
 from pymc_dp.privacy.accounting.events import (
     ApproximateZCDpEvent,
@@ -25,7 +21,6 @@ from pymc_dp.privacy.accounting.events import (
     PenaltyDecisionDpEvent,
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
-    check_count,
     check_number,
 )
 from pymc_dp.privacy.accounting.poisson_barker import (
@@ -113,17 +108,11 @@ def _gaussian_rdp(event: base.DpEvent, order: float, relation: str) -> float:
 
 def _check_gaussian(event: base.DpEvent) -> None:
     check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
-    if not event.noise_multiplier >= 0:
-        raise ValueError(
-            f"GaussianDpEvent.noise_multiplier must be at least 0, got {event.noise_multiplier!r}."
-        )
 
 
 def _check_concentrated(event: base.DpEvent) -> None:
-    for name, value in (("rho", event.rho), ("xi", event.xi)):
-        check_number(f"ZCDpEvent.{name}", value)
-        if not value >= 0:
-            raise ValueError(f"ZCDpEvent.{name} must be at least 0, got {value!r}.")
+    check_number("ZCDpEvent.rho", event.rho)
+    check_number("ZCDpEvent.xi", event.xi)
 
 
 def _check_sampled_gaussian(event: base.DpEvent) -> None:
@@ -135,14 +124,14 @@ def _check_sampled_gaussian(event: base.DpEvent) -> None:
 
 def _check_poisson_sampled(event: base.DpEvent) -> None:
     check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
-    if not 0 <= event.sampling_probability <= 1:
+    if event.sampling_probability > 1:
         raise ValueError(f"sampling_probability must be in [0, 1], got {event.sampling_probability!r}.")
     _check_sampled_gaussian(event)
 
 
 def _check_fixed_size(event: base.DpEvent) -> None:
-    check_count("SampledWithoutReplacementDpEvent.source_dataset_size", event.source_dataset_size, 1)
-    check_count("SampledWithoutReplacementDpEvent.sample_size", event.sample_size, 1)
+    check_count("SampledWithoutReplacementDpEvent.source_dataset_size", event.source_dataset_size)
+    check_count("SampledWithoutReplacementDpEvent.sample_size", event.sample_size)
     if event.sample_size > event.source_dataset_size:
         raise ValueError("sample_size is larger than source_dataset_size.")
     _check_sampled_gaussian(event)
@@ -169,10 +158,8 @@ def _poisson_barker_range(event: base.DpEvent, order: float, relation: str) -> f
 
 
 def _normal_corners(q: float, noise_multiplier: float) -> Corners | None:
-    if 1 / noise_multiplier > LARGEST_SHIFT:
-        return None
     shift = 1 / noise_multiplier
-    return of_normal(q, shift, normal_edges(shift), closed=True)
+    return None if shift > LARGEST_SHIFT else of_normal(q, shift, normal_edges(shift), closed=True)
 
 
 def _barker_minibatch_rdp(event: base.DpEvent, order: float, relation: str) -> float:

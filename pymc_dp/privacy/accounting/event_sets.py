@@ -10,8 +10,8 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as base
 
+from pymc_dp.bounds import check_count
 from pymc_dp.privacy.accounting.costs import COSTS
-from pymc_dp.privacy.accounting.events import check_count
 from pymc_dp.privacy.accounting.values import check_relation, plain
 
 FORMAT = 1

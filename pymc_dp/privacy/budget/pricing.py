@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from dp_accounting import dp_event
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration
 from pymc_dp.privacy.accounting.event_sets import EventSet
@@ -217,8 +218,7 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int) -> PrivacyPlan:
     BudgetError
         No noise is within the budget, as far as the accountants can tell.
     """
-    if isinstance(n_steps, bool) or not isinstance(n_steps, int | np.integer) or n_steps < 1:
-        raise ValueError(f"n_steps must be an integer of at least 1, got {n_steps!r}.")
+    check_count("n_steps", n_steps)
     own = dynamics.noise_multipliers(call.length, call.neighboring_relation)
     budget = Budget(call)
 
