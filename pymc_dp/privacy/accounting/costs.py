@@ -9,20 +9,9 @@ from typing import Any
 from dp_accounting import dp_event as base
 
 from pymc_dp.bounds import check_count
-from pymc_dp.privacy.accounting import rdp
+from pymc_dp.privacy.accounting import events, rdp
 from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, Corners, normal_edges, of_normal
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
-from pymc_dp.privacy.accounting.events import (
-    ApproximateZCDpEvent,
-    BarkerMinibatchDpEvent,
-    BatchPenaltyDecisionDpEvent,
-    BoundedRangeDecisionDpEvent,
-    FixedScalePenaltyDecisionDpEvent,
-    PenaltyDecisionDpEvent,
-    PoissonBarkerDecisionDpEvent,
-    PoissonMixtureDpEvent,
-    check_number,
-)
 from pymc_dp.privacy.accounting.poisson_barker import (
     largest_probit_shift,
     largest_range,
@@ -35,6 +24,8 @@ from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
 Renyi = Callable[[Any, float, str], float]
+#: Something of an event.
+type _Of[T] = Callable[[Any], T]
 
 
 def _nothing(event: base.DpEvent) -> None:
@@ -82,20 +73,20 @@ class Costs:
         that of a neighbour.
     """
 
-    check: Callable[[Any], None] = _nothing
+    check: _Of[None] = _nothing
     relations: tuple[str, ...] = NEIGHBORING_RELATIONS
     private: bool = True
     renyi: Renyi | None = None
     decision: Renyi | None = None
-    excluded: Callable[[Any], float] | None = None
-    corners: Callable[[Any], Corners | None] | None = None
-    noise_multiplier: Callable[[Any], float] | None = None
-    eta: Callable[[Any], float] | None = None
+    excluded: _Of[float] | None = None
+    corners: _Of[Corners | None] | None = None
+    noise_multiplier: _Of[float] | None = None
+    eta: _Of[float] | None = None
     probit_shift: Callable[[Any, str], float] | None = None
-    sampled: Callable[[Any], tuple[float, float]] | None = None
+    sampled: _Of[tuple[float, float]] | None = None
     sampling: str = ""
-    mixture: Callable[[Any], tuple[float, float]] | None = None
-    noise: Callable[[Any], tuple[Any, float]] | None = None
+    mixture: _Of[tuple[float, float]] | None = None
+    noise: _Of[tuple[Any, float]] | None = None
 
 
 def _multiplier(event: base.DpEvent) -> float:
@@ -107,12 +98,12 @@ def _gaussian_rdp(event: base.DpEvent, order: float, relation: str) -> float:
 
 
 def _check_gaussian(event: base.DpEvent) -> None:
-    check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
+    events.check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
 
 
 def _check_concentrated(event: base.DpEvent) -> None:
-    check_number("ZCDpEvent.rho", event.rho)
-    check_number("ZCDpEvent.xi", event.xi)
+    events.check_number("ZCDpEvent.rho", event.rho)
+    events.check_number("ZCDpEvent.xi", event.xi)
 
 
 def _check_sampled_gaussian(event: base.DpEvent) -> None:
@@ -123,7 +114,7 @@ def _check_sampled_gaussian(event: base.DpEvent) -> None:
 
 
 def _check_poisson_sampled(event: base.DpEvent) -> None:
-    check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
+    events.check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
     if event.sampling_probability > 1:
         raise ValueError(f"sampling_probability must be in [0, 1], got {event.sampling_probability!r}.")
     _check_sampled_gaussian(event)
@@ -206,35 +197,37 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     ),
     # docs/proofs/prepare, sections 2 and 3.
     base.ZCDpEvent: Costs(check=_check_concentrated, renyi=lambda e, order, _: e.xi + e.rho * order),
-    ApproximateZCDpEvent: Costs(renyi=lambda e, order, _: e.rho * order, excluded=lambda e: e.excluded),
+    events.ApproximateZCDpEvent: Costs(
+        renyi=lambda e, order, _: e.rho * order, excluded=lambda e: e.excluded
+    ),
     # docs/proofs/decision_accounting, Theorem 2.
-    PenaltyDecisionDpEvent: Costs(
+    events.PenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
         decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     # Theorem 3.
-    FixedScalePenaltyDecisionDpEvent: Costs(
+    events.FixedScalePenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
         decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order, e.noise_std),
         noise_multiplier=_multiplier,
     ),
     # Proposition 1.
-    BoundedRangeDecisionDpEvent: Costs(
+    events.BoundedRangeDecisionDpEvent: Costs(
         renyi=lambda e, order, _: order * e.eta**2 / 8,
         decision=lambda e, order, _: float(bounded_range_rdp(e.eta, [order])[0]),
         eta=lambda e: e.eta,
         probit_shift=lambda e, _: probit_range(e.eta),
     ),
     # Theorem 7.
-    PoissonMixtureDpEvent: Costs(
+    events.PoissonMixtureDpEvent: Costs(
         renyi=_poisson_mixture_rdp,
         excluded=lambda e: largest_multiplicity(e.rate, e.clip_bound)[1],
         mixture=lambda e: (e.rate + e.clip_bound, math.log1p(e.clip_bound / e.rate) / e.noise_std),
     ),
     # docs/proofs/fast_mh, Theorem 5.
-    PoissonBarkerDecisionDpEvent: Costs(
+    events.PoissonBarkerDecisionDpEvent: Costs(
         renyi=_poisson_barker_range,
         decision=lambda e, order, relation: poisson_barker_rdp(
             e.rate, e.clip_bound, order, relation == "substitute"
@@ -242,7 +235,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         probit_shift=lambda e, relation: largest_probit_shift(e.rate, e.clip_bound, relation == "substitute"),
     ),
     # Theorem 6 there; Räisä 2021, Theorem 9.
-    BatchPenaltyDecisionDpEvent: Costs(
+    events.BatchPenaltyDecisionDpEvent: Costs(
         relations=("substitute",),
         renyi=_batch_penalty_rdp,
         decision=_batch_penalty_decision,
@@ -252,7 +245,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         sampling="fixed",
     ),
     # docs/proofs/barker, Theorem 4; Räisä 2021, Theorem 8.
-    BarkerMinibatchDpEvent: Costs(
+    events.BarkerMinibatchDpEvent: Costs(
         relations=("substitute",), renyi=_barker_minibatch_rdp, decision=_barker_minibatch_decision
     ),
 }

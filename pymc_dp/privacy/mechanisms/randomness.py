@@ -17,13 +17,8 @@ from randomgen import ChaCha
 
 from pymc_dp.bounds import check_count, is_number
 from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.accounting import events
 from pymc_dp.privacy.accounting.event_sets import subsampled_penalty
-from pymc_dp.privacy.accounting.events import (
-    BarkerMinibatchDpEvent,
-    BatchPenaltyDecisionDpEvent,
-    PoissonBarkerDecisionDpEvent,
-    PoissonMixtureDpEvent,
-)
 
 
 class PrivacyRandom:
@@ -224,8 +219,8 @@ class FixedSizeBatches:
         check_count("batch_size", self.batch_size, 2)
         if self.batch_size > self.dataset_size:
             raise ValueError(
-                f"batch_size = {self.batch_size} is larger than the number of records, {self.dataset_size}; leave it "
-                "out for the full batch."
+                f"batch_size = {self.batch_size} is larger than the number of records, {self.dataset_size}; "
+                "leave it out for the full batch."
             )
 
     def draw(self, random: PrivacyRandom) -> np.ndarray:
@@ -238,11 +233,13 @@ class FixedSizeBatches:
 
     def penalty_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a decision of the penalty test on a batch."""
-        return BatchPenaltyDecisionDpEvent(int(self.batch_size), int(self.dataset_size), noise_multiplier)
+        return events.BatchPenaltyDecisionDpEvent(
+            int(self.batch_size), int(self.dataset_size), noise_multiplier
+        )
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""
-        return BarkerMinibatchDpEvent(self.batch_size, self.dataset_size)
+        return events.BarkerMinibatchDpEvent(self.batch_size, self.dataset_size)
 
 
 @dataclass(frozen=True)
@@ -337,8 +334,8 @@ class TunaBatches:
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a decision by Barker's test."""
-        return PoissonBarkerDecisionDpEvent(self.rate, self.clip_bound)
+        return events.PoissonBarkerDecisionDpEvent(self.rate, self.clip_bound)
 
     def mixture_event(self, noise_std: float) -> dp_event.DpEvent:
         """Event of a log-ratio with Gaussian noise, of this standard deviation at the largest bound."""
-        return PoissonMixtureDpEvent(self.rate, self.clip_bound, noise_std)
+        return events.PoissonMixtureDpEvent(self.rate, self.clip_bound, noise_std)
