@@ -97,8 +97,7 @@ class PrivacyPlan(Call):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.iteration) not in (1, self.length):
-            raise ValueError(f"{len(self.iteration)} iterations are described, the call has {self.length}.")
+        _ = self.events  # refuses what cannot be priced
 
     @cached_property
     def iteration(self) -> tuple[EventSet, ...]:
@@ -178,8 +177,11 @@ class PrivacyPlan(Call):
     @cached_property
     def events(self) -> EventSet:
         """Everything the call releases."""
-        repeats = self.length // len(self.iteration)
-        chain = EventSet([*(one.repeated(repeats) for one in self.iteration), self.chain])
+        relation = self.neighboring_relation
+        if math.isinf(self.epsilon):
+            chain = EventSet.unlimited(relation).repeated(self.length)
+        else:
+            chain = self.mechanism.run(relation, self.length) + self.chain
         return chain.repeated(self.chains) + self.once
 
     @cached_property

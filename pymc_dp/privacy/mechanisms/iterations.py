@@ -6,6 +6,7 @@ in it may be private: under "add_remove" not even the number of records.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass, field, fields
 
 from dp_accounting import dp_event
@@ -56,6 +57,10 @@ class Mechanism(ABC):
     def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
         """What each iteration of a chain releases: one entry when all are alike, otherwise `length`."""
         return (EventSet(self.event(neighboring_relation), neighboring_relation),)
+
+    def run(self, neighboring_relation: str, length: int) -> EventSet:
+        """What all iterations of a chain release."""
+        return EventSet(self.event(neighboring_relation), neighboring_relation).repeated(length)
 
     def chain(self, neighboring_relation: str) -> EventSet:
         """What a chain releases once."""
@@ -290,6 +295,15 @@ class Friction(Mechanism):
     def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
         """Each with its own noise."""
         return tuple(EventSet(self._of(one), neighboring_relation) for one in self.noise_multipliers[:length])
+
+    def run(self, neighboring_relation: str, length: int) -> EventSet:
+        """Those of `iterations`, counted."""
+        described = self.noise_multipliers[:length]
+        if len(described) not in (1, length):
+            raise ValueError(f"{len(described)} iterations are described, the call has {length}.")
+        repeats = length // len(described)
+        events = [(self._of(one), count * repeats) for one, count in Counter(described).items()]
+        return EventSet(events, neighboring_relation)
 
     def _of(self, noise_multiplier: float) -> dp_event.DpEvent:
         return dp_event.SelfComposedDpEvent(
