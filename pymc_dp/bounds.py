@@ -1,24 +1,10 @@
-"""Checks of public numbers: counts, and bounds that may be divided by and squared."""
+"""In which range public bounds may be: what is divided by one, and squared, stays an ordinary number."""
 
 from typing import Any
 
 import numpy as np
 
 SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
-
-
-def is_number(value: Any) -> bool:
-    """Whether `value` is a real number in double precision, or an integer, and not a bool.
-
-    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
-    """
-    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
-
-
-def check_count(name: str, value: Any, least: int = 1) -> None:
-    """Raise ValueError unless it is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
 
 
 def check_bound(name: str, value: Any, *, several: bool = False) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
@@ -21,6 +20,7 @@ from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pymc_dp.bounds import is_number
 from pymc_dp.prepare.cells import level_text
+from pymc_dp.privacy.accounting.values import is_number
 
 
 @dataclass(frozen=True)

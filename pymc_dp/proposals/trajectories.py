@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_dp.bounds import check_count
 from pymc_dp.proposals.walk import Moves, adapted
 
 # Fractions of the tuning phase after which the mass is set from the draws since the last time.
@@ -53,7 +52,8 @@ class Trajectories(Moves):
         adapt_step_size: bool,
         adapt_mass: bool,
     ):
-        check_count("n_leapfrog", n_leapfrog)
+        if isinstance(n_leapfrog, bool) or not isinstance(n_leapfrog, int | np.integer) or n_leapfrog < 1:
+            raise ValueError(f"n_leapfrog must be an integer of at least 1, got {n_leapfrog!r}.")
         if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
             raise ValueError(f"step_size must be positive and finite, got {step_size!r}.")
         if not 0 < target_accept < 1:

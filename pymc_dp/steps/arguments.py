@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.bounds import is_number
 from pymc_dp.errors import WeakGuaranteeWarning
-from pymc_dp.privacy.accounting.values import weaknesses
+from pymc_dp.privacy.accounting.values import is_number, weaknesses
 
 # A warning shows the line of the user that made the step.
 _PACKAGE = str(Path(__file__).parents[1])

@@ -6,10 +6,10 @@ from typing import Any
 
 from pytensor.graph.basic import Variable
 
-from pymc_dp.bounds import is_number
 from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
+from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget import fast_mh_pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pymc_dp.bounds import is_number
 from pymc_dp.printing import html_table, text_table
 from pymc_dp.privacy.accounting.accountants import (
     ACCOUNTANTS,
@@ -18,6 +17,7 @@ from pymc_dp.privacy.accounting.accountants import (
 )
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
+from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.rounding import round_up
 
 # What was asked last: a plan is asked for what its search has found.

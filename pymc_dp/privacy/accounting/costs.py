@@ -8,7 +8,6 @@ from typing import Any
 
 from dp_accounting import dp_event as base
 
-from pymc_dp.bounds import check_count
 from pymc_dp.privacy.accounting import events, rdp
 from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, Corners, normal_edges, of_normal
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
@@ -20,7 +19,7 @@ from pymc_dp.privacy.accounting.poisson_barker import (
 )
 from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity, poisson_mixture_rdp
 from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
-from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
+from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS, check_count
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
 Renyi = Callable[[Any, float, str], float]

@@ -1,18 +1,17 @@
 """Sets of events on one data set, under one neighbouring relation, and their JSON form."""
 
+import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attr
 from dp_accounting import dp_event as base
 
-from pymc_dp.bounds import check_count
 from pymc_dp.privacy.accounting.costs import COSTS
-from pymc_dp.privacy.accounting.encoding import decode, encode, names_of
-from pymc_dp.privacy.accounting.values import check_relation, plain
+from pymc_dp.privacy.accounting.values import check_count, check_relation, plain
 
 FORMAT = 1
 # Counts are multiplied by costs as floats: up to here they are exact.
@@ -228,3 +227,46 @@ def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
         for name, value in values.items()
     }
     return event if all(made[name] is value for name, value in values.items()) else type(event)(**made)
+
+
+def names_of(cls: type) -> tuple[str, ...]:
+    """Fields of a class of attrs or of dataclasses, in order; none of another."""
+    if attr.has(cls):
+        return tuple(one.name for one in attr.fields(cls))
+    return tuple(one.name for one in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
+
+
+def encode(one: Any, classes: Collection[type]) -> Any:
+    """An object of one of some classes, and what it is made of, as JSON-able values.
+
+    Raises
+    ------
+    TypeError
+        What `decode` would not read: a result of it would be paid for, and lost.
+    """
+    cls = type(one)
+    if cls in classes:
+        return {"class": cls.__name__} | {name: encode(getattr(one, name), classes) for name in names_of(cls)}
+    if names_of(cls):
+        raise TypeError(f"{cls.__name__} is not listed.")
+    return plain(one)
+
+
+def decode(values: Any, classes: Collection[type]) -> Any:
+    """What `encode` was given.
+
+    Raises
+    ------
+    ValueError
+        Another class, or a field too many or too few. Nothing is ever imported.
+    """
+    if not isinstance(values, dict):
+        return tuple(values) if isinstance(values, list) else values
+    name = values.get("class")
+    found = [cls for cls in classes if cls.__name__ == name]
+    if not found:
+        raise ValueError(f"unknown class {name!r}: the registry is closed.")
+    known, given = names_of(found[0]), values.keys() - {"class"}
+    if given != set(known):
+        raise ValueError(f"{name} has fields {sorted(known)}, got {sorted(given)}.")
+    return found[0](**{field: decode(values[field], classes) for field in known})

@@ -5,12 +5,24 @@ from typing import Any
 
 import numpy as np
 
-from pymc_dp.bounds import check_count, is_number
-
 NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 
 # Above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it.
 LARGEST_USUAL_EPSILON = 20.0
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a real number in double precision, or an integer, and not a bool.
+
+    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
+    """
+    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Raise ValueError unless it is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
 
 
 def check_target(epsilon: float, delta: float) -> None:

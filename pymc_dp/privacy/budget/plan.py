@@ -11,8 +11,7 @@ import numpy as np
 
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.encoding import decode, encode
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
 from pymc_dp.privacy.budget.running import running_epsilon
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction

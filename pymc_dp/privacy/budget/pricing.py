@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.bounds import check_count
+from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import HEADROOM, Budget, fixed
 from pymc_dp.privacy.mechanisms.friction import Dynamics

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_dp.bounds import check_bound, is_number
+from pymc_dp.bounds import check_bound
+from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PoissonBatches
 
 

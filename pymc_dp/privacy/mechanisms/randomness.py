@@ -15,10 +15,10 @@ import numpy as np
 from dp_accounting import dp_event
 from randomgen import ChaCha
 
-from pymc_dp.bounds import check_count, is_number
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import events
 from pymc_dp.privacy.accounting.event_sets import subsampled_penalty
+from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
 class PrivacyRandom:
