@@ -12,10 +12,7 @@ from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 
 # Groups of draws, and where PyMC keeps the stats of each.
-GROUPS = {
-    "posterior": "sample_stats",
-    "warmup_posterior": "warmup_sample_stats",
-}
+GROUPS = {"posterior": "sample_stats", "warmup_posterior": "warmup_sample_stats"}
 # What `predict` makes, each draw from a released one.
 PREDICTIONS = ("predictions", "predictions_constant_data")
 # What PyMC stores of the rows beside its draws.

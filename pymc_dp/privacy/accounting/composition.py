@@ -8,13 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pymc_dp.printing import html_table, text_table
-from pymc_dp.privacy.accounting.accountants import (
-    ACCOUNTANTS,
-    SLOW,
-    NotApplicableError,
-    TradeOff,
-    never_best,
-)
+from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, SLOW, NotApplicableError, TradeOff, never_best
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.values import is_number

@@ -94,12 +94,7 @@ def penalty(
 
 
 @lru_cache(maxsize=256)
-def barker(
-    call: Call,
-    tempering: float = 1.0,
-    *,
-    clip_fraction: bool = False,
-) -> PrivacyPlan:
+def barker(call: Call, tempering: float = 1.0, *, clip_fraction: bool = False) -> PrivacyPlan:
     """Barker's test on all records, with the largest clip bound; none without privacy."""
     relation = call.neighboring_relation
     budget = Budget(call, clip_fraction)
