@@ -91,10 +91,6 @@ class NoDecision(Mechanism):
         """None."""
         return dp_event.NoOpDpEvent()
 
-    def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
-        """Of nothing."""
-        return (EventSet([], neighboring_relation),)
-
 
 @dataclass(frozen=True)
 class Penalty(Mechanism):
