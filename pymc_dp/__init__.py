@@ -4,7 +4,6 @@ import warnings as _warnings
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from pymc_dp import errors, plots, privacy, proposals
-from pymc_dp.audit import audit
 from pymc_dp.bambi import from_bambi
 from pymc_dp.errors import log_failures
 from pymc_dp.evaluation.check import check
@@ -29,7 +28,6 @@ from pymc_dp.steps.hmc import DPHMC
 from pymc_dp.steps.nuts import DPNUTS
 from pymc_dp.steps.penalty import DPPenaltyMH
 from pymc_dp.steps.sghmc import DPSGHMC
-from pymc_dp.tester import TradeOffTester
 
 __version__ = "0.1.0"
 
@@ -49,8 +47,6 @@ __all__ = [
     "Owner",
     "Prepare",
     "Shards",
-    "TradeOffTester",
-    "audit",
     "calibrate",
     "check",
     "compare",

@@ -90,30 +90,36 @@ def _from_the_data(model: Any, levels: Mapping[str, Sequence[Any]]) -> Iterator[
         slopes = [term.name for term in terms if term.kind not in ("intercept", "offset")]
         if model.center_predictors and intercept and slopes:
             yield f"the means of {', '.join(slopes)} in {name!r}: center_predictors=True"
-        if getattr(component, "hsgp_terms", None):
+        if component.hsgp_terms:
             yield f"the range of {', '.join(component.hsgp_terms)} in {name!r}: a Gaussian process's basis"
         groups = design.group.terms.values() if design.group is not None else ()
-        for term in [*terms, *groups]:
-            parts = [*getattr(term, "components", ())]
-            # Of a group-specific term: the effect, which may be the intercept, and what it varies by.
-            for side in ("expr", "factor"):
-                inner = getattr(term, side, None) if not hasattr(term, "components") else None
-                parts += getattr(inner, "components", ())
-            yield from _components(parts, categorical)
-    yield from _components(_of_response(model), categorical)
+        outcome = [design.response.term] if design.response is not None else []
+        for term in [*terms, *groups, *outcome]:
+            yield from _components(_parts(term), categorical)
     for name in categorical:
         if name in model.data:
             yield from _levels(name, model.data[name].dtype, levels)
 
 
-def _of_response(model: Any) -> list[Any]:
-    """What the outcome is made of."""
-    for component in model.conditional_parameters.values():
-        term = getattr(getattr(component.design, "response", None), "term", None)
-        if term is not None:
-            inner = getattr(term, "term", term)
-            return list(getattr(inner, "components", ()))
-    return []
+def _parts(term: Any) -> list[Any]:
+    """What a term of formulae is made of: columns, and calls.
+
+    Raises
+    ------
+    TypeError
+        A term of a kind that is not known here.
+    """
+    from formulae.terms import terms
+
+    if isinstance(term, terms.GroupSpecificTerm):  # the effect, and what it varies by
+        return _parts(term.expr) + _parts(term.factor)
+    if isinstance(term, terms.Response):
+        return _parts(term.term)
+    if isinstance(term, terms.Intercept | terms.NegatedIntercept):
+        return []
+    if isinstance(term, terms.Term):
+        return term.components
+    raise TypeError(f"from_bambi does not know terms of the class {type(term).__name__}.")
 
 
 def _priors(model: Any) -> Iterator[str]:
@@ -121,20 +127,20 @@ def _priors(model: Any) -> Iterator[str]:
 
     Its marks of them are names for the user alone: `set_priors` takes the marks off, and leaves the numbers.
     """
-    if not model.auto_scale and getattr(model, "scaler", None) is None:
+    from bambi import Prior
+
+    if not (model.auto_scale or hasattr(model, "scaler")):
         return
     yield "priors that Bambi scaled when the model was made: give auto_scale=False to bambi.Model, not later"
-    scaled = []
-    for name, component in model.conditional_parameters.items():
-        for term in component.terms.values():
-            prior = getattr(term, "prior", None)
-            if getattr(prior, "auto_scale", False):
-                scaled.append(f"{term.name} ~ {getattr(prior, 'name', '?')} (of {name!r})")
-    for name, component in model.marginal_parameters.items():
-        if getattr(component.prior, "auto_scale", False):
-            scaled.append(f"{name} ~ {getattr(component.prior, 'name', '?')}")
-    for prior in scaled:
-        yield f"the prior {prior}: Bambi's own, with its scale from the data"
+    priors = [
+        (f"{term.name} ~ ", f" (of {name!r})", term.prior)
+        for name, component in model.conditional_parameters.items()
+        for term in component.terms.values()
+    ]
+    priors += [(f"{name} ~ ", "", component.prior) for name, component in model.marginal_parameters.items()]
+    for name, of, prior in priors:
+        if isinstance(prior, Prior) and prior.auto_scale:
+            yield f"the prior {name}{prior.name}{of}: Bambi's own, with its scale from the data"
 
 
 def _components(components: Sequence[Any], categorical: dict[str, None]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.expected import expected_width
+from pymc_dp.printing import text_table
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
 from pymc_dp.records.complete_model import Complete, complete
@@ -64,18 +65,7 @@ class Inspection:
                 f"{len(self.tables)} tables ({', '.join(map(str, self.tables))} rows, each number taken as "
                 "public): a record is a row of one of them; steps on the exact likelihood take one table"
             )
-        lines += _table(
-            "Arrays",
-            [
-                (
-                    a.label,
-                    f"({', '.join(map(str, a.shape))})",
-                    a.dtype,
-                    a.kind + ("" if a.axis is None else f", axis {a.axis}"),
-                )
-                for a in self.arrays
-            ],
-        )
+        lines += _table("Arrays", list(map(_row, self.arrays)))
         lines += _table("Variables", [(v.name, v.role, v.why) for v in self.variables])
         if self.withheld_dims:
             lines.append(f"Coordinates that are not released: {', '.join(self.withheld_dims)}")
@@ -92,12 +82,13 @@ class Inspection:
         return str(self)
 
 
+def _row(array: Array) -> tuple[str, ...]:
+    kind = array.kind if array.axis is None else f"{array.kind}, axis {array.axis}"
+    return array.label, f"({', '.join(map(str, array.shape))})", array.dtype, kind
+
+
 def _table(title: str, rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [f"{title}:"] + [
-        ("  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    ]
+    return [f"{title}:", *(f"  {line}" for line in text_table(rows).splitlines())]
 
 
 def inspect(

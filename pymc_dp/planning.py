@@ -5,7 +5,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ Simulate = Callable[[int, np.random.Generator], Any]
 
 # Rows of the models that are only looked at.
 _LOOKED_AT = 50
-_COLUMNS = ["n", "epsilon", "parameter", "wider", "moved", "verdict", "seconds"]
+_KEYS = ["n", "epsilon", "parameter"]
 
 
 def expected_accuracy(
@@ -114,14 +114,14 @@ def expected_accuracy(
         _look(build(simulate(rows, np.random.default_rng(random_seed))), rows, settings)
     found = []
     for size in sizes:
-        results: list[_Result] = []
         for k in range(repeats):
             rng = np.random.default_rng([random_seed, int(size), k])
             releases = Releases(build(simulate(int(size), rng)), int(size), delta, settings)
             seeds = rng.integers(2**31, size=len(epsilons) + 1).tolist()
-            results += releases.compare(list(map(float, epsilons)), seeds)
-        found += _summary(int(size), results)
-    return pd.DataFrame(found, columns=_COLUMNS)
+            found += releases.compare(list(map(float, epsilons)), seeds)
+    groups = pd.concat(found).groupby(_KEYS, sort=False)
+    rules = {"wider": _median, "moved": _root_mean_square, "verdict": _most_common, "seconds": _median}
+    return groups.agg(rules).reset_index()
 
 
 class FromPrior:
@@ -166,17 +166,6 @@ class FromPrior:
         return rows | {self.outcome: np.asarray(drawn)}
 
 
-class _Result(NamedTuple):
-    """Of one release: arrays of shape (p,), and a verdict for each name."""
-
-    epsilon: float
-    names: list[str]
-    wider: np.ndarray
-    moved: np.ndarray
-    verdicts: list[str]
-    seconds: float
-
-
 class Releases:
     """Releases from one model of rows that hold nothing private, compiled once.
 
@@ -217,8 +206,8 @@ class Releases:
         measurements = Measurements(RecordsHere(self._twins, spending.random), spending, kept)
         return search_from(measurements, self._n, mu, self.prior, self._start)[0]
 
-    def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[_Result]:
-        """Of each epsilon a release, beside one without noise."""
+    def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
+        """Of each epsilon a release, beside one without noise: a row for each parameter."""
         results = []
         exact, sd = moments(self(math.inf, seeds[-1]), self.prior)
         seconds = time.perf_counter() - self._began
@@ -226,9 +215,9 @@ class Releases:
             found = self(epsilon, seed)
             mean, own = moments(found, self.prior)
             verdicts = [said["verdict"] for said in judge(found, self.prior, self.names).values()]
-            results.append(
-                _Result(epsilon, self.names, own / sd, np.abs(mean - exact) / sd, verdicts, seconds)
-            )
+            shifts = np.abs(mean - exact) / sd
+            rows = pd.DataFrame({"parameter": self.names, "wider": own / sd, "moved": shifts})
+            results.append(rows.assign(n=int(self._n), epsilon=epsilon, verdict=verdicts, seconds=seconds))
         return results
 
 
@@ -270,15 +259,13 @@ def _check_rows(rows: int, n: int | None) -> None:
         )
 
 
-def _summary(n: int, results: list[_Result]) -> list[tuple[Any, ...]]:
-    """A row for each epsilon and parameter."""
-    rows = []
-    for epsilon in dict.fromkeys(result.epsilon for result in results):
-        here = [result for result in results if result.epsilon == epsilon]
-        wider = np.median([result.wider for result in here], axis=0)
-        moved = np.sqrt(np.mean([result.moved**2 for result in here], axis=0))
-        seconds = float(np.median([result.seconds for result in here]))
-        for k, name in enumerate(here[0].names):
-            said = Counter(result.verdicts[k] for result in here).most_common(1)[0][0]
-            rows.append((n, epsilon, name, float(wider[k]), float(moved[k]), said, seconds))
-    return rows
+def _median(values: pd.Series) -> float:
+    return float(np.median(values))
+
+
+def _root_mean_square(values: pd.Series) -> float:
+    return float(np.sqrt(np.mean(values.to_numpy() ** 2)))
+
+
+def _most_common(values: pd.Series) -> str:
+    return Counter(values).most_common(1)[0][0]

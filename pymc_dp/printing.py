@@ -1,7 +1,24 @@
-"""Tables as text and as HTML."""
+"""Tables as text and as HTML; what prints as text wherever it is shown."""
 
 import html
+import json
 from collections.abc import Sequence
+from typing import Any
+
+
+class Printed:
+    """What is shown as its text, and stored as JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers and strings (JSON-able)."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:

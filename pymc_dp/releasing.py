@@ -20,6 +20,7 @@ from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
@@ -115,8 +116,7 @@ def release_likelihood(
     it (docs/proofs/twins, section 1).
     """
     model = pm.modelcontext(model)
-    if isinstance(cores, bool) or not isinstance(cores, int | np.integer) or cores < 1:
-        raise ValueError(f"cores must be an integer of at least 1, got {cores!r}.")
+    check_count("cores", cores)
     joint = None
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}

@@ -1,7 +1,7 @@
 """The privacy report: what was guaranteed, released and assumed, for a reader who was not there."""
 
 import html
-import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -10,10 +10,11 @@ from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
+from pymc_dp.printing import Printed
 from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
-from pymc_dp.privacy.budget.facts import DRAW, STAT
+from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
 from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
@@ -31,8 +32,12 @@ ASSUMPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class PrivacyReport:
+# Terms, each with what it is.
+type Rows = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyReport(Printed):
     """Report of one run; print it, show it in a notebook, or take `to_dict`.
 
     Attributes
@@ -48,7 +53,7 @@ class PrivacyReport:
         Whether this was a release and is not any more: something was selected, or something is in its place.
     """
 
-    facts: dict[str, Any]
+    facts: Facts
     plan: PrivacyPlan
     clip_fractions: list[float]
     not_released: list[str]
@@ -76,108 +81,75 @@ class PrivacyReport:
     def _deltas(self) -> list[float]:
         return sorted({*DELTAS, self.plan.delta}, reverse=True)
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def rows(self) -> Rows:
+        """Terms of the guarantee, each with what it is."""
         facts, plan = self.facts, self.plan
         unit = "row" if facts["unit"] == "row" else "person (all rows with one id)"
         guarantee = f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy"
         if not facts["is_private"]:
-            why = (
-                "a debug seed makes the noise reproducible"
-                if facts["debug_seed_used"]
-                else "epsilon = inf, no noise"
-            )
+            seed = facts["debug_seed_used"]
+            why = "a debug seed makes the noise reproducible" if seed else "epsilon = inf, no noise"
             guarantee = f"NONE. THIS RUN IS NOT PRIVATE: {why}"
-        rows = [
-            ("Guarantee", guarantee),
-            ("Budget", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"),
-            *(("Weak", said) for said in weaknesses(plan.epsilon, plan.delta, facts["n"])),
-            *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
-            ("Protected unit", unit + words.count_in_words(facts["n"], facts.get("tables", ()))),
-            ("Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])),
-            ("Mechanism", f"{facts['step']}: {facts['mechanism']}"),
-            ("Target", facts["approximation"] or "exact, where nothing is clipped"),
-            *_iterations(facts, plan),
-            (
-                "Clipping",
-                f"each {unit.split(' (')[0]}'s {facts.get('clipped') or 'log-likelihood ratio'} at "
-                f"{facts['clip']}; tempering {facts['tempering']:g}",
-            ),
-            ("Proposal", facts["proposal"]),
-            *_verdict(facts),
-            *fit_in_words(facts),
-        ]
-        if self.clip_fractions:
-            rows.append(
-                (
-                    "Clipped share",
-                    ", ".join(f"{x:.3g}" for x in self.clip_fractions) + " (noisy, one a chain)",
-                )
-            )
-        if facts["is_private"]:
-            accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
-            noisy = plan.release == "decisions" and plan.noise_multiplier > 0
-            behind = ", decisions counted as the noisy ratios behind them" if noisy else ""
-            curve = "; ".join(f"{round_up(plan.epsilon_at(d))} at {d:g}" for d in self._deltas())
-            for name, value in (("mu (Gaussian DP)", plan.mu), ("rho (zCDP)", plan.rho)):
-                if not np.isnan(value):
-                    rows.append((name, f"{value:.5g}{behind}"))
-            rows += [
-                ("epsilon at delta", curve),
-                ("Accountant", plan.guarantee.accountant),
-                ("All accountants", f"epsilon at {plan.delta:g}: {accountants}"),
-            ]
-        rows += [
-            (
-                "Released",
-                f"draws of {', '.join(facts['released_variables'])}; "
-                f"{'the likelihood' if facts['step'] == LIKELIHOOD else RELEASES[plan.release]}; "
-                "data-free sampler stats",
-            ),
-            *_predictions(facts),
-            *_public(facts),
-            ("Assumed", " ".join(ASSUMPTIONS)),
-            ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
-        ]
+        yield "Guarantee", guarantee
+        if held := ", ".join(self.not_released):
+            yield "DO NOT PUBLISH", f"this object also holds {held}; publish dp.release(idata) instead"
         if self.changed:
-            rows.insert(
-                1,
-                ("Changed", "this object is not what was released; what follows is about the release"),
-            )
-        if self.not_released:
-            rows.insert(
-                1,
-                (
-                    "DO NOT PUBLISH",
-                    f"this object also holds {', '.join(self.not_released)}; publish dp.release(idata) "
-                    "instead",
-                ),
-            )
-        return rows
+            yield "Changed", "this object is not what was released; what follows is about the release"
+        yield "Budget", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"
+        for said in weaknesses(plan.epsilon, plan.delta, facts["n"]):
+            yield "Weak", said
+        for owner in facts.get("owners", ()):
+            yield f"Owner {owner['name']}", _of_owner(owner)
+        yield "Protected unit", unit + words.count_in_words(facts["n"], facts.get("tables", ()))
+        yield "Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])
+        yield "Mechanism", f"{facts['step']}: {facts['mechanism']}"
+        yield "Target", facts["approximation"] or "exact, where nothing is clipped"
+        yield from _iterations(facts, plan)
+        clipped = f"each {unit.split(' (')[0]}'s {facts.get('clipped') or 'log-likelihood ratio'}"
+        yield "Clipping", f"{clipped} at {facts['clip']}; tempering {facts['tempering']:g}"
+        yield "Proposal", facts["proposal"]
+        yield from _verdict(facts)
+        yield from fit_in_words(facts)
+        if shares := ", ".join(f"{x:.3g}" for x in self.clip_fractions):
+            yield "Clipped share", f"{shares} (noisy, one a chain)"
+        if facts["is_private"]:
+            yield from self._prices()
+        what = "the likelihood" if facts["step"] == LIKELIHOOD else RELEASES[plan.release]
+        drawn = ", ".join(facts["released_variables"])
+        yield "Released", f"draws of {drawn}; {what}; data-free sampler stats"
+        yield from _predictions(facts)
+        yield from _public(facts)
+        yield "Assumed", " ".join(ASSUMPTIONS)
+        yield "Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+
+    def _prices(self) -> Rows:
+        plan = self.plan
+        noisy = plan.release == "decisions" and plan.noise_multiplier > 0
+        behind = ", decisions counted as the noisy ratios behind them" if noisy else ""
+        for name, value in (("mu (Gaussian DP)", plan.mu), ("rho (zCDP)", plan.rho)):
+            if not np.isnan(value):
+                yield name, f"{value:.5g}{behind}"
+        curve = (f"{round_up(plan.epsilon_at(delta))} at {delta:g}" for delta in self._deltas())
+        yield "epsilon at delta", "; ".join(curve)
+        yield "Accountant", plan.guarantee.accountant
+        accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
+        yield "All accountants", f"epsilon at {plan.delta:g}: {accountants}"
 
     def __str__(self) -> str:
-        lines = ["Privacy report", "=============="]
-        for key, value in self._rows():
-            lines += wrap(key, value)
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return str(self)
+        lines = (line for key, value in self.rows() for line in wrap(key, value))
+        return "\n".join(["Privacy report", "==============", *lines])
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(key)}</th><td "
             f"style='text-align:left'>{html.escape(value)}</td></tr>"
-            for key, value in self._rows()
+            for key, value in self.rows()
         )
         return f"<h4>Privacy report</h4><table>{rows}</table>"
 
-    def to_json(self) -> str:
-        """`to_dict` as JSON text."""
-        return json.dumps(self.to_dict())
 
-
-@dataclass(frozen=True)
-class LedgerReport:
+@dataclass(frozen=True, repr=False)
+class LedgerReport(Printed):
     """Report of everything that a ledger has recorded.
 
     Attributes
@@ -221,15 +193,12 @@ class LedgerReport:
             f"Price of the list by itself, epsilon at delta: {curve}\n\n{compared}"
         )
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def _repr_html_(self) -> str:
         compared = compare_accountants(self.ledger.spent(), self.ledger.delta)
         return f"{self.ledger._repr_html_()}{compared._repr_html_()}"
 
 
-def _of_owner(owner: dict[str, Any]) -> str:
+def _of_owner(owner: Facts) -> str:
     plan = PrivacyPlan.from_dict(owner["plan"])
     held = f"n = {owner['n']} (public)" if owner["n"] else "n withheld"
     settings = f"{plan.settings()}; " if plan.settings() else ""
@@ -241,53 +210,48 @@ def _of_owner(owner: dict[str, Any]) -> str:
     )
 
 
-def _iterations(facts: dict[str, Any], plan: PrivacyPlan) -> list[tuple[str, str]]:
+def _iterations(facts: Facts, plan: PrivacyPlan) -> Rows:
     """What ran, and with which settings."""
     if facts["step"] == LIKELIHOOD:
-        return [("Draws", f"{plan.draws} of each chain, at no cost: they read no record")]
+        yield "Draws", f"{plan.draws} of each chain, at no cost: they read no record"
+        return
     said = f"{plan.chains} chain(s) x ({plan.tune} tuning + {plan.draws} sampling) = {plan.iterations}"
-    return [("Iterations", f"{said}, all paid for"), ("Settings", plan.settings())]
+    yield "Iterations", f"{said}, all paid for"
+    yield "Settings", plan.settings()
 
 
-def _verdict(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _verdict(facts: Facts) -> Rows:
     """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
     verdicts: dict[str, list[str]] = {}
     for label, known in facts.get("verdict", {}).items():
         wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] >= 1.05 else ""
         verdicts.setdefault(known["verdict"], []).append(label + wider)
-    return (
-        [("Verdict", "; ".join(f"{said}: {', '.join(of)}" for said, of in verdicts.items()))]
-        if verdicts
-        else []
-    )
+    if verdicts:
+        yield "Verdict", "; ".join(f"{said}: {', '.join(of)}" for said, of in verdicts.items())
 
 
-def _predictions(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _predictions(facts: Facts) -> Rows:
     """What this object predicts, if it is of predictions."""
     made = facts.get("predictions")
-    if not made:
-        return []
-    at = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in made["inputs"].items())
-    return [
-        (
-            "Predictions",
-            f"of {', '.join(made['variables'])} at inputs that are public by the user's word: "
-            f"{at or 'none are needed'}; computed from the release alone, at no cost",
-        )
-    ]
+    if made:
+        at = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in made["inputs"].items())
+        of = f"of {', '.join(made['variables'])} at inputs that are public by the user's word"
+        yield "Predictions", f"{of}: {at or 'none are needed'}; computed from the release alone, at no cost"
 
 
-def _public(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _public(facts: Facts) -> Rows:
     """Arrays read as public, by how they came to be, Ops that the user vouched for, and what is left out."""
     arrays: dict[str, list[str]] = {}
     for label, shape, kind in facts.get("public_arrays", ()):
         arrays.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
-    rows = [(kind.capitalize(), ", ".join(listed)) for kind, listed in arrays.items()]
+    for kind, listed in arrays.items():
+        yield kind.capitalize(), ", ".join(listed)
     if facts.get("trusted_ops"):
-        rows.append(("Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"))
+        yield "Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"
     left_out = [f"{name} (reads rows)" for name in facts.get("left_out_deterministics", ())]
     left_out += [f"{name} (excluded)" for name in facts.get("excluded_deterministics", ())]
-    return rows + ([("Left out", f"not released: {', '.join(left_out)}")] if left_out else [])
+    if left_out:
+        yield "Left out", f"not released: {', '.join(left_out)}"
 
 
 @overload

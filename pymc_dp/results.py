@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 from xarray import DataArray, Dataset, DataTree
@@ -13,10 +12,7 @@ from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 
 # Groups of draws, and where PyMC keeps the stats of each.
-GROUPS = {
-    "posterior": "sample_stats",
-    "warmup_posterior": "warmup_sample_stats",
-}
+GROUPS = {"posterior": "sample_stats", "warmup_posterior": "warmup_sample_stats"}
 # What `predict` makes, each draw from a released one.
 PREDICTIONS = ("predictions", "predictions_constant_data")
 # What PyMC stores of the rows beside its draws.
@@ -35,7 +31,7 @@ _RTOL, _ATOL = 1e-5, 1e-8
 _DOUBLE = 8
 
 
-def facts_of(idata: DataTree) -> dict[str, Any]:
+def facts_of(idata: DataTree) -> facts.Facts:
     """Facts of the run, from a result of `pymc.sample`, `sample` or `release`, or from a saved file.
 
     Raises
@@ -141,7 +137,7 @@ def _plain(values: np.ndarray) -> np.ndarray:
     return made
 
 
-def named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
+def named(values: dict[str, np.ndarray], known: facts.Facts) -> Dataset:
     """The draws, with the dimensions and coordinates that the model declares and that are public."""
     dims, coords = {}, {}
     for one in known["variables"]:
@@ -158,7 +154,7 @@ def named(values: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
     return Dataset(arrays, coords=coords)
 
 
-def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, facts.Draws]:
+def draws_of(idata: DataTree, known: facts.Facts) -> dict[str, facts.Draws]:
     """What the private step left at each draw: stats by group of stats, values too by group of draws.
 
     Returns
@@ -186,7 +182,7 @@ def draws_of(idata: DataTree, known: dict[str, Any]) -> dict[str, facts.Draws]:
     return found
 
 
-def stats_of(idata: DataTree, known: dict[str, Any], group: str) -> dict[str, np.ndarray]:
+def stats_of(idata: DataTree, known: facts.Facts, group: str) -> dict[str, np.ndarray]:
     """Sampler stats of a result, or of a release; of a result those that the private step left.
 
     Returns
@@ -210,7 +206,7 @@ _NO_DRAWS = (
 
 
 def _stored(
-    idata: DataTree, group: str, known: dict[str, Any], values: dict[str, np.ndarray]
+    idata: DataTree, group: str, known: facts.Facts, values: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Values of the variables that the group has; refuses if it has others than the step left."""
     variables, kept = idata[group].data_vars, {}
@@ -236,7 +232,7 @@ def _stored(
     return kept
 
 
-def _check_paid(headers: list[np.ndarray], known: dict[str, Any]) -> None:
+def _check_paid(headers: list[np.ndarray], known: facts.Facts) -> None:
     """Refuse draws of chains or iterations that the plan does not have, and draws that occur twice."""
     plan = known["plan"]
     draws_are_free = isinstance(PrivacyPlan.from_dict(plan).mechanism, NoDecision)

@@ -12,6 +12,7 @@ import pymc as pm
 from pymc.step_methods.hmc.base_hmc import BaseHMC
 from xarray import Dataset, DataTree
 
+from pymc_dp import results
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.likelihood.draws import LIKELIHOOD, draw
 from pymc_dp.likelihood.likelihood import Likelihood
@@ -19,20 +20,6 @@ from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.releasing import release_likelihood
-from pymc_dp.results import (
-    AT_PUBLIC_INPUTS,
-    DO_NOT_PUBLISH,
-    GROUPS,
-    NOTICE,
-    added_groups,
-    covered,
-    digest_of,
-    draws_of,
-    facts_of,
-    is_release,
-    named,
-    plain,
-)
 from pymc_dp.rounding import round_up
 from pymc_dp.steps.base import NOISY_RATIO, DPStep
 from pymc_dp.steps.nuts import DPNUTS
@@ -223,22 +210,22 @@ def release(idata: DataTree) -> DataTree:
     **Privacy.** Built from what the private step said of each draw, not from what the object holds: its
     values, sampler stats, names, coordinates and attributes are post-processing of the step's releases.
     """
-    known = facts_of(idata)
-    if idata.attrs.get(NOTICE) == DO_NOT_PUBLISH:
+    known = results.facts_of(idata)
+    if idata.attrs.get(results.NOTICE) == results.DO_NOT_PUBLISH:
         raise PrivacyError(
             "This object was computed from private rows without noise, for the data holder alone.\n"
             "  How to fix it: publish the result that it was made from."
         )
-    released = is_release(idata)
-    if added := added_groups(idata, released):
+    released = results.is_release(idata)
+    if added := results.added_groups(idata, released):
         warnings.warn(
             f"This object also holds {', '.join(added)}, which no private step made: what PyMC predicts or "
             "evaluates at the rows of the model shows them. It is left out of the release; do not publish "
-            f"the object it came in. {AT_PUBLIC_INPUTS}",
+            f"the object it came in. {results.AT_PUBLIC_INPUTS}",
             NotPrivateWarning,
             stacklevel=2,
         )
-    draws = {} if released else draws_of(idata, known)
+    draws = {} if released else results.draws_of(idata, known)
     if not known["is_private"]:
         warnings.warn(
             "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
@@ -248,25 +235,25 @@ def release(idata: DataTree) -> DataTree:
     groups: dict[str, Dataset] = {}
     for group, left in draws.items():
         if group in idata.children:
-            groups[group] = named(left.values, known)
-        groups[GROUPS[group]] = _allowed(left.stats, known)
+            groups[group] = results.named(left.values, known)
+        groups[results.GROUPS[group]] = _allowed(left.stats, known)
     if released:
-        groups = {group: plain(idata[group].to_dataset()) for group in covered(idata)}
+        groups = {group: results.plain(idata[group].to_dataset()) for group in results.covered(idata)}
     return _finished(DataTree.from_dict(groups), known, idata)
 
 
-def _finished(out: DataTree, known: dict[str, Any], source: DataTree) -> DataTree:
+def _finished(out: DataTree, known: facts.Facts, source: DataTree) -> DataTree:
     """With the facts, a digest of all, and a notice for whoever prints it."""
     groups = list(map(str, out.children))
     for group in groups:
         out[group].attrs = _attrs(known, source[group].attrs.get("created_at"))
     out.attrs[facts.STAT] = json.dumps(known)
-    out.attrs[facts.DIGEST] = digest_of(out)
-    out.attrs[NOTICE] = notice(known, groups)
+    out.attrs[facts.DIGEST] = results.digest_of(out)
+    out.attrs[results.NOTICE] = notice(known, groups)
     return out
 
 
-def notice(known: dict[str, Any], groups: Sequence[str]) -> str:
+def notice(known: facts.Facts, groups: Sequence[str]) -> str:
     """What of an object is covered, in words, for whoever prints it."""
     if not known["is_private"]:
         return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
@@ -275,11 +262,11 @@ def notice(known: dict[str, Any], groups: Sequence[str]) -> str:
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy for the groups "
         f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it. "
         "Nor what pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they "
-        f"predict at, or evaluate, the private rows of the model. {AT_PUBLIC_INPUTS}"
+        f"predict at, or evaluate, the private rows of the model. {results.AT_PUBLIC_INPUTS}"
     )
 
 
-def released_stats(known: dict[str, Any]) -> frozenset[str]:
+def released_stats(known: facts.Facts) -> frozenset[str]:
     """Names of the sampler stats that a run paid for."""
     if known["step"] == LIKELIHOOD:
         return frozenset(known["stats"])
@@ -287,14 +274,14 @@ def released_stats(known: dict[str, Any]) -> frozenset[str]:
     return RELEASED_STATS | ({NOISY_RATIO} if noisy else set())
 
 
-def _allowed(stats: dict[str, np.ndarray], known: dict[str, Any]) -> Dataset:
+def _allowed(stats: dict[str, np.ndarray], known: facts.Facts) -> Dataset:
     """The sampler stats that a run paid for."""
     arrays = {name: (["chain", "draw"], stats[name]) for name in sorted(released_stats(known) & stats.keys())}
     chains, draws = next(iter(stats.values())).shape
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
 
 
-def _attrs(known: dict[str, Any], created_at: Any) -> dict[str, Any]:
+def _attrs(known: facts.Facts, created_at: Any) -> dict[str, Any]:
     """What ArviZ expects to find, from the facts; of the object itself only a date."""
     attrs = {
         "inference_library": "pymc",

@@ -10,14 +10,14 @@ from dp_accounting import dp_event
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.audit import audit, released
+from benchmarks.audit.step import audit, released
+from benchmarks.audit.tester import Approximate, TradeOffTester
 from pymc_dp.privacy import compose
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import base
-from pymc_dp.tester import Approximate, TradeOffTester
 from tests.conftest import NUMBA
 
 RUNS = 200_000

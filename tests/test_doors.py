@@ -283,7 +283,7 @@ def test_warm_up_beside_the_draws_is_paid_for_and_counted_once(raw):
 
 def stamped(raw, **changes):
     """The result with other facts."""
-    known = dp.sampling.facts_of(raw)
+    known = dp.results.facts_of(raw)
     array = facts.encode({**known, "plan": {**known["plan"], **changes.pop("plan", {})}, **changes})
     groups = {}
     for name in ("sample_stats", "warmup_sample_stats"):
@@ -309,7 +309,7 @@ def test_facts_of_another_format_are_refused(raw):
 @pytest.mark.parametrize("lost", sorted(facts.REQUIRED))
 def test_facts_that_lack_an_entry_are_refused(raw, lost):
     text = json.dumps(
-        {k: v for k, v in {"format": facts.FORMAT, **dp.sampling.facts_of(raw)}.items() if k != lost}
+        {k: v for k, v in {"format": facts.FORMAT, **dp.results.facts_of(raw)}.items() if k != lost}
     )
     with pytest.raises(dp.errors.PrivacyError, match="damaged"):
         facts.read(text)

@@ -38,8 +38,8 @@ from benchmarks.audit.gradients import hamiltonian, stochastic_gradients
 from benchmarks.audit.likelihood import rows as of_likelihood
 from benchmarks.audit.limits import limits
 from benchmarks.audit.penalty import penalty_on_all, penalty_on_batches, penalty_on_statistics
+from benchmarks.audit.step import audit, released
 from benchmarks.results import store
-from pymc_dp.audit import audit, released
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.proposals.walk import RandomWalk
 

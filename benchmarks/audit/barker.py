@@ -20,12 +20,12 @@ from benchmarks.audit.faults import (
     sharper,
     wider,
 )
+from benchmarks.audit.tester import Approximate
 from benchmarks.published_fast_mh import PublishedFastMH
 from pymc_dp.privacy.mechanisms.randomness import TunaBatches
 from pymc_dp.ratios import barker_correction, tuna
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import FullBatch
-from pymc_dp.tester import Approximate
 
 
 def barker_on_all():

@@ -16,6 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.audit.faults import Fault, HalfNoise, Patch
+from benchmarks.audit.tester import TradeOffTester
 from pymc_dp.evaluation import check as checking
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.check import released_counts
@@ -26,7 +27,6 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget import spending
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum
-from pymc_dp.tester import TradeOffTester
 
 EPSILON, DELTA, CONFIDENCE = 4.0, 1e-5, 1 - 1e-6
 OTHERS = np.full(400, 0.3)

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.audit.attack import DELTA, EPSILON
 from benchmarks.audit.faults import Fault, HalfNoise, Patch
+from benchmarks.audit.tester import TradeOffTester
 from pymc_dp.likelihood import measurements, sources
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds
 from pymc_dp.likelihood.measurements import Measurements
@@ -26,7 +27,6 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget import spending
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.tester import TradeOffTester
 
 RUNS, OTHERS, TINY = 4000, 300, 1e-4
 HERE, NOWHERE, METRIC = np.zeros(2), np.ones(2), np.eye(2)

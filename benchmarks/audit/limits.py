@@ -6,10 +6,10 @@ from scipy.special import expit, ndtr
 
 import pymc_dp as dp
 from benchmarks.audit.attack import COMMON, DELTA, EPSILON, SHORTENED, model
+from benchmarks.audit.tester import TradeOffTester
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import TunaBatches
 from pymc_dp.ratios import barker_correction, tuna
-from pymc_dp.tester import TradeOffTester
 
 
 def largest_excess(claim, accepts, draws):

@@ -10,10 +10,10 @@ import numpy as np
 
 import pymc_dp as dp
 from benchmarks.audit.attack import DELTA
+from benchmarks.audit.tester import TradeOffTester
 from pymc_dp.prepare import fitting, releases
 from pymc_dp.prepare.constants import LevelConstants
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
-from pymc_dp.tester import TradeOffTester
 
 RUNS = 4000
 NUMBERS = {"x": dp.Numeric(bounds=(-1, 1))}

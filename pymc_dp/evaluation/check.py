@@ -1,6 +1,5 @@
 """check(): whether the data look like the model's predictions, within a budget."""
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,10 @@ from xarray import DataTree
 from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
-from pymc_dp.privacy.accounting.values import check_counts
+from pymc_dp.printing import Printed
+from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
+from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
@@ -25,8 +26,8 @@ from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import unit_of
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Printed):
     """Noisy histogram of where observed values lie in their predictive distributions; print it.
 
     Attributes
@@ -54,7 +55,7 @@ class Check:
     noise: float
     n: int | None
     whole: bool
-    facts: dict[str, Any]
+    facts: Facts
 
     @property
     def edges(self) -> np.ndarray:
@@ -99,10 +100,6 @@ class Check:
             **self.facts,
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as JSON text."""
-        return json.dumps(self.to_dict())
-
     def __str__(self) -> str:
         far, error = self.largest
         counts = ", ".join(f"{count:.0f}" for count in self.counts)
@@ -114,9 +111,6 @@ class Check:
             f"p-value {self.p_value:.3g}; largest departure {far:+.0%} +- {error:.0%}\n"
             f"Guarantee: {cost_in_words(self.facts, self.facts['unit'])}"
         )
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def check(
@@ -198,8 +192,8 @@ def check(
     True
     """
     check_ledger(ledger, unit=unit_of(privacy_unit)[0])
-    check_counts(cells, 0, 1)
-    if not 2 <= cells <= 100:
+    check_count("cells", cells, 2)
+    if cells > 100:
         raise ValueError(f"cells must be 2 to 100, got {cells!r}.")
     names = [rv.name for rv in model.observed_RVs]
     name = names[0] if var_name is None and len(names) == 1 else var_name
@@ -209,7 +203,7 @@ def check(
     groups = tables_of(model)
     check_tables(groups, privacy_unit)
     (table,) = [of_one for of_one in groups.values() if name in of_one]
-    records, points, _ = fitted(
+    records, points = fitted(
         idata, model, draws, privacy_unit=privacy_unit, may_be_public=free, observed=table
     )
     if records.n > LARGEST_N:

@@ -1,6 +1,5 @@
 """compare(): expected log predictive densities of released posteriors, within a budget."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +13,11 @@ from xarray import DataTree
 
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
-from pymc_dp.evaluation.fitted import Fitted, fitted
+from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
+from pymc_dp.printing import Printed
 from pymc_dp.privacy.budget.call import check_ledger
+from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.records.sums import guarded
@@ -26,8 +27,8 @@ from pymc_dp.records.units import unit_of
 REFERENCE = 0.1
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Printed):
     """Expected log predictive densities, in nats, with the noise of their release; print it.
 
     Attributes
@@ -49,7 +50,7 @@ class Comparison:
     reference: str
     totals: dict[str, Total]
     n: int | None
-    facts: dict[str, Any]
+    facts: Facts
 
     @property
     def table(self) -> pd.DataFrame:
@@ -109,10 +110,6 @@ class Comparison:
             **self.facts,
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as JSON text."""
-        return json.dumps(self.to_dict())
-
     def __str__(self) -> str:
         shown = self.table.drop(columns=["clipped_above", "clipped_below"])
         lines = [
@@ -122,9 +119,6 @@ class Comparison:
             *(f"Note: {sentence}" for sentence in self.warnings),
         ]
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>Note: {sentence}</p>" for sentence in self.warnings)
@@ -240,7 +234,13 @@ def compare(
         void = differing(fit.records, observed, observed_values(models[name][1]))
         totals[name] = total_of(difference, void, spending, n)
     spending.confirm(entry)
-    return Comparison(first, totals, n, _facts(spending, fits, privacy_unit))
+    facts = {
+        **spending.facts(),
+        "unit": "row" if privacy_unit is None else "person (all rows with one id)",
+        "draws": {name: len(fit.points) for name, fit in fits.items()},
+        "score": "WAIC",
+    }
+    return Comparison(first, totals, n, facts)
 
 
 def shares(models: int) -> list[float]:
@@ -274,12 +274,3 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
                 f"The observed values of {a!r} have different shapes for a record, {shapes[0][a][1:]} and "
                 f"{shapes[1][b][1:]}: log densities of different things are not compared."
             )
-
-
-def _facts(spending: Spending, fits: Mapping[str, Fitted], privacy_unit: Any) -> dict[str, Any]:
-    return {
-        **spending.facts(),
-        "unit": "row" if privacy_unit is None else "person (all rows with one id)",
-        "draws": {name: len(fit.points) for name, fit in fits.items()},
-        "score": "WAIC",
-    }

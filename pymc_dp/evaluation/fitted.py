@@ -8,6 +8,8 @@ import pymc as pm
 from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.privacy.accounting.values import check_count
+from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
 from pymc_dp.records.model import RecordModel
@@ -24,13 +26,10 @@ class Fitted(NamedTuple):
         Private.
     points : ndarray, shape (S, d)
         Released draws as flat unconstrained vectors.
-    facts : dict
-        Of the run.
     """
 
     records: RecordModel
     points: np.ndarray
-    facts: dict[str, Any]
 
 
 def fitted(
@@ -69,8 +68,7 @@ def fitted(
     -----
     **Privacy.** Draws are taken from what `release` makes of the result: they are public.
     """
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 2:
-        raise ValueError(f"draws must be an integer of at least 2, got {draws!r}.")
+    check_count("draws", draws, 2)
     known = facts_of(idata)
     if not known["is_private"] and not may_be_public:
         raise PrivacyError(
@@ -89,11 +87,12 @@ def fitted(
     refuse_effects(known)
     posterior = release(idata)["posterior"]
     check_same(known, posterior, model)
-    records = records_of(model, known, privacy_unit, observed)
-    return Fitted(records, _points(records, posterior, model, draws), known)
+    settings = settings_of(known, model)
+    records = RecordModel(model, privacy_unit=privacy_unit, observed=observed, **settings)
+    return Fitted(records, _points(records, posterior, model, draws))
 
 
-def refuse_effects(known: dict[str, Any]) -> None:
+def refuse_effects(known: Facts) -> None:
     """Refuse a result of a model in which effects of persons were integrated: it has no draws of them.
 
     Raises
@@ -108,33 +107,23 @@ def refuse_effects(known: dict[str, Any]) -> None:
         )
 
 
-def records_of(
-    model: pm.Model,
-    known: dict[str, Any],
-    privacy_unit: Any = None,
-    observed: Collection[str] | None = None,
-) -> RecordModel:
-    """The model as the step of a result read it.
-
-    Raises
-    ------
-    ModelRefusedError
-    """
-    declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
-    return RecordModel(
-        model,
-        privacy_unit=privacy_unit,
-        exclude_deterministics=[
-            d.name for d in model.deterministics if d.name in known["excluded_deterministics"]
-        ],
-        public=[*declared, *(rv.name for rv in model.free_RVs)],
-        trusted_ops=known["trusted_ops"],
-        neighboring_relation=known["plan"]["neighboring_relation"],
-        observed=observed,
-    )
+def declared_in(known: Facts) -> list[str]:
+    """Labels of the arrays that the user of a result declared public."""
+    return [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
 
 
-def check_same(known: dict[str, Any], posterior: Any, model: pm.Model) -> None:
+def settings_of(known: Facts, model: pm.Model) -> dict[str, Any]:
+    """How the step of a result read its model; its variables have draws, which are public."""
+    excluded = known["excluded_deterministics"]
+    return {
+        "exclude_deterministics": [d.name for d in model.deterministics if d.name in excluded],
+        "public": [*declared_in(known), *(rv.name for rv in model.free_RVs)],
+        "trusted_ops": known["trusted_ops"],
+        "neighboring_relation": known["plan"]["neighboring_relation"],
+    }
+
+
+def check_same(known: Facts, posterior: Any, model: pm.Model) -> None:
     """Refuse a model that has other free variables than the result, and than what was integrated.
 
     Raises

@@ -12,11 +12,11 @@ from pytensor.graph.basic import Variable
 from xarray import DataTree
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
-from pymc_dp.evaluation.fitted import check_same, refuse_effects
+from pymc_dp.evaluation.fitted import check_same, declared_in, refuse_effects, settings_of
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
-from pymc_dp.records.arrays import DECLARED, Arrays
+from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.results import DO_NOT_PUBLISH, NOTICE, digest_of, facts_of
@@ -166,7 +166,7 @@ def log_likelihood(idata: DataTree, model: pm.Model, **kwargs: Any) -> DataTree:
     return _marked(found, known, "log-likelihoods of private rows")
 
 
-def _marked(found: DataTree, known: dict[str, Any], what: str) -> DataTree:
+def _marked(found: DataTree, known: facts.Facts, what: str) -> DataTree:
     """Say of an object that it must not be published: in its attributes and those of its groups."""
     found.attrs[facts.STAT] = json.dumps(known)
     found.attrs.pop(facts.DIGEST, None)
@@ -197,7 +197,7 @@ def _refusal(reads: Sequence[str]) -> ModelRefusedError:
     )
 
 
-def _counts_are_public(known: dict[str, Any]) -> bool:
+def _counts_are_public(known: facts.Facts) -> bool:
     """Whether the number of rows is public: neighbours have as many."""
     return known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
 
@@ -221,23 +221,14 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withhe
 
 
 def _reading(
-    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: dict[str, Any]
+    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: facts.Facts
 ) -> tuple[list[str], Any]:
     """What the outputs read of private rows, with `given` in their places, and how the model is read."""
-    declared = [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
-    reading = read(
-        model,
-        units=None if known["unit"] == "row" else known.get("n"),
-        exclude_deterministics=[
-            d.name for d in model.deterministics if d.name in known["excluded_deterministics"]
-        ],
-        public=[*declared, *(rv.name for rv in model.free_RVs)],
-        trusted_ops=known["trusted_ops"],
-        neighboring_relation=known["plan"]["neighboring_relation"],
-    )
+    units = None if known["unit"] == "row" else known.get("n")
+    reading = read(model, units=units, **settings_of(known, model))
     fixed = _counts_are_public(known)
     opaque, n_rows = reading.opaque, reading.n_rows
-    arrays = Arrays(model, n_rows, n_rows, declared)
+    arrays = Arrays(model, n_rows, n_rows, declared_in(known))
     replaced = {variable for variable in model.data_vars if variable.name in given}
     outputs = [
         opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name]

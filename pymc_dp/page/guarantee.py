@@ -89,7 +89,7 @@ def promise(known: PrivacyReport) -> str:
         ),
         *(
             f'<div class="verdict bad">{html.escape(said)}</div>'
-            for key, said in known._rows()
+            for key, said in known.rows()
             if key == "Weak"
         ),
     )
@@ -181,7 +181,7 @@ def assumptions(known: PrivacyReport) -> str:
 def details(known: PrivacyReport) -> str:
     """All terms of the guarantee."""
     rows = "".join(
-        f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in known._rows()
+        f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in known.rows()
     )
     return (
         "<section><h2>For specialists</h2><details><summary>All terms of the guarantee</summary><table "

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_dp.printing import html_table
+
 # Rows of a table that are shown.
 _LISTED = 200
 
@@ -56,21 +58,16 @@ def _cell(value: Any) -> str:
         if math.isnan(number):
             return ""
         return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
-    return html.escape(str(value))
+    return str(value)
 
 
 def table(frame: Any) -> str:
     """A data frame, its index first."""
     shown = frame.iloc[:_LISTED]
-    head = "".join(f"<th>{html.escape(str(column))}</th>" for column in shown.columns)
-    body = "".join(
-        f"<tr><td>{html.escape(str(name))}</td>{''.join(f'<td>{_cell(v)}</td>' for v in row)}</tr>"
-        for name, row in zip(shown.index, shown.to_numpy(dtype=object), strict=True)
-    )
-    more = (
-        paragraph(f"{len(frame) - _LISTED} more rows are not shown.", "small") if len(frame) > _LISTED else ""
-    )
-    whole = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    cells = zip(shown.index, shown.to_numpy(dtype=object), strict=True)
+    whole = html_table(["", *map(str, shown.columns)], [[str(name), *map(_cell, row)] for name, row in cells])
+    left = len(frame) - _LISTED
+    more = paragraph(f"{left} more rows are not shown.", "small") if left > 0 else ""
     return f"<div class=wide>{whole}</div>{more}"
 
 

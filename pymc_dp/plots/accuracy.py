@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import xarray as xr
 
-from pymc_dp.plots.drawing import map_labels, map_visual, new_collection
+from pymc_dp.plots.drawing import Picture
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -60,30 +60,23 @@ def plot_accuracy(
     -----
     **Privacy.** Drawn from simulated rows' results.
     """
-    from arviz_base.validate import validate_dict_argument
-    from arviz_plots import visuals as draw
-
     if quantity not in _TITLES:
         raise ValueError(f"quantity must be 'wider' or 'moved', got {quantity!r}.")
     if not {"n", "epsilon", "parameter", quantity} <= set(expected.columns):
         raise ValueError("plot_accuracy takes the table that expected_accuracy returns.")
-    chosen = validate_dict_argument(visuals, valid_keys=_VISUALS)
+    picture = Picture(_VISUALS, visuals)
     columns = expected.set_index(["n", "parameter", "epsilon"])[quantity].to_xarray()
     x = xr.zeros_like(columns) + columns["epsilon"]
     lines = xr.concat([x, columns], dim="plot_axis").assign_coords(plot_axis=["x", "y"])
     lines = lines.drop_vars("epsilon").rename(epsilon="point")
     data = xr.Dataset({"accuracy": lines})
-    if plot_collection is None:
-        aes = {"color": ["parameter"], **pc_kwargs.pop("aes", {})}
-        plot_collection = new_collection(data, backend, {"cols": ["n"], "aes": aes, **pc_kwargs})
+    aes = {"color": ["parameter"], **pc_kwargs.pop("aes", {})}
+    picture.begin(data, plot_collection, backend, **{"cols": ["n"], "aes": aes, **pc_kwargs})
     sizes = columns["n"]
     level = xr.Dataset({"accuracy": xr.zeros_like(sizes, dtype=float) + float(quantity == "wider")})
-    map_visual(
-        plot_collection, draw.hline, "none", chosen, plain=True, data=level, color="gray", linestyle="C1"
-    )
-    map_visual(plot_collection, draw.line_xy, "lines", chosen, data=data)
-    map_labels(plot_collection, chosen, title=None, xlabel="epsilon", ylabel=_TITLES[quantity])
-    if chosen.get("legend", True) is not False and expected["parameter"].nunique() > 1:
-        legend = chosen.get("legend", {})
-        plot_collection.add_legend("parameter", **(legend if isinstance(legend, Mapping) else {}))
-    return plot_collection
+    picture.add("hline", "none", plain=True, data=level, color="gray", linestyle="C1")
+    picture.add("line_xy", "lines", data=data)
+    picture.label(title=None, xlabel="epsilon", ylabel=_TITLES[quantity])
+    if expected["parameter"].nunique() > 1:
+        picture.add_legend("parameter")
+    return picture.collection

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import ndtri
 
 from pymc_dp.evaluation.check import Check
-from pymc_dp.plots.drawing import map_labels, map_visual, new_collection
+from pymc_dp.plots.drawing import Picture
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -59,25 +59,21 @@ def plot_check(
     -----
     **Privacy.** Drawn from what the check released.
     """
-    from arviz_base.validate import validate_dict_argument
-    from arviz_plots import visuals as draw
-
     if not 0 < band_prob < 1:
         raise ValueError(f"band_prob must lie strictly between 0 and 1, got {band_prob!r}.")
-    chosen = validate_dict_argument(visuals, valid_keys=_VISUALS)
+    picture = Picture(_VISUALS, visuals)
     name, cells = check.variable, check.counts.size
     x, y = np.repeat(check.edges, 2)[1:-1], np.repeat(check.counts, 2)
     line = xr.Dataset({name: (("plot_axis", "point"), [x, y])}, coords={"plot_axis": ["x", "y"]})
-    if plot_collection is None:
-        plot_collection = new_collection(line, backend, {"cols": [], **pc_kwargs})
+    picture.begin(line, plot_collection, backend, **{"cols": [], **pc_kwargs})
     half = float(-ndtri((1 - band_prob) / (2 * cells))) * check.std
     ends = [check.expected - half, check.expected + half]
     band = xr.Dataset({name: (("ref_dim",), ends)}, coords={"ref_dim": [0, 1]})
-    map_visual(plot_collection, draw.hspan, "band", chosen, data=band, color="gray", alpha=0.2)
+    picture.add("hspan", "band", data=band, color="gray", alpha=0.2)
     middle = xr.Dataset({name: check.expected})
-    map_visual(plot_collection, draw.hline, "expected", chosen, data=middle, color="gray", linestyle="C1")
-    map_visual(plot_collection, draw.line_xy, "counts", chosen, data=line)
+    picture.add("hline", "expected", data=middle, color="gray", linestyle="C1")
+    picture.add("line_xy", "counts", data=line)
     title = f"{name}: p = {check.p_value:.2g}; noise of a count {check.noise:.3g}"
     where = "place in the predictive distribution"
-    map_labels(plot_collection, chosen, title=title, xlabel=where, ylabel="records")
-    return plot_collection
+    picture.label(title=title, xlabel=where, ylabel="records")
+    return picture.collection

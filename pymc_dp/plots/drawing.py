@@ -1,8 +1,8 @@
-"""What all pictures share: a collection, visuals that can be left out, labels."""
+"""What all pictures share: a collection, visuals that can be left out, labels, a legend."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
@@ -11,39 +11,58 @@ if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
 
-def new_collection(data: xr.Dataset, backend: str | None, pc_kwargs: dict[str, Any]) -> PlotCollection:
-    """A collection of one picture, with room for a legend."""
-    from arviz_base import rcParams
-    from arviz_plots import PlotCollection
+class Picture:
+    """A collection, and visuals of which each can be changed or left out.
 
-    backend = rcParams["plot.backend"] if backend is None else backend
-    if backend == "matplotlib":  # makes room for the legend, as ArviZ's styles do
-        pc_kwargs["figure_kwargs"] = {"layout": "constrained", **pc_kwargs.get("figure_kwargs", {})}
-    return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
+    Parameters
+    ----------
+    names : sequence of str
+        Of the visuals.
+    visuals : mapping or None
+        The user's arguments of each, or False to leave it out.
+    """
 
+    collection: PlotCollection
 
-def map_visual(
-    collection: PlotCollection,
-    function: Callable[..., Any],
-    name: str,
-    visuals: Mapping[str, Any],
-    plain: bool = False,
-    **defaults: Any,
-) -> None:
-    """Map one visual with its defaults, unless it was switched off; `plain` ones ignore the aesthetics."""
-    from arviz_plots.plots.utils import get_visual_kwargs
+    def __init__(self, names: Sequence[str], visuals: Mapping[str, Any] | None):
+        from arviz_base.validate import validate_dict_argument
 
-    given = get_visual_kwargs(visuals, name)
-    if given is not False:
-        ignore: Sequence[str] | set = collection.aes_set if plain else set()
-        collection.map(function, name, ignore_aes=ignore, **{**defaults, **given})
+        self._visuals = validate_dict_argument(visuals, valid_keys=names)
 
+    def begin(
+        self, data: xr.Dataset, given: PlotCollection | None, backend: str | None, **pc_kwargs: Any
+    ) -> None:
+        """Draw into the collection that is given, or a new one of the data with room for a legend."""
+        from arviz_base import rcParams
+        from arviz_plots import PlotCollection
 
-def map_labels(collection: PlotCollection, visuals: Mapping[str, Any], **texts: str | None) -> None:
-    """Map title, xlabel and ylabel, those that are named; None is the panel's own title."""
-    from arviz_plots import visuals as draw
+        backend = rcParams["plot.backend"] if backend is None else backend
+        if backend == "matplotlib":  # makes room for the legend, as ArviZ's styles do
+            pc_kwargs["figure_kwargs"] = {"layout": "constrained", **pc_kwargs.get("figure_kwargs", {})}
+        new = PlotCollection.wrap(data, backend=backend, **pc_kwargs) if given is None else given
+        self.collection = new
 
-    how = {"title": draw.labelled_title, "xlabel": draw.labelled_x, "ylabel": draw.labelled_y}
-    for name, text in texts.items():
-        given = {} if text is None else {"text": text}
-        map_visual(collection, how[name], name, visuals, plain=True, subset_info=True, **given)
+    def add(self, how: str, name: str, plain: bool = False, **defaults: Any) -> None:
+        """Map one of ArviZ's visuals, unless it was switched off; `plain` ones ignore the aesthetics."""
+        from arviz_plots import visuals
+        from arviz_plots.plots.utils import get_visual_kwargs
+
+        given = get_visual_kwargs(self._visuals, name)
+        if given is not False:
+            ignore = self.collection.aes_set if plain else set()
+            self.collection.map(getattr(visuals, how), name, ignore_aes=ignore, **{**defaults, **given})
+
+    def label(self, **texts: str | None) -> None:
+        """Write title, xlabel and ylabel, those that are named; None is the panel's own title."""
+        how = {"title": "labelled_title", "xlabel": "labelled_x", "ylabel": "labelled_y"}
+        for name, text in texts.items():
+            given = {} if text is None else {"text": text}
+            self.add(how[name], name, plain=True, subset_info=True, **given)
+
+    def add_legend(self, dim: str, **defaults: Any) -> None:
+        """Add a legend, unless it was switched off."""
+        from arviz_plots.plots.utils import get_visual_kwargs
+
+        given = get_visual_kwargs(self._visuals, "legend")
+        if given is not False:
+            self.collection.add_legend(dim, **{**defaults, **given})

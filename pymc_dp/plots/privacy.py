@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_dp.plots.drawing import map_labels, map_visual, new_collection
+from pymc_dp.plots.drawing import Picture
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.report import PrivacyReport, privacy_report
 
@@ -72,11 +72,7 @@ def plot_privacy_profile(
     -----
     **Privacy.** Drawn from the public facts of a run; reads no data and no draws.
     """
-    from arviz_base.validate import validate_dict_argument
-    from arviz_plots import visuals as draw
-    from arviz_plots.plots.utils import get_visual_kwargs
-
-    chosen = validate_dict_argument(visuals, valid_keys=_PROFILE_VISUALS)
+    picture = Picture(_PROFILE_VISUALS, visuals)
     objects = dict(obj) if isinstance(obj, Mapping) and not isinstance(obj, xr.DataTree) else {"": obj}
     at = np.sort(np.atleast_1d(np.asarray(_DELTAS if deltas is None else deltas, dtype=float)))[::-1]
     if not objects or at.ndim != 1 or at.size == 0 or not np.all((at > 0) & (at < 1)):
@@ -85,25 +81,18 @@ def plot_privacy_profile(
     if not np.isfinite(epsilons).any():
         raise ValueError("no epsilon is finite: there is no guarantee to plot.")
     epsilons[~np.isfinite(epsilons)] = np.nan
+    log_deltas = np.broadcast_to(np.log10(at), epsilons.shape)
     profile = xr.Dataset(
-        {
-            "profile": (
-                ("plot_axis", "guarantee", "point"),
-                [epsilons, np.broadcast_to(np.log10(at), epsilons.shape)],
-            )
-        },
+        {"profile": (("plot_axis", "guarantee", "point"), [epsilons, log_deltas])},
         coords={"plot_axis": ["x", "y"], "guarantee": list(objects)},
     )
-    if plot_collection is None:
-        plot_collection = new_collection(
-            profile, backend, {"aes": {"color": ["guarantee"]}, "cols": [], **pc_kwargs}
-        )
-    map_visual(plot_collection, draw.line_xy, "profile", chosen, data=profile)
-    map_labels(plot_collection, chosen, xlabel="ε", ylabel="log₁₀ δ")
-    legend = get_visual_kwargs(chosen, "legend")
-    if legend is not False and len(objects) > 1:
-        plot_collection.add_legend("guarantee", **{"title": "", **legend})
-    return plot_collection
+    defaults = {"aes": {"color": ["guarantee"]}, "cols": []}
+    picture.begin(profile, plot_collection, backend, **{**defaults, **pc_kwargs})
+    picture.add("line_xy", "profile", data=profile)
+    picture.label(xlabel="ε", ylabel="log₁₀ δ")
+    if len(objects) > 1:
+        picture.add_legend("guarantee", title="")
+    return picture.collection
 
 
 def plot_privacy_spend(
@@ -147,10 +136,7 @@ def plot_privacy_spend(
     -----
     **Privacy.** `epsilon_spent` is computed before the run and covers all chains at each iteration: one line.
     """
-    from arviz_base.validate import validate_dict_argument
-    from arviz_plots import visuals as draw
-
-    chosen = validate_dict_argument(visuals, valid_keys=_SPEND_VISUALS)
+    picture = Picture(_SPEND_VISUALS, visuals)
     plan = privacy_report(idata).plan
     iterations, spent = _spent(idata, plan.tune)
     if not np.isfinite(spent).any():
@@ -158,19 +144,18 @@ def plot_privacy_spend(
     line = xr.Dataset(
         {"spent": (("plot_axis", "iteration"), [iterations, spent])}, coords={"plot_axis": ["x", "y"]}
     )
-    if plot_collection is None:
-        plot_collection = new_collection(line, backend, {"cols": [], **pc_kwargs})
-    map_visual(plot_collection, draw.line_xy, "spent", chosen, data=line)
+    picture.begin(line, plot_collection, backend, **{"cols": [], **pc_kwargs})
+    picture.add("line_xy", "spent", data=line)
     target = xr.Dataset({"spent": plan.epsilon})
-    map_visual(plot_collection, draw.hline, "target", chosen, data=target, color="C1", linestyle="C1")
+    picture.add("hline", "target", data=target, color="C1", linestyle="C1")
     title = f"target ε = {plan.epsilon:g} (dashed)"
     if plan.tune > 0 and iterations[0] <= plan.tune:
         border = xr.Dataset({"spent": plan.tune + 0.5})
-        map_visual(plot_collection, draw.vline, "tuning", chosen, data=border, color="gray", linestyle="C2")
+        picture.add("vline", "tuning", data=border, color="gray", linestyle="C2")
         title += ", end of tuning (dotted)"
     label = f"ε spent at δ = {plan.delta:g}"
-    map_labels(plot_collection, chosen, title=title, xlabel="iteration", ylabel=label)
-    return plot_collection
+    picture.label(title=title, xlabel="iteration", ylabel=label)
+    return picture.collection
 
 
 def _epsilon_of(obj: Any) -> Callable[[float], float]:

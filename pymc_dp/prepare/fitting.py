@@ -8,13 +8,7 @@ import numpy as np
 
 from pymc_dp.prepare import cells as read
 from pymc_dp.prepare.constants import BooleanConstants, Constants, LevelConstants, numeric_constants
-from pymc_dp.prepare.grid import (
-    OCTAVE_EDGES,
-    Cells,
-    edges_by_octaves,
-    number_of_cells,
-    span_of_octaves,
-)
+from pymc_dp.prepare.grid import OCTAVE_EDGES, Cells, edges_by_octaves, number_of_cells, span_of_octaves
 from pymc_dp.prepare.kinds import Boolean, Category, Kind, Numeric
 from pymc_dp.prepare.releases import GRID, MISSING, histogram, level_counts, moments, named_counts
 from pymc_dp.records.sums import guarded

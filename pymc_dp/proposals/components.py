@@ -1,8 +1,7 @@
 """Moves of one component at a time."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 class OneAtATime:
@@ -38,7 +37,7 @@ class OneAtATime:
     **Privacy.** Reads no data; the moves use PyMC's generator.
     """
 
-    def __init__(self, scale: Any = 1.0, *, spread: float = 0.2, scan: str = "random"):
+    def __init__(self, scale: ArrayLike = 1.0, *, spread: float = 0.2, scan: str = "random"):
         self._scale = np.asarray(scale, dtype=float)
         if self._scale.ndim > 1 or not (np.all(np.isfinite(self._scale)) and np.all(self._scale > 0)):
             raise ValueError("the scale is a positive, finite number, or one for each parameter.")
@@ -89,7 +88,7 @@ class GuidedWalk(OneAtATime):
     **Privacy.** Reads no data. The directions are functions of released decisions and of PyMC's generator.
     """
 
-    def __init__(self, scale: Any = 1.0, *, spread: float = 0.2, scan: str = "random"):
+    def __init__(self, scale: ArrayLike = 1.0, *, spread: float = 0.2, scan: str = "random"):
         super().__init__(scale, spread=spread, scan=scan)
         self._directions: np.ndarray | None = None
 

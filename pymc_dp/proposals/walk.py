@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pymc_dp.clipping import Clip, ConstantClip, LipschitzClip
 from pymc_dp.proposals.components import GuidedWalk, OneAtATime
@@ -31,7 +32,7 @@ class Proposal(Protocol):
         """Displacement, shape (d,), for step size 1."""
 
 
-def _transform(scale: Any) -> np.ndarray:
+def _transform(scale: ArrayLike) -> np.ndarray:
     """Check a scale: scalar, vector of standard deviations, or covariance matrix (returned as its factor)."""
     array = np.asarray(scale, dtype=float)
     if array.ndim > 2 or not np.all(np.isfinite(array)):
@@ -51,7 +52,7 @@ def _transform(scale: Any) -> np.ndarray:
 
 
 class _Scaled:
-    def __init__(self, scale: Any = 1.0):
+    def __init__(self, scale: ArrayLike = 1.0):
         self._factor = _transform(scale)
 
     def _scaled(self, z: np.ndarray) -> np.ndarray:

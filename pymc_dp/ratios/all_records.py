@@ -8,10 +8,21 @@ from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
+from pymc_dp.remote.owners import RecordsOfOwners
 from pymc_dp.remote.shards import ShardedRecords
 
 # In one place, or in parts.
 Records = RecordModel | ShardedRecords
+
+
+class Fresh[R: Records | RecordsOfOwners]:
+    """A ratio of which nothing is kept from one iteration to the next: the next batch is another."""
+
+    records: R
+
+    def at(self, theta: np.ndarray) -> tuple[None, float]:
+        """Nothing, and the log-prior."""
+        return None, self.records.log_prior(theta)
 
 
 class AllRecords:

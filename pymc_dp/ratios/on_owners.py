@@ -11,10 +11,11 @@ from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.ratios.all_records import Fresh
 from pymc_dp.remote.owners import RecordsOfOwners, points
 
 
-class OnOwners:
+class OnOwners(Fresh[RecordsOfOwners]):
     """Sum of the owners' noisy sums (Yıldırım & Ermiş 2019, Algorithm 2).
 
     Parameters
@@ -52,10 +53,6 @@ class OnOwners:
         constants = np.array([terms.clip_bound or terms.lipschitz for terms in self.terms])
         noise = np.array(self._noise) * constants / constants.max()
         return noise_std / (self.tempering * float(np.sqrt(noise @ noise)))
-
-    def at(self, theta: np.ndarray) -> tuple[None, float]:
-        """Nothing, and the log-prior: rows stay with their owners."""
-        return None, self.records.log_prior(theta)
 
     def __call__(
         self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom

@@ -8,12 +8,12 @@ from pymc_dp.clipping import shares
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, FixedSizeBatches, Gaussian, PrivacyRandom
 from pymc_dp.ratios import barker_correction
-from pymc_dp.ratios.all_records import Records
+from pymc_dp.ratios.all_records import Fresh, Records
 
 _GRID = 2**20
 
 
-class CorrectedBatch:
+class CorrectedBatch(Fresh[Records]):
     """For the penalty test: corrected for the batch's own variance (Räisä 2021, section 4.1).
 
     Parameters
@@ -33,10 +33,6 @@ class CorrectedBatch:
         self.records, self.batches, self.noise_multiplier = records, batches, noise_multiplier
         self._sizes = (batches.batch_size, batches.dataset_size, tempering)
 
-    def at(self, theta: np.ndarray) -> tuple[None, float]:
-        """Nothing, and the log-prior."""
-        return None, self.records.log_prior(theta)
-
     def bound_of_noise(self, noise_std: float) -> float:
         """Clip bound at which the noise has a given standard deviation."""
         return bound_of_noise(noise_std, self.noise_multiplier, *self._sizes)
@@ -52,7 +48,7 @@ class CorrectedBatch:
         return LogRatio(noisy, clip_bound * noise, clip_bound, 0.0, None, self.records.log_prior(new))
 
 
-class BarkerBatch:
+class BarkerBatch(Fresh[Records]):
     """For Barker's test: with noise that makes the batch's error about logistic (Heikkilä et al. 2019).
 
     Parameters
@@ -69,10 +65,6 @@ class BarkerBatch:
 
     def __init__(self, records: Records, tempering: float, batches: FixedSizeBatches):
         self.records, self.tempering, self.batches = records, tempering, batches
-
-    def at(self, theta: np.ndarray) -> tuple[None, float]:
-        """Nothing, and the log-prior."""
-        return None, self.records.log_prior(theta)
 
     def __call__(
         self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom

@@ -10,14 +10,14 @@ import numpy as np
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom, TunaBatches
-from pymc_dp.ratios.all_records import Records
+from pymc_dp.ratios.all_records import Fresh, Records
 
 # Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
 # order.
 GRID = float(2**20)
 
 
-class TunaBatch:
+class TunaBatch(Fresh[Records]):
     """A new batch for each comparison.
 
     Parameters
@@ -33,10 +33,6 @@ class TunaBatch:
     def __init__(self, records: Records, tempering: float, batches: TunaBatches, noise_std: float = 0.0):
         self.records, self.tempering, self.batches = records, tempering, batches
         self._noise = noise_std / largest_term(batches.clip_bound, batches)
-
-    def at(self, theta: np.ndarray) -> tuple[None, float]:
-        """Nothing, and the log-prior."""
-        return None, self.records.log_prior(theta)
 
     def __call__(
         self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom

@@ -204,7 +204,7 @@ class DPStep(Iterating):
     def __repr__(self) -> str:
         return f"<{self.title}: epsilon={self.epsilon!r}, delta={self.delta!r}, chains={self.chains}>"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> facts.Facts:
         """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
         records = self.records
         return {

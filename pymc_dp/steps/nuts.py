@@ -219,7 +219,7 @@ class DPNUTS(BlockedStep):
         )
         return new, [stats]
 
-    def _facts(self, plan: PrivacyPlan) -> dict[str, Any]:
+    def _facts(self, plan: PrivacyPlan) -> facts.Facts:
         variables = self._released.facts()
         types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
         return {

@@ -8,11 +8,7 @@ from pymc_dp.remote.owners import Owners
 
 
 def clip_of(
-    statistics: Any,
-    lipschitz: Any,
-    clip_bound: Any,
-    batch_size: int | None,
-    kwargs: dict[str, Any],
+    statistics: Any, lipschitz: Any, clip_bound: Any, batch_size: int | None, kwargs: dict[str, Any]
 ) -> Clip:
     """Clip of a step: of its sufficient statistics if it has some, otherwise of ratios (see `as_clip`).
 

@@ -61,30 +61,28 @@ def random_parts(model: pm.Model) -> list[Variable]:
     return [*model.basic_RVs, *model.potentials]
 
 
-def check_model(model: pm.Model, parts: Sequence[Variable]) -> None:
-    """Refuse a model that is not the one that the step was made for.
+def check(step: BlockedStep, model: pm.Model, parts: Sequence[Variable]) -> None:
+    """Refuse a model that is not the one that the step was made for, and other steps beside it.
 
     Raises
     ------
     ModelRefusedError
         A variable or Potential was added or removed.
+    PrivacyError
+        See `check_alone`.
     """
     now = random_parts(model)
-    added = [str(v.name) for v in now if v not in parts]
-    removed = [str(v.name) for v in parts if v not in now]
-    if added or removed:
-        named = {"added": added, "removed": removed}
-        changed = [f"{', '.join(names)} {what}" for what, names in named.items() if names]
+    named = {
+        "added": [str(v.name) for v in now if v not in parts],
+        "removed": [str(v.name) for v in parts if v not in now],
+    }
+    changed = [f"{', '.join(names)} {what}" for what, names in named.items() if names]
+    if changed:
         raise ModelRefusedError(
             f"The model was changed after the step was made: {'; '.join(changed)}.",
             "the step was checked, and its budget planned, for another model.",
             "make the step last, when the model is complete.",
         )
-
-
-def check(step: BlockedStep, model: pm.Model, parts: Sequence[Variable]) -> None:
-    """`check_model` and `check_alone`; called in what PyMC calls."""
-    check_model(model, parts)
     check_alone(step)
 
 
@@ -103,21 +101,16 @@ def check_alone(step: BlockedStep) -> None:
     while frame is not None:
         caller = frame.f_locals.get("self")
         together = flatten_steps(caller) if isinstance(caller, CompoundStep) else []
-        if step in together:
-            refuse_others([other for other in together if other is not step])
+        others = [type(other).__name__ for other in together if other is not step]
+        if step in together and others:
+            raise PrivacyError(
+                f"The private step is not alone: pm.sample also runs {', '.join(others)}.\n"
+                "  Why this is refused: something other than this step that samples the same variables reads "
+                "the exact likelihood, and a second private step has a budget of its own.\n"
+                "  How to fix it: pass the private step alone, pm.sample(step=step); it samples all "
+                "variables."
+            )
         frame = frame.f_back
-
-
-def refuse_others(others: Sequence[BlockedStep]) -> None:
-    """Raise PrivacyError if there are other steps."""
-    if others:
-        names = ", ".join(type(other).__name__ for other in others)
-        raise PrivacyError(
-            f"The private step is not alone: pm.sample also runs {names}.\n"
-            "  Why this is refused: something other than this step that samples the same variables reads the "
-            "exact likelihood, and a second private step has a budget of its own.\n"
-            "  How to fix it: pass the private step alone, pm.sample(step=step); it samples all variables."
-        )
 
 
 def check_start(point: PointType) -> None:

@@ -18,6 +18,7 @@ from scipy.stats import norm, poisson
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import accountants, costs, gaussian, loss_distribution, poisson_mixture, rdp
 from pymc_dp.privacy.accounting import events as ev
+from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, sampled_gaussians
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.pricing import penalty
 
@@ -105,9 +106,7 @@ def test_conventions_of_dp_accounting_that_differ_under_replacement():
 def test_loss_distribution_agrees_with_dp_accounting(q, nm, count):
     theirs = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE).compose(sampled(q, nm, count))
     ours = loss_distribution.LossDistribution(
-        loss_distribution.sampled_gaussians(
-            privacy.EventSet(sampled(q, nm, count), "add_remove").counts, "add_remove"
-        )
+        sampled_gaussians(privacy.EventSet(sampled(q, nm, count), "add_remove").counts, "add_remove")
     )
     for delta in (1e-3, 1e-6):
         assert ours.epsilon(delta) == pytest.approx(theirs.get_epsilon(delta), rel=2e-3, abs=1e-4)
@@ -118,7 +117,7 @@ def test_loss_distribution_is_above_the_exact_curve_of_one_step(nm):
     """Hockey-stick divergences of the two mixtures by quadrature, in both directions."""
     q, mu = 0.1, 1 / nm
     event = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(nm))
-    (mechanism,) = loss_distribution.sampled_gaussians({event: 1}, "add_remove")
+    (mechanism,) = sampled_gaussians({event: 1}, "add_remove")
     ours = loss_distribution.LossDistribution({mechanism: 1})
     for epsilon in (0.01, 0.05, 0.3, 1.0):
 
@@ -135,7 +134,7 @@ def test_loss_distribution_is_above_the_exact_curve_of_one_step(nm):
 def test_profiles_under_substitution_are_above_explicit_pairs(kind):
     """Replacing +C by -C in a sum; for a fixed batch, also by 0 (the record that another one displaces)."""
     q, mu = 0.2, 0.8
-    one = loss_distribution.SampledGaussian(q, mu, kind)
+    one = SampledGaussian(q, mu, kind)
     x = np.linspace(-12, 12, 20_001)
     here, there = norm.pdf(x - mu / 2), norm.pdf(x + mu / 2)
     rest = norm.pdf(x)
@@ -148,7 +147,7 @@ def test_profiles_under_substitution_are_above_explicit_pairs(kind):
 
 
 def test_loss_distribution_refuses_a_delta_below_its_own_errors():
-    one = loss_distribution.SampledGaussian(0.01, 1.0, "poisson add_remove")
+    one = SampledGaussian(0.01, 1.0, "poisson add_remove")
     ours = loss_distribution.LossDistribution({one: 100})
     assert ours.epsilon(1e-9) < ours.epsilon(1e-15) == math.inf
     assert ours.delta(400.0) > 1e-15

@@ -162,7 +162,7 @@ def test_the_bound_of_rounding_covers_it(monkeypatch, delta):
 
 def test_there_is_no_floor_of_delta():
     """Gaussian releases are exact; a hundred as loss distributions are hardly more, at any delta."""
-    hundred = {loss_distribution.SampledGaussian(1.0, 0.1, "all records"): 100}
+    hundred = {SampledGaussian(1.0, 0.1, "all records"): 100}
     curve = loss_distribution.Whole(hundred)
     for delta in (1e-5, 1e-9, 1e-14, 1e-20):
         exact = float(privacy.gaussian.epsilon(1.0, delta))

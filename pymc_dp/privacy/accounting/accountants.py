@@ -16,6 +16,7 @@ from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
 from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, total_curve
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, LimitTradeOff, Release
+from pymc_dp.privacy.accounting.sampled_gaussian import half_replacements, sampled_gaussians
 from pymc_dp.privacy.accounting.value_iteration import ValueIteration
 
 # Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
@@ -181,8 +182,8 @@ def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEve
 def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff:
     """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
     counts, relation = events.counts, events.neighboring_relation
-    mechanisms = loss_distribution.sampled_gaussians(counts, relation)
-    halves = loss_distribution.half_replacements(counts) if relation == "substitute" else None
+    mechanisms = sampled_gaussians(counts, relation)
+    halves = half_replacements(counts) if relation == "substitute" else None
     kind = loss_distribution.Whole if halves is None else loss_distribution.Replacement
     found = mechanisms if halves is None else halves
     if found is None:

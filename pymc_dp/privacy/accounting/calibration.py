@@ -179,17 +179,17 @@ def iterations_allowed(
     good, step = 0, 1
     while good + step <= _MOST_ITERATIONS and fits(good + step):
         good, step = good + step, 2 * step
-    good = _last(fits, good, good + step)
+    good = last_that_fits(fits, good, good + step)
     # A coarse bound never says too many, but too few: it is some per cent above.
     bad = good + 1
     while bad <= _MOST_ITERATIONS and fits(bad, False):
         good, bad = bad, bad + max(1, bad // 16)
-    return _last(lambda iterations: fits(iterations, False), good, bad)
+    return min(last_that_fits(lambda iterations: fits(iterations, False), good, bad), _MOST_ITERATIONS)
 
 
-def _last(fits: Callable[[int], bool], good: int, bad: int) -> int:
+def last_that_fits(fits: Callable[[int], bool], good: int, bad: int) -> int:
     """Largest number below `bad` that fits."""
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return min(good, _MOST_ITERATIONS)
+    return good

@@ -8,13 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pymc_dp.printing import html_table, text_table
-from pymc_dp.privacy.accounting.accountants import (
-    ACCOUNTANTS,
-    SLOW,
-    NotApplicableError,
-    TradeOff,
-    never_best,
-)
+from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, SLOW, NotApplicableError, TradeOff, never_best
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.values import is_number
@@ -260,15 +254,10 @@ def compare_accountants(
     guarantee = events if isinstance(events, Guarantee) else compose(events, neighboring_relation)
     rows = []
     for name in ACCOUNTANTS:
-        trade_off: TradeOff | str = "something non-private happened"
-        if guarantee.is_private:
-            trade_off = guarantee._trade_off(name)
-        if isinstance(trade_off, str):
-            rows.append(ComparisonRow(name, math.inf, trade_off))
-        else:
-            value = trade_off.epsilon(delta)
-            rows.append(
-                ComparisonRow(name, value, "" if math.isfinite(value) else "no finite epsilon at this delta")
-            )
+        found = guarantee._trade_off(name) if guarantee.is_private else "something non-private happened"
+        value, why = (math.inf, found) if isinstance(found, str) else (found.epsilon(delta), "")
+        if not (why or math.isfinite(value)):
+            why = "no finite epsilon at this delta"
+        rows.append(ComparisonRow(name, value, why))
     rows.sort(key=lambda row: row.epsilon)
     return AccountantComparison(delta, guarantee.events.neighboring_relation, tuple(rows))

@@ -8,26 +8,9 @@ from typing import Any
 
 from dp_accounting import dp_event as base
 
-from pymc_dp.privacy.accounting import rdp
-from pymc_dp.privacy.accounting.corners import (
-    LARGEST_SHIFT,
-    Corners,
-    normal_edges,
-    of_normal,
-)
+from pymc_dp.privacy.accounting import events, rdp
+from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, Corners, normal_edges, of_normal
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
-from pymc_dp.privacy.accounting.events import (
-    ApproximateZCDpEvent,
-    BarkerMinibatchDpEvent,
-    BatchPenaltyDecisionDpEvent,
-    BoundedRangeDecisionDpEvent,
-    FixedScalePenaltyDecisionDpEvent,
-    PenaltyDecisionDpEvent,
-    PoissonBarkerDecisionDpEvent,
-    PoissonMixtureDpEvent,
-    check_count,
-    check_number,
-)
 from pymc_dp.privacy.accounting.poisson_barker import (
     largest_probit_shift,
     largest_range,
@@ -36,10 +19,12 @@ from pymc_dp.privacy.accounting.poisson_barker import (
 )
 from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity, poisson_mixture_rdp
 from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
-from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
+from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS, check_count
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
 Renyi = Callable[[Any, float, str], float]
+#: Something of an event.
+type _Of[T] = Callable[[Any], T]
 
 
 def _nothing(event: base.DpEvent) -> None:
@@ -87,20 +72,20 @@ class Costs:
         that of a neighbour.
     """
 
-    check: Callable[[Any], None] = _nothing
+    check: _Of[None] = _nothing
     relations: tuple[str, ...] = NEIGHBORING_RELATIONS
     private: bool = True
     renyi: Renyi | None = None
     decision: Renyi | None = None
-    excluded: Callable[[Any], float] | None = None
-    corners: Callable[[Any], Corners | None] | None = None
-    noise_multiplier: Callable[[Any], float] | None = None
-    eta: Callable[[Any], float] | None = None
+    excluded: _Of[float] | None = None
+    corners: _Of[Corners | None] | None = None
+    noise_multiplier: _Of[float] | None = None
+    eta: _Of[float] | None = None
     probit_shift: Callable[[Any, str], float] | None = None
-    sampled: Callable[[Any], tuple[float, float]] | None = None
+    sampled: _Of[tuple[float, float]] | None = None
     sampling: str = ""
-    mixture: Callable[[Any], tuple[float, float]] | None = None
-    noise: Callable[[Any], tuple[Any, float]] | None = None
+    mixture: _Of[tuple[float, float]] | None = None
+    noise: _Of[tuple[Any, float]] | None = None
 
 
 def _multiplier(event: base.DpEvent) -> float:
@@ -112,18 +97,12 @@ def _gaussian_rdp(event: base.DpEvent, order: float, relation: str) -> float:
 
 
 def _check_gaussian(event: base.DpEvent) -> None:
-    check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
-    if not event.noise_multiplier >= 0:
-        raise ValueError(
-            f"GaussianDpEvent.noise_multiplier must be at least 0, got {event.noise_multiplier!r}."
-        )
+    events.check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
 
 
 def _check_concentrated(event: base.DpEvent) -> None:
-    for name, value in (("rho", event.rho), ("xi", event.xi)):
-        check_number(f"ZCDpEvent.{name}", value)
-        if not value >= 0:
-            raise ValueError(f"ZCDpEvent.{name} must be at least 0, got {value!r}.")
+    events.check_number("ZCDpEvent.rho", event.rho)
+    events.check_number("ZCDpEvent.xi", event.xi)
 
 
 def _check_sampled_gaussian(event: base.DpEvent) -> None:
@@ -134,15 +113,15 @@ def _check_sampled_gaussian(event: base.DpEvent) -> None:
 
 
 def _check_poisson_sampled(event: base.DpEvent) -> None:
-    check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
-    if not 0 <= event.sampling_probability <= 1:
+    events.check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
+    if event.sampling_probability > 1:
         raise ValueError(f"sampling_probability must be in [0, 1], got {event.sampling_probability!r}.")
     _check_sampled_gaussian(event)
 
 
 def _check_fixed_size(event: base.DpEvent) -> None:
-    check_count("SampledWithoutReplacementDpEvent.source_dataset_size", event.source_dataset_size, 1)
-    check_count("SampledWithoutReplacementDpEvent.sample_size", event.sample_size, 1)
+    check_count("SampledWithoutReplacementDpEvent.source_dataset_size", event.source_dataset_size)
+    check_count("SampledWithoutReplacementDpEvent.sample_size", event.sample_size)
     if event.sample_size > event.source_dataset_size:
         raise ValueError("sample_size is larger than source_dataset_size.")
     _check_sampled_gaussian(event)
@@ -169,10 +148,8 @@ def _poisson_barker_range(event: base.DpEvent, order: float, relation: str) -> f
 
 
 def _normal_corners(q: float, noise_multiplier: float) -> Corners | None:
-    if 1 / noise_multiplier > LARGEST_SHIFT:
-        return None
     shift = 1 / noise_multiplier
-    return of_normal(q, shift, normal_edges(shift), closed=True)
+    return None if shift > LARGEST_SHIFT else of_normal(q, shift, normal_edges(shift), closed=True)
 
 
 def _barker_minibatch_rdp(event: base.DpEvent, order: float, relation: str) -> float:
@@ -219,35 +196,37 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     ),
     # docs/proofs/prepare, sections 2 and 3.
     base.ZCDpEvent: Costs(check=_check_concentrated, renyi=lambda e, order, _: e.xi + e.rho * order),
-    ApproximateZCDpEvent: Costs(renyi=lambda e, order, _: e.rho * order, excluded=lambda e: e.excluded),
+    events.ApproximateZCDpEvent: Costs(
+        renyi=lambda e, order, _: e.rho * order, excluded=lambda e: e.excluded
+    ),
     # docs/proofs/decision_accounting, Theorem 2.
-    PenaltyDecisionDpEvent: Costs(
+    events.PenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
         decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     # Theorem 3.
-    FixedScalePenaltyDecisionDpEvent: Costs(
+    events.FixedScalePenaltyDecisionDpEvent: Costs(
         renyi=_gaussian_rdp,
         decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order, e.noise_std),
         noise_multiplier=_multiplier,
     ),
     # Proposition 1.
-    BoundedRangeDecisionDpEvent: Costs(
+    events.BoundedRangeDecisionDpEvent: Costs(
         renyi=lambda e, order, _: order * e.eta**2 / 8,
         decision=lambda e, order, _: float(bounded_range_rdp(e.eta, [order])[0]),
         eta=lambda e: e.eta,
         probit_shift=lambda e, _: probit_range(e.eta),
     ),
     # Theorem 7.
-    PoissonMixtureDpEvent: Costs(
+    events.PoissonMixtureDpEvent: Costs(
         renyi=_poisson_mixture_rdp,
         excluded=lambda e: largest_multiplicity(e.rate, e.clip_bound)[1],
         mixture=lambda e: (e.rate + e.clip_bound, math.log1p(e.clip_bound / e.rate) / e.noise_std),
     ),
     # docs/proofs/fast_mh, Theorem 5.
-    PoissonBarkerDecisionDpEvent: Costs(
+    events.PoissonBarkerDecisionDpEvent: Costs(
         renyi=_poisson_barker_range,
         decision=lambda e, order, relation: poisson_barker_rdp(
             e.rate, e.clip_bound, order, relation == "substitute"
@@ -255,7 +234,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         probit_shift=lambda e, relation: largest_probit_shift(e.rate, e.clip_bound, relation == "substitute"),
     ),
     # Theorem 6 there; Räisä 2021, Theorem 9.
-    BatchPenaltyDecisionDpEvent: Costs(
+    events.BatchPenaltyDecisionDpEvent: Costs(
         relations=("substitute",),
         renyi=_batch_penalty_rdp,
         decision=_batch_penalty_decision,
@@ -265,7 +244,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         sampling="fixed",
     ),
     # docs/proofs/barker, Theorem 4; Räisä 2021, Theorem 8.
-    BarkerMinibatchDpEvent: Costs(
+    events.BarkerMinibatchDpEvent: Costs(
         relations=("substitute",), renyi=_barker_minibatch_rdp, decision=_barker_minibatch_decision
     ),
 }

@@ -1,24 +1,28 @@
 """Sets of events on one data set, under one neighbouring relation, and their JSON form."""
 
+import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attr
-import numpy as np
 from dp_accounting import dp_event as base
 
 from pymc_dp.privacy.accounting.costs import COSTS
-from pymc_dp.privacy.accounting.events import check_count
-from pymc_dp.privacy.accounting.values import check_relation, plain
+from pymc_dp.privacy.accounting.values import check_count, check_relation, plain
 
 FORMAT = 1
 # Counts are multiplied by costs as floats: up to here they are exact.
 _MOST_EVENTS = 2**53
 # Taken apart, or left out, before anything is charged.
 _MADE_OF_OTHERS = (base.NoOpDpEvent, base.SelfComposedDpEvent, base.ComposedDpEvent)
+
+
+def _registry() -> tuple[type[base.DpEvent], ...]:
+    """What JSON may name."""
+    return (*COSTS, *_MADE_OF_OTHERS)
 
 
 def check_event(event: base.DpEvent, neighboring_relation: str) -> None:
@@ -122,6 +126,11 @@ class EventSet:
         object.__setattr__(self, "counts", dict(counts))
         object.__setattr__(self, "neighboring_relation", relation)
 
+    @classmethod
+    def unlimited(cls, neighboring_relation: str) -> "EventSet":
+        """What has no guarantee."""
+        return cls(base.NonPrivateDpEvent(), neighboring_relation)
+
     def __hash__(self) -> int:
         return hash((frozenset(self.counts.items()), self.neighboring_relation))
 
@@ -137,7 +146,9 @@ class EventSet:
 
     def to_json(self) -> str:
         """JSON text that `from_json` reads."""
-        events = [{"count": count, "event": _encode(event)} for event, count in self.counts.items()]
+        events = [
+            {"count": count, "event": encode(event, _registry())} for event, count in self.counts.items()
+        ]
         return json.dumps(
             {"format": FORMAT, "neighboring_relation": self.neighboring_relation, "events": events},
             allow_nan=False,
@@ -157,7 +168,7 @@ class EventSet:
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']!r} is not {FORMAT}")
             relation, rows = content.pop("neighboring_relation"), content.pop("events")
-            events = [(_decode(row.pop("event")), row.pop("count")) for row in rows]
+            events = [(decode(row.pop("event"), _registry()), row.pop("count")) for row in rows]
         except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"not a set of privacy events: {error!r}.") from error
         if set(content) != {"format"} or any(rows):
@@ -210,7 +221,7 @@ def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[bas
 
 def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
     """The same event; equal ones share what was computed for one of them."""
-    values = {field.name: getattr(event, field.name) for field in attr.fields(type(event))}
+    values = {name: getattr(event, name) for name in names_of(type(event))}
     made = {
         name: _in_plain_numbers(value) if isinstance(value, base.DpEvent) else plain(value)
         for name, value in values.items()
@@ -218,31 +229,44 @@ def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
     return event if all(made[name] is value for name, value in values.items()) else type(event)(**made)
 
 
-def _encode(event: base.DpEvent) -> dict[str, Any]:
-    values: dict[str, Any] = {"class": type(event).__name__}
-    for field in attr.fields(type(event)):
-        value = getattr(event, field.name)
-        if isinstance(value, base.DpEvent):
-            value = _encode(value)
-        elif isinstance(value, np.generic):
-            value = value.item()
-        values[field.name] = value
-    return values
+def names_of(cls: type) -> tuple[str, ...]:
+    """Fields of a class of attrs or of dataclasses, in order; none of another."""
+    if attr.has(cls):
+        return tuple(one.name for one in attr.fields(cls))
+    return tuple(one.name for one in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
-def _decode(values: Any) -> base.DpEvent:
-    name = values.get("class") if isinstance(values, dict) else values
-    classes = [one for one in (*COSTS, *_MADE_OF_OTHERS) if one.__name__ == name]
-    if not classes:
-        raise ValueError(f"unknown event class {name!r}: the registry is closed.")
-    (cls,) = classes
-    known = {field.name for field in attr.fields(cls)}
-    given = set(values) - {"class"}
-    if given != known:
-        raise ValueError(f"{values['class']} has fields {sorted(known)}, got {sorted(given)}.")
-    decoded = {
-        key: _decode(value) if isinstance(value, dict) else value
-        for key, value in values.items()
-        if key != "class"
-    }
-    return cls(**decoded)
+def encode(one: Any, classes: Collection[type]) -> Any:
+    """An object of one of some classes, and what it is made of, as JSON-able values.
+
+    Raises
+    ------
+    TypeError
+        What `decode` would not read: a result of it would be paid for, and lost.
+    """
+    cls = type(one)
+    if cls in classes:
+        return {"class": cls.__name__} | {name: encode(getattr(one, name), classes) for name in names_of(cls)}
+    if names_of(cls):
+        raise TypeError(f"{cls.__name__} is not listed.")
+    return plain(one)
+
+
+def decode(values: Any, classes: Collection[type]) -> Any:
+    """What `encode` was given.
+
+    Raises
+    ------
+    ValueError
+        Another class, or a field too many or too few. Nothing is ever imported.
+    """
+    if not isinstance(values, dict):
+        return tuple(values) if isinstance(values, list) else values
+    name = values.get("class")
+    found = [cls for cls in classes if cls.__name__ == name]
+    if not found:
+        raise ValueError(f"unknown class {name!r}: the registry is closed.")
+    known, given = names_of(found[0]), values.keys() - {"class"}
+    if given != set(known):
+        raise ValueError(f"{name} has fields {sorted(known)}, got {sorted(given)}.")
+    return found[0](**{field: decode(values[field], classes) for field in known})

@@ -16,50 +16,42 @@ import math
 from typing import Any
 
 import attr
-import numpy as np
 from dp_accounting import dp_event as base
 
 from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND
-from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
 def _positive(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
     name = f"{type(instance).__name__}.{attribute.name}"
     check_number(name, value)
-    if not value > 0:
+    if value == 0:
         raise ValueError(f"{name} must be positive, got {value!r}.")
 
 
 def _non_negative(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
-    name = f"{type(instance).__name__}.{attribute.name}"
-    check_number(name, value)
-    if not value >= 0:
-        raise ValueError(f"{name} must be at least 0, got {value!r}.")
+    check_number(f"{type(instance).__name__}.{attribute.name}", value)
 
 
 def _count(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
-    check_count(f"{type(instance).__name__}.{attribute.name}", value, least=1)
+    check_count(f"{type(instance).__name__}.{attribute.name}", value)
 
 
 def check_number(name: str, value: Any) -> None:
-    """Raise ValueError unless it is 0 or an ordinary number."""
+    """Raise ValueError unless it is 0 or an ordinary positive number."""
     try:
         finite = is_number(value) and math.isfinite(value)
     except OverflowError:  # an integer beyond every float
         finite = False
     if not finite:
         raise ValueError(f"{name} must be a finite number in double precision, got {value!r}.")
-    if value and not SMALLEST_BOUND <= abs(value) <= LARGEST_BOUND:
+    if value < 0:
+        raise ValueError(f"{name} must be at least 0, got {value!r}.")
+    if value and not SMALLEST_BOUND <= value <= LARGEST_BOUND:
         raise ValueError(
             f"{name} must be between 1e-100 and 1e100, got {value!r}: squares of others are not "
             "ordinary numbers."
         )
-
-
-def check_count(name: str, value: Any, least: int) -> None:
-    """Raise ValueError unless it is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -172,7 +164,19 @@ class PoissonBarkerDecisionDpEvent(base.DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
-class BatchPenaltyDecisionDpEvent(base.DpEvent):
+class _OnBatchDpEvent(base.DpEvent):
+    """What is released of a batch that is drawn without replacement."""
+
+    batch_size: int = attr.ib(validator=_count)
+    dataset_size: int = attr.ib(validator=_count)
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch_size > self.dataset_size:
+            raise ValueError(f"{type(self).__name__}.batch_size is larger than dataset_size.")
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class BatchPenaltyDecisionDpEvent(_OnBatchDpEvent):
     """An accept decision of the subsampled penalty test; the noisy log-ratio is not released.
 
     Parameters
@@ -188,13 +192,7 @@ class BatchPenaltyDecisionDpEvent(base.DpEvent):
     Theorem 6.
     """
 
-    batch_size: int = attr.ib(validator=_count)
-    dataset_size: int = attr.ib(validator=_count)
     noise_multiplier: float = attr.ib(validator=_positive)
-
-    def __attrs_post_init__(self) -> None:
-        if self.batch_size > self.dataset_size:
-            raise ValueError("BatchPenaltyDecisionDpEvent.batch_size is larger than dataset_size.")
 
     @property
     def sampling_probability(self) -> float:
@@ -203,7 +201,7 @@ class BatchPenaltyDecisionDpEvent(base.DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
-class BarkerMinibatchDpEvent(base.DpEvent):
+class BarkerMinibatchDpEvent(_OnBatchDpEvent):
     """An accept decision of minibatch DP Barker (Heikkilä et al. 2019; Räisä 2021, Algorithm 2).
 
     Parameters
@@ -218,12 +216,8 @@ class BarkerMinibatchDpEvent(base.DpEvent):
     behind it: Räisä 2021, Theorem 8, for orders below batch_size / 5.
     """
 
-    batch_size: int = attr.ib(validator=_count)
-    dataset_size: int = attr.ib(validator=_count)
-
     def __attrs_post_init__(self) -> None:
-        if self.batch_size > self.dataset_size:
-            raise ValueError("BarkerMinibatchDpEvent.batch_size is larger than dataset_size.")
+        super().__attrs_post_init__()
         if self.batch_size <= 10:
             raise ValueError(
                 "BarkerMinibatchDpEvent.batch_size must be above 10: "

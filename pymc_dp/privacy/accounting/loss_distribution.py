@@ -17,23 +17,7 @@ import numpy as np
 
 from pymc_dp.privacy.accounting.composed_losses import LARGEST_GRID, TAIL, Composed, Mass, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.sampled_gaussian import (
-    Lossy,
-    SampledGaussian,
-    half_replacements,
-    sampled_gaussians,
-    strongest,
-)
-
-__all__ = [
-    "LossDistribution",
-    "Replacement",
-    "SampledGaussian",
-    "Whole",
-    "half_replacements",
-    "running_epsilon",
-    "sampled_gaussians",
-]
+from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, sampled_gaussians, strongest
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,20 @@ NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 LARGEST_USUAL_EPSILON = 20.0
 
 
+def is_number(value: Any) -> bool:
+    """Whether `value` is a real number in double precision, or an integer, and not a bool.
+
+    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
+    """
+    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Raise ValueError unless it is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+
+
 def check_target(epsilon: float, delta: float) -> None:
     """Raise ValueError unless epsilon > 0 (inf allowed) and 0 < delta < 1."""
     if not (is_number(epsilon) and epsilon > 0):
@@ -52,8 +66,7 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
 def check_counts(draws: Any, tune: Any, chains: Any) -> None:
     """Raise ValueError unless these are numbers of draws (>= 1), tuning draws (>= 0) and chains (>= 1)."""
     for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+        check_count(name, value, least)
 
 
 def check_relation(neighboring_relation: str) -> None:
@@ -63,14 +76,6 @@ def check_relation(neighboring_relation: str) -> None:
             f"neighboring_relation must be one of {', '.join(NEIGHBORING_RELATIONS)}, got "
             f"{neighboring_relation!r}."
         )
-
-
-def is_number(value: Any) -> bool:
-    """Whether `value` is a real number in double precision, or an integer, and not a bool.
-
-    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
-    """
-    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from dp_accounting.dp_event import NonPrivateDpEvent
 
 from pymc_dp.errors import BudgetError, PrivacyBudgetExceeded
 from pymc_dp.privacy.accounting.event_sets import EventSet
@@ -173,7 +172,7 @@ class CallBudget:
     def _reserve(self, plan: PrivacyPlan, is_private: bool, label: str) -> int | None:
         if self.ledger is None:
             return None
-        events = plan.events if is_private else EventSet([NonPrivateDpEvent()], plan.neighboring_relation)
+        events = plan.events if is_private else EventSet.unlimited(plan.neighboring_relation)
         try:
             return self.ledger.reserve(events, label=label, key=self.slots.name)
         except PrivacyBudgetExceeded as error:

@@ -12,6 +12,9 @@ import numpy as np
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 
+#: What is known of a run, as JSON-able values by name.
+type Facts = dict[str, Any]
+
 STAT = "privacy_facts"
 DRAW = "privacy_draw"
 # Attribute of a release: a checksum, so that facts in attributes cannot pass for a release of other draws.
@@ -44,12 +47,12 @@ _PART = np.dtype([("sign", "S4"), ("number", "<i4"), ("which", "<i4"), ("size", 
 _SIGN = b"PART"
 
 
-def encode(facts: dict[str, Any]) -> np.ndarray:
+def encode(facts: Facts) -> np.ndarray:
     """Compressed JSON as an array of bytes."""
     return np.frombuffer(zlib.compress(json.dumps({"format": FORMAT, **facts}).encode()), dtype=np.uint8)
 
 
-def parts(facts: dict[str, Any], draws: int) -> list[np.ndarray]:
+def parts(facts: Facts, draws: int) -> list[np.ndarray]:
     """What the draws of a chain carry, in turn: encoded facts, or where these are long a part of them.
 
     PyMC gives a step no way to write attributes into its result; sampler stats survive slicing, thinning
@@ -125,7 +128,7 @@ _DIFFER = (
 )
 
 
-def decode(values: np.ndarray) -> dict[str, Any]:
+def decode(values: np.ndarray) -> Facts:
     """Facts from what `encode` gave.
 
     Raises
@@ -140,7 +143,7 @@ def decode(values: np.ndarray) -> dict[str, Any]:
     return read(text)
 
 
-def read(text: str) -> dict[str, Any]:
+def read(text: str) -> Facts:
     """Facts from JSON text.
 
     Raises
@@ -241,7 +244,7 @@ def decode_draws(records: np.ndarray, known: Mapping[str, Any]) -> Draws:
     return Draws(header, stats, values)
 
 
-def encode_coordinate(values: Any) -> dict[str, Any]:
+def encode_coordinate(values: Any) -> Facts:
     """Coordinates of one dimension as JSON-able values; what is no number or date becomes text."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "biufMm":

@@ -98,23 +98,15 @@ class PrivacyFilter:
 
     def cost(self, events: EventSet) -> Cost:
         """What events take; the amount is inf for an event without a bound."""
-        leaves = [
+        return _summed(
             (count, _leaf_cost(event, self.order, self.neighboring_relation))
             for event, count in events.counts.items()
-        ]
-        return Cost(
-            math.fsum(count * leaf.amount for count, leaf in leaves) * _UP,
-            math.fsum(count * leaf.excluded for count, leaf in leaves) * _UP,
         )
 
     def left(self, taken: Iterable[Cost]) -> Cost:
         """Capacity minus what was taken; negative when a first request took more than the rule knows."""
-        taken = list(taken)
-        capacity = self.capacity
-        return Cost(
-            capacity.amount - math.fsum(cost.amount for cost in taken) * _UP,
-            capacity.excluded - math.fsum(cost.excluded for cost in taken) * _UP,
-        )
+        capacity, used = self.capacity, _summed((1, cost) for cost in taken)
+        return Cost(capacity.amount - used.amount, capacity.excluded - used.excluded)
 
     def accepts(self, taken: Iterable[Cost], more: Cost) -> bool:
         """Whether `more` still fits after `taken`."""
@@ -130,6 +122,15 @@ class PrivacyFilter:
         """Largest mu of Gaussian releases that still fit after `taken`, which is not empty; rounded down."""
         room = max(self.left(taken).amount, 0.0) / _UP**2
         return math.sqrt(room if self.order is None else 2 * room / self.order) / _UP
+
+
+def _summed(costs: Iterable[tuple[int, Cost]]) -> Cost:
+    """So many times each of some costs, rounded up."""
+    known = list(costs)
+    return Cost(
+        math.fsum(count * cost.amount for count, cost in known) * _UP,
+        math.fsum(count * cost.excluded for count, cost in known) * _UP,
+    )
 
 
 @lru_cache(maxsize=100_000)

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.printing import html_table, text_table
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.calibration import last_that_fits
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
+from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 from pymc_dp.rounding import round_down, round_up
 
@@ -347,13 +349,8 @@ class Ledger:
         int
             Between 0 and `upper`; 0 if not even ``make_events(1)`` fits.
         """
-        if isinstance(upper, bool) or not isinstance(upper, int) or upper < 0:
-            raise ValueError(f"upper must be an integer of at least 0, got {upper!r}.")
-        good, bad = 0, upper + 1
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if self.fits(make_events(middle)) else (good, middle)
-        return good
+        check_count("upper", upper, least=0)
+        return last_that_fits(lambda number: self.fits(make_events(number)), 0, upper + 1)
 
     def _event_set(self, events: Events) -> EventSet:
         return EventSet(events, self.neighboring_relation)

@@ -8,15 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
 from pymc_dp.privacy.budget.running import running_epsilon
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.iterations import Mechanism, decode, encode
+from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism
 from pymc_dp.rounding import round_up
 
 #: What an iteration lets out, and how a report says it.
@@ -97,14 +96,13 @@ class PrivacyPlan(Call):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.iteration) not in (1, self.length):
-            raise ValueError(f"{len(self.iteration)} iterations are described, the call has {self.length}.")
+        _ = self.events  # refuses what cannot be priced
 
     @cached_property
     def iteration(self) -> tuple[EventSet, ...]:
         """What each iteration of a chain releases: one entry when all are alike, else ``tune + draws``."""
         if math.isinf(self.epsilon):
-            return (EventSet([dp_event.NonPrivateDpEvent()], self.neighboring_relation),)
+            return (EventSet.unlimited(self.neighboring_relation),)
         return self.mechanism.iterations(self.neighboring_relation, self.length)
 
     @cached_property
@@ -137,17 +135,17 @@ class PrivacyPlan(Call):
     @property
     def noise_multiplier(self) -> float:
         """Noise of each log-ratio over its sensitivity: 0 without privacy, NaN where there is none."""
-        return getattr(self.mechanism, "noise_multiplier", math.nan)
+        return self.mechanism.parameters().get("noise_multiplier", math.nan)
 
     @property
     def noise_std(self) -> float | None:
         """Standard deviation of the noise of the log-ratio, in nats, when it is one public number."""
-        return getattr(self.mechanism, "noise_std", None)
+        return self.mechanism.parameters().get("noise_std")
 
     @property
     def clip_bound(self) -> float | None:
         """Largest bound of a record's untempered log-likelihood ratio, in nats; None if not one number."""
-        return getattr(self.mechanism, "clip_bound", None)
+        return self.mechanism.parameters().get("clip_bound")
 
     @property
     def clip_fraction_noise_multiplier(self) -> float:
@@ -178,8 +176,11 @@ class PrivacyPlan(Call):
     @cached_property
     def events(self) -> EventSet:
         """Everything the call releases."""
-        repeats = self.length // len(self.iteration)
-        chain = EventSet([*(one.repeated(repeats) for one in self.iteration), self.chain])
+        relation = self.neighboring_relation
+        if math.isinf(self.epsilon):
+            chain = EventSet.unlimited(relation).repeated(self.length)
+        else:
+            chain = self.mechanism.run(relation, self.length) + self.chain
         return chain.repeated(self.chains) + self.once
 
     @cached_property
@@ -223,7 +224,7 @@ class PrivacyPlan(Call):
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         share = self.clip_fraction
         return values | {
-            "mechanism": encode(self.mechanism),
+            "mechanism": encode(self.mechanism, REGISTRY),
             "clip_fraction": None if share is None else share.noise_multiplier,
             "once": json.loads(self.once.to_json()),
         }
@@ -232,7 +233,7 @@ class PrivacyPlan(Call):
     def from_dict(cls, values: Mapping[str, Any]) -> "PrivacyPlan":
         """Rebuild from `to_dict`; other keys are ignored."""
         kept = {f.name: values[f.name] for f in fields(cls)}
-        kept["mechanism"] = decode(values["mechanism"])
+        kept["mechanism"] = decode(values["mechanism"], REGISTRY)
         share = values["clip_fraction"]
         kept["clip_fraction"] = None if share is None else ClipFraction(share)
         kept["once"] = EventSet.from_json(json.dumps(values["once"]))

@@ -5,17 +5,13 @@ composed and found within the budget.
 """
 
 import math
-from collections import Counter
 from functools import lru_cache
 
 import numpy as np
-from dp_accounting import dp_event
 
-from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.accounting import calibration
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import HEADROOM, LEAST, MOST, Budget, fixed
+from pymc_dp.privacy.budget.remaining import HEADROOM, Budget, fixed
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
@@ -28,9 +24,6 @@ from pymc_dp.privacy.mechanisms.iterations import (
 )
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches
 from pymc_dp.rounding import round_down
-
-# Events in another order may be composed to another last digit.
-_NUDGE = 1e-9
 
 
 def calibrate(
@@ -101,12 +94,7 @@ def penalty(
 
 
 @lru_cache(maxsize=256)
-def barker(
-    call: Call,
-    tempering: float = 1.0,
-    *,
-    clip_fraction: bool = False,
-) -> PrivacyPlan:
+def barker(call: Call, tempering: float = 1.0, *, clip_fraction: bool = False) -> PrivacyPlan:
     """Barker's test on all records, with the largest clip bound; none without privacy."""
     relation = call.neighboring_relation
     budget = Budget(call, clip_fraction)
@@ -217,8 +205,7 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int) -> PrivacyPlan:
     BudgetError
         No noise is within the budget, as far as the accountants can tell.
     """
-    if isinstance(n_steps, bool) or not isinstance(n_steps, int | np.integer) or n_steps < 1:
-        raise ValueError(f"n_steps must be an integer of at least 1, got {n_steps!r}.")
+    check_count("n_steps", n_steps)
     own = dynamics.noise_multipliers(call.length, call.neighboring_relation)
     budget = Budget(call)
 
@@ -227,33 +214,9 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int) -> PrivacyPlan:
         alike = np.all(noise == noise[0])
         return Friction(dynamics, int(n_steps), tuple((noise[:1] if alike else noise).tolist()))
 
-    if math.isinf(call.epsilon):
+    if own.min() > 0 and budget.fits(at(0.0)):
         return budget.plan(at(0.0))
-
-    def fits(plan: PrivacyPlan) -> bool:
-        return calibration.epsilon_of(plan.events, call.delta) <= call.epsilon
-
-    if own.min() > 0 and fits(found := budget.plan(at(0.0))):
-        return found
-
-    def events(floor: float) -> EventSet:  # those of the plan, in one pass
-        counts = Counter(np.maximum(own, floor).tolist())
-        releases = [
-            dp_event.SelfComposedDpEvent(dynamics.batches.gaussian_event(nm), count * n_steps * call.chains)
-            for nm, count in counts.items()
-        ]
-        return EventSet(releases, call.neighboring_relation)
-
     # Equal releases in the Gaussian limit: ``mu^2 = k q^2 (exp(1 / nm^2) - 1)``.
     q = dynamics.batches.sampling_probability
     guess = 1 / math.sqrt(math.log1p(budget.mu_squared / (call.iterations * n_steps * q * q)))
-    floor = calibration.dearest(events, call.epsilon, call.delta, guess, low=LEAST, high=MOST, rising=False)
-    if floor is None:
-        raise BudgetError(
-            f"No amount of noise is within epsilon = {call.epsilon:g} at delta = {call.delta:g} by the "
-            "accounting of releases on batches: raise epsilon or delta, or sample fewer iterations."
-        )
-    nudge = _NUDGE
-    while not fits(found := budget.plan(at(floor))):
-        floor, nudge = floor * (1 + nudge), 2 * nudge
-    return found
+    return budget.solve(at, guess, free=at(0.0))

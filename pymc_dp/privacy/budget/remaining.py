@@ -98,11 +98,7 @@ class Budget:
 
 
 def fixed(
-    call: Call,
-    mechanism: Mechanism,
-    advice: Callable[[], str],
-    *,
-    clip_fraction: bool = False,
+    call: Call, mechanism: Mechanism, advice: Callable[[], str], *, clip_fraction: bool = False
 ) -> PrivacyPlan:
     """Plan of an iteration whose price is given.
 

@@ -80,7 +80,7 @@ class Spending:
     def events(self) -> EventSet:
         """What is released."""
         if math.isinf(self.epsilon):
-            return EventSet([dp_event.NonPrivateDpEvent()], self.neighboring_relation)
+            return EventSet.unlimited(self.neighboring_relation)
         return EventSet([dp_event.GaussianDpEvent(nm) for nm in self.multipliers], self.neighboring_relation)
 
     @property
@@ -110,11 +110,7 @@ class Spending:
             )
         if self.ledger is None:
             return None
-        charged = (
-            self.events
-            if self.is_private
-            else EventSet([dp_event.NonPrivateDpEvent()], self.neighboring_relation)
-        )
+        charged = self.events if self.is_private else EventSet.unlimited(self.neighboring_relation)
         return self.ledger.reserve(charged, label=self.label, key=uuid.uuid4().hex)
 
     def confirm(self, entry: int | None) -> None:

@@ -57,21 +57,13 @@ class Dynamics:
     tempering: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("clip_bound", self.clip_bound, 0.0),
-            ("step_size", self.step_size, 0.0),
-            ("offset", self.offset, None),
-            ("decay", self.decay, None),
-            ("friction", self.friction, None),
-            ("tempering", self.tempering, 0.0),
-        ):
-            enough = is_number(value) and (value >= 0 if least is None else value > least)
-            if name in ("clip_bound", "step_size"):
-                check_bound(name, value)
-            if not (enough and value < math.inf):
-                kind = "at least 0" if least is None else "positive"
-                raise ValueError(f"{name} must be {kind} and finite, got {value!r}.")
-        if self.tempering > 1:
+        check_bound("clip_bound", self.clip_bound)
+        check_bound("step_size", self.step_size)
+        for name in ("clip_bound", "step_size", "offset", "decay", "friction", "tempering"):
+            value = getattr(self, name)
+            if not (is_number(value) and 0 <= value < math.inf):
+                raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
+        if not 0 < self.tempering <= 1:
             raise ValueError(f"tempering must lie in (0, 1], got {self.tempering!r}.")
         if self.resample not in ("trajectory", "step"):
             raise ValueError(f"resample must be 'trajectory' or 'step', got {self.resample!r}.")

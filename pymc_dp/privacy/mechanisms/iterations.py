@@ -6,18 +6,13 @@ in it may be private: under "add_remove" not even the number of records.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from collections import Counter
+from dataclasses import dataclass, field, fields
 
 from dp_accounting import dp_event
 
+from pymc_dp.privacy.accounting import events
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.events import (
-    BoundedRangeDecisionDpEvent,
-    FixedScalePenaltyDecisionDpEvent,
-    PenaltyDecisionDpEvent,
-)
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, PoissonBatches, TunaBatches
 
@@ -63,6 +58,10 @@ class Mechanism(ABC):
         """What each iteration of a chain releases: one entry when all are alike, otherwise `length`."""
         return (EventSet(self.event(neighboring_relation), neighboring_relation),)
 
+    def run(self, neighboring_relation: str, length: int) -> EventSet:
+        """What all iterations of a chain release."""
+        return EventSet(self.event(neighboring_relation), neighboring_relation).repeated(length)
+
     def chain(self, neighboring_relation: str) -> EventSet:
         """What a chain releases once."""
         return EventSet([], neighboring_relation)
@@ -92,10 +91,6 @@ class NoDecision(Mechanism):
         """None."""
         return dp_event.NoOpDpEvent()
 
-    def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
-        """Of nothing."""
-        return (EventSet([], neighboring_relation),)
-
 
 @dataclass(frozen=True)
 class Penalty(Mechanism):
@@ -118,8 +113,8 @@ class Penalty(Mechanism):
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A penalty decision."""
         if self.noise_std is None or not self.one_scale:
-            return PenaltyDecisionDpEvent(self.noise_multiplier)
-        return FixedScalePenaltyDecisionDpEvent(self.noise_std, self.noise_std / self.noise_multiplier)
+            return events.PenaltyDecisionDpEvent(self.noise_multiplier)
+        return events.FixedScalePenaltyDecisionDpEvent(self.noise_std, self.noise_std / self.noise_multiplier)
 
 
 @dataclass(frozen=True)
@@ -172,7 +167,7 @@ class Barker(Mechanism):
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A decision of bounded range."""
-        return BoundedRangeDecisionDpEvent(self.eta)
+        return events.BoundedRangeDecisionDpEvent(self.eta)
 
 
 @dataclass(frozen=True)
@@ -252,7 +247,7 @@ class Hamiltonian(Mechanism):
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """The decision and the gradients."""
         gradient = dp_event.GaussianDpEvent(self.gradient_noise_multiplier)
-        decision = PenaltyDecisionDpEvent(self.noise_multiplier)
+        decision = events.PenaltyDecisionDpEvent(self.noise_multiplier)
         return dp_event.ComposedDpEvent([decision, dp_event.SelfComposedDpEvent(gradient, self.n_leapfrog)])
 
     def chain(self, neighboring_relation: str) -> EventSet:
@@ -297,6 +292,15 @@ class Friction(Mechanism):
         """Each with its own noise."""
         return tuple(EventSet(self._of(one), neighboring_relation) for one in self.noise_multipliers[:length])
 
+    def run(self, neighboring_relation: str, length: int) -> EventSet:
+        """Those of `iterations`, counted."""
+        described = self.noise_multipliers[:length]
+        if len(described) not in (1, length):
+            raise ValueError(f"{len(described)} iterations are described, the call has {length}.")
+        repeats = length // len(described)
+        events = [(self._of(one), count * repeats) for one, count in Counter(described).items()]
+        return EventSet(events, neighboring_relation)
+
     def _of(self, noise_multiplier: float) -> dp_event.DpEvent:
         return dp_event.SelfComposedDpEvent(
             self.dynamics.batches.gaussian_event(noise_multiplier), self.n_steps
@@ -313,46 +317,8 @@ class Friction(Mechanism):
 
 
 #: What JSON may name.
-_CLASSES: dict[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        *(Unlimited, NoDecision, Penalty, NoisyRatio, PenaltyOnBatches, Barker, BarkerOnBatches),
-        *(OnTunaBatches, Hamiltonian, Friction),
-        *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
-    )
-}
-
-
-def encode(settings: Any) -> dict[str, Any]:
-    """A mechanism as JSON-able values.
-
-    Raises
-    ------
-    TypeError
-        What `decode` would not read: a result of it would be paid for, and lost.
-    """
-    name = type(settings).__name__
-    if name not in _CLASSES:
-        raise TypeError(f"{name} is not listed in _CLASSES.")
-    found: dict[str, Any] = {"class": name}
-    for one in fields(settings):
-        value = getattr(settings, one.name)
-        found[one.name] = encode(value) if is_dataclass(value) else value
-    return found
-
-
-def decode(values: Mapping[str, Any]) -> Any:
-    """What `encode` was given.
-
-    Raises
-    ------
-    ValueError, TypeError, KeyError
-        It is something else. Nothing is ever imported.
-    """
-    given = {name: value for name, value in values.items() if name != "class"}
-    for name, value in given.items():
-        if isinstance(value, dict):
-            given[name] = decode(value)
-        elif isinstance(value, list):
-            given[name] = tuple(value)
-    return _CLASSES[values["class"]](**given)
+REGISTRY: tuple[type, ...] = (
+    *(Unlimited, NoDecision, Penalty, NoisyRatio, PenaltyOnBatches, Barker, BarkerOnBatches),
+    *(OnTunaBatches, Hamiltonian, Friction),
+    *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
+)

@@ -16,14 +16,9 @@ from dp_accounting import dp_event
 from randomgen import ChaCha
 
 from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.accounting import events
 from pymc_dp.privacy.accounting.event_sets import subsampled_penalty
-from pymc_dp.privacy.accounting.events import (
-    BarkerMinibatchDpEvent,
-    BatchPenaltyDecisionDpEvent,
-    PoissonBarkerDecisionDpEvent,
-    PoissonMixtureDpEvent,
-)
-from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
 class PrivacyRandom:
@@ -53,58 +48,52 @@ class PrivacyRandom:
             key: np.ndarray = np.frombuffer(secrets.token_bytes(32), dtype=np.uint64).copy()
         else:
             key = np.random.SeedSequence([debug_seed, stream]).generate_state(4, np.uint64)
-        self.generator = np.random.Generator(ChaCha(key=key, rounds=20))
+        self._generator = np.random.Generator(ChaCha(key=key, rounds=20))
         self._process = os.getpid()
 
-    def _same_process(self) -> None:
+    @property
+    def generator(self) -> np.random.Generator:
+        """The stream; of the process that made it alone."""
         if os.getpid() != self._process:
             raise PrivacyError(
                 "A noise stream was carried into another process: its noise would be used twice."
             )
+        return self._generator
 
     def normal(self) -> float:
         """One standard normal draw."""
-        self._same_process()
         return self.generator.standard_normal()
 
     def exponential(self) -> float:
         """One standard exponential draw; minus this is the logarithm of a uniform."""
-        self._same_process()
         return self.generator.standard_exponential()
 
     def uniform(self, size: int) -> np.ndarray:
         """Uniform draws in [0, 1), shape (size,)."""
-        self._same_process()
         return self.generator.random(size)
 
     def normals(self, size: Any) -> np.ndarray:
         """Standard normal draws of a shape."""
-        self._same_process()
         return self.generator.standard_normal(size)
 
     def poisson(self, mean: float) -> int:
         """One Poisson draw."""
-        self._same_process()
         return int(self.generator.poisson(mean))
 
     def binomial(self, n: int, probability: float) -> int:
         """One binomial draw."""
-        self._same_process()
         return int(self.generator.binomial(n, probability))
 
     def integers(self, n: int, size: int) -> np.ndarray:
         """Independent uniform positions 0..n-1 with repeats, shape (size,)."""
-        self._same_process()
         return self.generator.integers(n, size=size)
 
     def without_replacement(self, n: int, size: int) -> np.ndarray:
         """Uniform set of `size` different positions 0..n-1, in no particular order, shape (size,)."""
-        self._same_process()
         return self.generator.choice(n, size, replace=False, shuffle=False)
 
     def keys(self, number: int) -> np.ndarray:
         """Keys of streams of their own, shape (number, 4); as secret as this one."""
-        self._same_process()
         return self.generator.integers(2**64, size=(number, 4), dtype=np.uint64)
 
     def generators(self, number: int) -> list[np.random.Generator]:
@@ -115,7 +104,7 @@ class PrivacyRandom:
     def keyed(cls, key: np.ndarray) -> "PrivacyRandom":
         """Stream of one of the `keys`, perhaps in another process: for draws that no noise is made of."""
         made = cls()
-        made.generator = np.random.Generator(ChaCha(key=key, rounds=20))
+        made._generator = np.random.Generator(ChaCha(key=key, rounds=20))
         return made
 
     @property
@@ -227,13 +216,11 @@ class FixedSizeBatches:
     batch_size: int
 
     def __post_init__(self) -> None:
-        size = self.batch_size
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
-            raise ValueError(f"batch_size must be an integer of at least 2, got {size!r}.")
-        if size > self.dataset_size:
+        check_count("batch_size", self.batch_size, 2)
+        if self.batch_size > self.dataset_size:
             raise ValueError(
-                f"batch_size = {size} is larger than the number of records, {self.dataset_size}; leave it "
-                "out for the full batch."
+                f"batch_size = {self.batch_size} is larger than the number of records, {self.dataset_size}; "
+                "leave it out for the full batch."
             )
 
     def draw(self, random: PrivacyRandom) -> np.ndarray:
@@ -246,11 +233,13 @@ class FixedSizeBatches:
 
     def penalty_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a decision of the penalty test on a batch."""
-        return BatchPenaltyDecisionDpEvent(int(self.batch_size), int(self.dataset_size), noise_multiplier)
+        return events.BatchPenaltyDecisionDpEvent(
+            int(self.batch_size), int(self.dataset_size), noise_multiplier
+        )
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""
-        return BarkerMinibatchDpEvent(self.batch_size, self.dataset_size)
+        return events.BarkerMinibatchDpEvent(self.batch_size, self.dataset_size)
 
 
 @dataclass(frozen=True)
@@ -345,8 +334,8 @@ class TunaBatches:
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a decision by Barker's test."""
-        return PoissonBarkerDecisionDpEvent(self.rate, self.clip_bound)
+        return events.PoissonBarkerDecisionDpEvent(self.rate, self.clip_bound)
 
     def mixture_event(self, noise_std: float) -> dp_event.DpEvent:
         """Event of a log-ratio with Gaussian noise, of this standard deviation at the largest bound."""
-        return PoissonMixtureDpEvent(self.rate, self.clip_bound, noise_std)
+        return events.PoissonMixtureDpEvent(self.rate, self.clip_bound, noise_std)

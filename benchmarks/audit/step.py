@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.audit.tester import AuditResult, Claim, TradeOffTester
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget, ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records.gate import initial_point
 from pymc_dp.steps.base import DPStep
-from pymc_dp.tester import AuditResult, Claim, TradeOffTester
 
 #: What is released in many runs: "point", shape (runs, iterations, d), and each stat, (runs, iterations).
 Released = Mapping[str, np.ndarray]
@@ -83,7 +83,7 @@ def audit(
     ...         theta = pm.Normal("theta")
     ...         _ = pm.Normal("y", theta, 1, observed=data)
     ...         return dp.DPPenaltyMH(epsilon=4.0, delta=1e-5, clip_bound=1.0, chains=1, debug_seed=0)
-    >>> result = dp.audit(make_step, [np.array([0, 0, 9.0]), np.array([0, 0, -9.0])], runs=500)
+    >>> result = audit(make_step, [np.array([0, 0, 9.0]), np.array([0, 0, -9.0])], runs=500)
     >>> result.violated
     False
     """
