@@ -30,9 +30,6 @@ _SURPRISE, _DOUBTS = 1.0, 12
 _STEEPER = 1.5
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
-# Weight of the final slope in the secant slope of an earlier round, from a distance of 1 on; distances that
-# are told apart for it, so that slopes are not computed anew at each pass.
-_SECANT, _STEPS = 0.5, 4
 
 
 class Care(NamedTuple):
@@ -117,25 +114,23 @@ class Round:
     distance: float = 0.0
 
     def __post_init__(self) -> None:
-        self._towards: tuple[Round | None, float, np.ndarray] = (None, 0.0, self.slopes)
+        self._bounded: tuple[Round | None, np.ndarray] = (None, self.slopes)
 
     @cached_property
     def roots(self) -> np.ndarray:
         """Roots of the draws of the slope, shape (m, p, p)."""
         return _roots(self.slopes)
 
-    def towards(self, last: "Round") -> np.ndarray:
-        """Draws of the slope on the way to the point of the last round, where it may be less steep.
+    def no_steeper_than(self, last: "Round") -> np.ndarray:
+        """Draws of the slope, in each direction at most so much steeper than a draw of the last one's.
 
-        Shape (m, p, p). Where it is steeper there, scales may have changed, by which scores here are divided.
+        Shape (m, p, p). Where the last is steeper they stay: scales may have changed, by which scores here are
+        divided.
         """
-        part = _SECANT * min(1.0, math.ceil(_STEPS * self.distance) / _STEPS)
-        if self._towards[0] is not last or self._towards[1] != part:
-            slopes = (1 - part) * self.slopes + part * self.metric @ last.mean @ self.metric.T
+        if self._bounded[0] is not last:
             change = self.metric @ np.linalg.inv(last.metric)
-            slopes = _no_steeper(_no_steeper(slopes, self.roots, 1.0), change @ last.roots, _STEEPER)
-            self._towards = last, part, slopes
-        return self._towards[2]
+            self._bounded = last, _no_steeper(self.slopes, change @ last.roots)
+        return self._bounded[1]
 
     @property
     def mean(self) -> np.ndarray:
@@ -225,7 +220,7 @@ def believed(
         slopes = one.slopes
         if one is not last:
             noise = noise * (1 + (one.distance / care.half) ** _SHARP)
-            slopes = one.towards(last)
+            slopes = one.no_steeper_than(last)
         for _ in range(_DOUBTS):
             mixture, surprise = _learnt(one, slopes, noise, message, prior, care)
             if surprise <= 1 or not message.information.any():
@@ -245,8 +240,8 @@ def _roots(matrices: np.ndarray) -> np.ndarray:
     return scale[:, :, None] * vectors * np.sqrt(np.maximum(values, _RIDGE))[:, None, :]
 
 
-def _no_steeper(slopes: np.ndarray, roots: np.ndarray, most: float) -> np.ndarray:
-    """Draws of a slope, in each direction at most so many times as steep as a draw of another one.
+def _no_steeper(slopes: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """Draws of an earlier slope, in each direction at most so much steeper than a draw of the last one.
 
     What noise hides of a slope is positive in all draws: where records say nearly nothing of a direction,
     early rounds would each say the same that is not so. Later metrics see such directions better.
@@ -255,16 +250,15 @@ def _no_steeper(slopes: np.ndarray, roots: np.ndarray, most: float) -> np.ndarra
     ----------
     slopes : ndarray, shape (m, p, p)
     roots : ndarray, shape (k, p, p)
-        Of draws of the other, in the metric of these.
-    most : float
+        Of draws of the last slope, in the metric of these.
     """
     root = roots[np.arange(len(slopes)) % len(roots)]
     back = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
-    if values.max() <= most:
+    if values.max() <= _STEEPER:
         return slopes
     half = root @ vectors
-    return (half * np.minimum(values, most)[:, None, :]) @ half.swapaxes(1, 2)
+    return (half * np.minimum(values, _STEEPER)[:, None, :]) @ half.swapaxes(1, 2)
 
 
 def _weights(density: np.ndarray) -> np.ndarray:

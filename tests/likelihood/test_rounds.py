@@ -1,0 +1,59 @@
+"""An earlier round's slope, and what a score may differ by from a linear one."""
+
+import numpy as np
+import pytest
+
+from pymc_dp.likelihood.beliefs import RESULT, Round
+
+
+def taken_at(slopes, touched, metric=None):
+    """A round in which nothing pulls."""
+    p = len(touched)
+    return Round(
+        point=np.zeros(p),
+        metric=np.eye(p) if metric is None else metric,
+        score=np.zeros(p),
+        noise=1e-3,
+        bound=1e3,
+        slopes=slopes,
+        volumes=np.zeros(len(slopes)),
+        touched=touched,
+        prior=np.full(p, 1e6),
+        weights=np.full(len(slopes), 1 / len(slopes)),
+        records=float(touched.max()),
+        telling=float(touched.max()),
+    )
+
+
+@pytest.mark.parametrize(("end", "expected"), [(9.0, 4.0), (3.0, 4.0), (1.0, 1.5)])
+def test_an_earlier_slope_is_that_at_its_point_or_about_the_last_one(end, expected):
+    """At the end a scale is a third and the slope of its level nine times as large, but not that of a score
+    which is divided by the scale here. Where it is much less steep there, that is what is believed."""
+    first = taken_at(4.0 * np.eye(2)[None], np.full(2, 4.0))
+    last = taken_at(end * np.eye(2)[None], np.full(2, end))
+    np.testing.assert_allclose(first.no_steeper_than(last), expected * np.eye(2)[None], rtol=1e-9)
+
+
+def test_an_earlier_slope_stays_in_any_metric_and_goes_by_the_last_round():
+    rng = np.random.default_rng(0)
+    root, metric = rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+    slopes = (root @ root.T)[None]
+    first = taken_at(metric @ slopes @ metric.T, np.ones(3), metric=metric)
+    np.testing.assert_allclose(first.no_steeper_than(taken_at(slopes, np.ones(3))), first.slopes, rtol=1e-6)
+    last = taken_at(slopes / 3, np.ones(3))
+    np.testing.assert_allclose(first.no_steeper_than(last), first.slopes / 2, rtol=1e-6)
+
+
+def misfits(groups, each=50.0):
+    """Of a group's coordinate and of one that all records touch, where all are as uncertain."""
+    touched = np.append(np.full(groups, each), groups * each)
+    spread = np.diag(np.append(np.full(groups, 0.5), 1e-9))
+    found = taken_at(np.diag(touched)[None], touched).misfit(np.zeros(groups + 1), spread, RESULT)
+    return found[0, 0], found[-1, -1]
+
+
+def test_a_group_takes_the_squares_of_its_own_records():
+    """Four times as many groups: nothing changes for one of them, while a scale takes the squares of all."""
+    few, many = misfits(10), misfits(40)
+    assert many[0] == pytest.approx(few[0], rel=0.05)
+    assert many[1] == pytest.approx(16 * few[1], rel=0.3)  # a control
