@@ -124,8 +124,8 @@ class Round:
     def no_steeper_than(self, last: "Round") -> np.ndarray:
         """Draws of the slope, in each direction at most so much steeper than a draw of the last one's.
 
-        Shape (m, p, p). Where the last is steeper they stay: scales may have changed, by which scores here are
-        divided.
+        Shape (m, p, p). Where the last is steeper they stay: scales may have changed, which divide scores
+        here.
         """
         if self._bounded[0] is not last:
             change = self.metric @ np.linalg.inv(last.metric)
