@@ -186,6 +186,7 @@ PUBLIC = {
     "remote/template.py",
     "steps/sghmc.py",
     "likelihood/groups.py",
+    "likelihood/efficiency.py",
     "likelihood/information.py",
     "likelihood/points.py",
 }

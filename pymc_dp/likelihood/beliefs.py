@@ -26,8 +26,6 @@ _TINY, _RIDGE = 1e-200, 1e-11
 # A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
 # before is doubted, at most so many times.
 _SURPRISE, _DOUBTS = 1.0, 12
-# A slope on the way is at most so many times the last one, in each direction.
-_STEEPER = 1.5
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
 
@@ -61,7 +59,7 @@ class Care(NamedTuple):
 #: On the way, where standing still is worse than going too far; for the result; and for that beside groups,
 #: whose earlier scores were taken where all were elsewhere.
 WALK = Care(0.4, 1.0, 0.7, 2.0, 0.0)
-RESULT = Care(0.4, 0.0, 0.9, 0.0, 1.0, 0.35)
+RESULT = Care(0.4, 0.0, 0.4, 0.0, 1.0, 0.35)
 OF_GROUPS = Care(0.8, 0.0, 0.25, 0.0, 1.0, 0.7)
 
 
@@ -122,7 +120,7 @@ class Round:
         return _roots(self.slopes)
 
     def no_steeper_than(self, last: "Round") -> np.ndarray:
-        """Draws of the slope, in each direction at most so much steeper than a draw of the last one's.
+        """Draws of the slope, in no direction steeper than a draw of the last one's.
 
         Shape (m, p, p). Where the last is steeper they stay: scales may have changed, which divide scores
         here.
@@ -241,7 +239,7 @@ def _roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def _no_steeper(slopes: np.ndarray, roots: np.ndarray) -> np.ndarray:
-    """Draws of an earlier slope, in each direction at most so much steeper than a draw of the last one.
+    """Draws of an earlier slope, in no direction steeper than a draw of the last one.
 
     What noise hides of a slope is positive in all draws: where records say nearly nothing of a direction,
     early rounds would each say the same that is not so. Later metrics see such directions better.
@@ -255,10 +253,10 @@ def _no_steeper(slopes: np.ndarray, roots: np.ndarray) -> np.ndarray:
     root = roots[np.arange(len(slopes)) % len(roots)]
     back = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
-    if values.max() <= _STEEPER:
+    if values.max() <= 1:
         return slopes
     half = root @ vectors
-    return (half * np.minimum(values, _STEEPER)[:, None, :]) @ half.swapaxes(1, 2)
+    return (half * np.minimum(values, 1.0)[:, None, :]) @ half.swapaxes(1, 2)
 
 
 def _weights(density: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import math
 
-from pymc_dp.likelihood.information import sharpest_bounds
+from pymc_dp.likelihood.efficiency import sharpest_bounds
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_relation, check_target
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.information import DRIFT, Efficiency
+from pymc_dp.likelihood.efficiency import Efficiency
+from pymc_dp.likelihood.information import DRIFT
 from pymc_dp.likelihood.measurements import Comparison
 
 # A count is used where twice its noise is at most this part of it.

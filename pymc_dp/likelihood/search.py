@@ -8,9 +8,10 @@ import numpy as np
 from pymc_dp.likelihood import information
 from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
+from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
 from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
-from pymc_dp.likelihood.information import DRIFT, Efficiency, Slope, sharpest_bounds
+from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric

