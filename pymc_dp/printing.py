@@ -2,16 +2,17 @@
 
 import html
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 
-class Printed:
+class Printed(ABC):
     """What is shown as its text, and stored as JSON."""
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers and strings (JSON-able)."""
-        raise NotImplementedError
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""

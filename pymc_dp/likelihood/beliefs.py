@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, roots, symmetric
 
 # A prior standard deviation, as a distance: scales and shapes bend over about that.
 _PRIOR = 0.6
@@ -21,8 +21,6 @@ _PULLED = 0.2
 _ALL_PULL = 0.95
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
-# Least variance, and what is added to correlation matrices before they are inverted.
-_TINY, _RIDGE = 1e-200, 1e-11
 # A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
 # before is doubted, at most so many times.
 _SURPRISE, _DOUBTS = 1.0, 12
@@ -53,12 +51,12 @@ class Care(NamedTuple):
     half: float
     regular: float
     pulled: float
-    taken: float = 0.0
+    taken: float
 
 
 #: On the way, where standing still is worse than going too far; for the result; and for that beside groups,
 #: whose earlier scores were taken where all were elsewhere.
-WALK = Care(0.4, 1.0, 0.7, 2.0, 0.0)
+WALK = Care(0.4, 1.0, 0.7, 2.0, 0.0, 0.0)
 RESULT = Care(0.4, 0.0, 0.4, 0.0, 1.0, 0.35)
 OF_GROUPS = Care(0.8, 0.0, 0.25, 0.0, 1.0, 0.7)
 
@@ -117,7 +115,7 @@ class Round:
     @cached_property
     def roots(self) -> np.ndarray:
         """Roots of the draws of the slope, shape (m, p, p)."""
-        return _roots(self.slopes)
+        return roots(self.slopes)
 
     def no_steeper_than(self, last: "Round") -> np.ndarray:
         """Draws of the slope, in no direction steeper than a draw of the last one's.
@@ -230,15 +228,7 @@ def believed(
     return mixture
 
 
-def _roots(matrices: np.ndarray) -> np.ndarray:
-    """R with ``R R'`` these positive semi-definite matrices, never singular."""
-    scale = np.sqrt(np.maximum(np.diagonal(matrices, axis1=1, axis2=2), _TINY))
-    # By eigenvalues, since rounding may leave one of them below zero: nothing raises after it was paid.
-    values, vectors = np.linalg.eigh(symmetric(matrices / (scale[:, :, None] * scale[:, None, :])))
-    return scale[:, :, None] * vectors * np.sqrt(np.maximum(values, _RIDGE))[:, None, :]
-
-
-def _no_steeper(slopes: np.ndarray, roots: np.ndarray) -> np.ndarray:
+def _no_steeper(slopes: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Draws of an earlier slope, in no direction steeper than a draw of the last one.
 
     What noise hides of a slope is positive in all draws: where records say nearly nothing of a direction,
@@ -247,10 +237,10 @@ def _no_steeper(slopes: np.ndarray, roots: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     slopes : ndarray, shape (m, p, p)
-    roots : ndarray, shape (k, p, p)
-        Of draws of the last slope, in the metric of these.
+    last : ndarray, shape (k, p, p)
+        Roots of draws of the last slope, in the metric of these.
     """
-    root = roots[np.arange(len(slopes)) % len(roots)]
+    root = last[np.arange(len(slopes)) % len(last)]
     back = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
     if values.max() <= 1:

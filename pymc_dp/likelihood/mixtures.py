@@ -82,7 +82,7 @@ class Mixture(NamedTuple):
         is a likelihood as well.
         """
         mean, covariance = self.moments(prior)
-        back = _root(prior.precision)
+        back = roots(prior.precision).T
         values, vectors = np.linalg.eigh(symmetric(back @ covariance @ back.T))
         values = np.maximum(values, _TINY)
         told, axes = np.maximum(1 / values - 1, 0.0), back.T @ vectors
@@ -130,11 +130,14 @@ def symmetric(matrices: np.ndarray) -> np.ndarray:
     return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
 
 
-def _root(matrix: np.ndarray) -> np.ndarray:
-    """R with R'R this positive definite matrix, which rounding may have left singular."""
-    scale = np.sqrt(np.maximum(np.diag(matrix), _TINY))
-    values, vectors = np.linalg.eigh(symmetric(matrix / np.outer(scale, scale)))
-    return np.sqrt(np.maximum(values, _RIDGE))[:, None] * vectors.T * scale
+def roots(matrices: np.ndarray) -> np.ndarray:
+    """R with ``R R'`` these positive definite matrices, shape (..., p, p), which rounding may leave singular.
+
+    By eigenvalues: nothing raises after it was paid.
+    """
+    scale = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
+    values, vectors = np.linalg.eigh(symmetric(matrices / (scale[..., :, None] * scale[..., None, :])))
+    return scale[..., :, None] * vectors * np.sqrt(np.maximum(values, _RIDGE))[..., None, :]
 
 
 def inverse(matrices: np.ndarray) -> np.ndarray:
