@@ -24,6 +24,8 @@ _SHARP = 4
 # A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
 # before is doubted, at most so many times.
 _SURPRISE, _DOUBTS = 1.0, 12
+# Chance leaves a square of at most so many standard deviations: more than that shows a step that is too short.
+_CHANCE = 2.0
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
 
@@ -54,10 +56,11 @@ class Care(NamedTuple):
     taken: float
 
 
-#: On the way, where standing still is worse than going too far; for the result; and for that beside groups,
-#: whose earlier scores were taken where all were elsewhere.
-WALK = Care(0.4, 1.0, 0.7, 2.0, 0.0, 0.0)
-RESULT = Care(0.4, 0.0, 0.4, 0.0, 1.0, 0.35)
+#: On the way, where standing still is worse than going too far, and the noise of each step is as large as the
+#: step where earlier scores do not count; for the result; and for that beside groups, whose earlier scores
+#: were taken where all were elsewhere.
+WALK = Care(0.4, 1.0, 2.0, 2.0, 0.0, 0.0)
+RESULT = Care(0.4, 0.0, 0.9, 0.0, 1.0, 0.35)
 OF_GROUPS = Care(0.8, 0.0, 0.25, 0.0, 1.0, 0.7)
 
 
@@ -162,6 +165,24 @@ class Round:
         """
         part = min((self._pull + self.noise) / (self.bound * self.telling), _ALL_PULL)
         return part / (1 - part)
+
+    def surprise(self, mean: np.ndarray, covariance: np.ndarray, share: float) -> float:
+        """Square of what a belief did not foresee of the score, over the most that chance leaves of it.
+
+        Parameters
+        ----------
+        mean : ndarray, shape (p,)
+        covariance : ndarray, shape (p, p)
+            What was believed of the parameters before the score was released.
+        share : float
+            Of the variance of the records' own sum over its slope.
+        """
+        slopes = self.slopes @ np.linalg.inv(self.metric).T
+        total = self.noise**2 * np.eye(len(mean)) + share * self.slopes
+        total = total + slopes @ covariance @ slopes.transpose(0, 2, 1)
+        apart = self.score - slopes @ (mean - self.point)
+        square = float(self.weights @ np.einsum("ki,kij,kj->k", apart, inverse(total), apart))
+        return square / (len(mean) + _CHANCE * math.sqrt(2 * len(mean)))
 
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""

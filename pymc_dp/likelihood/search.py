@@ -51,6 +51,9 @@ _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
 _ARRIVED = 3.0
+# A last step that is a surprise is one of a walk that goes on. What is left of the way is as long as the step
+# times the root of so many times what the surprise has more than chance leaves.
+_GOES_ON = 20.0
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -111,6 +114,7 @@ class Search:
         self.shares: list[float] = []
         self._moved = 0.0
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
+        self._foreseen = self._mean, self._covariance
         self._around = self._covariance
         self._places = Places(measurements.source.lookups, self._size)
 
@@ -278,7 +282,7 @@ class Search:
             )
         )
         self.shares.append(share)
-        self._seen = seen
+        self._seen, self._foreseen = seen, (self._mean, self._covariance)
         # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
         care = self._spreads.care
         first = (care,) if care is OF_GROUPS else ()
@@ -333,9 +337,11 @@ class Search:
         return float(np.clip(self._seen.trace / slope, _LEAST_SHARE, 1.0))
 
     def _result(self) -> Message:
-        """With the records' own variance; nothing where the search did not arrive."""
+        """With the records' own variance, and that of a way that goes on; nothing where it did not arrive."""
         last = self.rounds[-1]
         if not last.distance < _ARRIVED:
             return Message.nothing(self._size)
+        step, surprise = self._mean - last.point, last.surprise(*self._foreseen, self._share)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
+        variances = variances + _GOES_ON * max(surprise - 1, 0.0) * np.outer(step, step)
         return self._mixture.widened(variances).matched(self._whole)
