@@ -24,7 +24,7 @@ _SHARP = 4
 # A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
 # before is doubted, at most so many times.
 _SURPRISE, _DOUBTS = 1.0, 12
-# Chance leaves a square of at most so many standard deviations: more than that shows a step that is too short.
+# Chance leaves a square of at most so many standard deviations: more shows a step that is too short.
 _CHANCE = 2.0
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
