@@ -183,7 +183,7 @@ def test_outcomes_that_a_plane_separates_are_openly_about_the_prior():
 def test_a_covariate_far_from_zero_is_no_ridge_that_is_not_seen(n):
     """What noise hides of a nearly singular slope was taken for information: 700 standard deviations.
 
-    With 1,000 records little is said in three of four data sets, and one of sixteen is wrong (docs/likelihood).
+    With 1,000 records little is said in three of four data sets; one of sixteen is wrong (docs, limits).
     """
     z, _ = of_design("calendar year, not centred", n, 4)
     assert np.abs(z).max() < 4
