@@ -10,7 +10,7 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 
 import pymc_dp as dp
 from benchmarks.families.models import FAMILIES
-from benchmarks.families.others import OTHERS
+from benchmarks.families.others import KINKED, OTHERS
 from pymc_dp.likelihood.fit import share_of_fit
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
@@ -19,6 +19,7 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.planning import moments
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
 from pymc_dp.releasing import search_from
@@ -104,6 +105,21 @@ class Family:
                 break
         jacobian = self.records.coordinates.jacobian(theta)
         return np.sqrt(np.diag(jacobian @ np.linalg.inv(precision) @ jacobian.T))
+
+    def deviations(self, theta):
+        """Of the exact posterior: Laplace's, or by records' scores where the density has a kink."""
+        return self.by_scores(theta) if self.name in KINKED else self.laplace(theta)
+
+    def by_scores(self, theta):
+        """Standard deviations of the coordinates, from squares of the records' scores at a point."""
+        twins, _, prior = self.public
+        information = prior.precision.copy()
+        for chunk in twins(self.records.coordinates(theta), 0, PrivacyRandom()):
+            for term in chunk.terms:
+                rows = np.broadcast_to(term.rows(np.eye(twins.size)), (*term.own.T.shape, twins.size))
+                scores = np.einsum("ma,amp->mp", term.own, rows)
+                information += scores.T @ scores
+        return np.sqrt(np.diag(np.linalg.inv(information)))
 
     @cached_property
     def public(self):

@@ -132,6 +132,75 @@ def exponential_and_normal(x, y):
     pm.ExGaussian("y", mu=x @ b, sigma=s, nu=nu, observed=y)
 
 
+def laplace(x, y):
+    b, s = pm.Normal("b", 0, 2, shape=4), pm.Gamma("s", 4, 2)
+    pm.Laplace("y", x @ b, s, observed=y)
+
+
+def quantile(x, y):
+    """The nine deciles' top one: a kink."""
+    b, s = pm.Normal("b", 0, 2, shape=4), pm.Gamma("s", 4, 2)
+    pm.AsymmetricLaplace("y", mu=x @ b, b=1 / s, q=0.9, observed=y)
+
+
+def direction(x, y):
+    b, k = pm.Normal("b", 0, 0.4, shape=4), pm.Gamma("k", 8, 2)
+    pm.VonMises("y", mu=2 * pm.math.arctan(x @ b), kappa=k, observed=y)
+
+
+def half_normal(x, y):
+    b = pm.Normal("b", 0, 0.4, shape=4)
+    pm.HalfNormal("y", pm.math.exp(x @ b), observed=y)
+
+
+def geometric(x, y):
+    b = pm.Normal("b", 0, 0.4, shape=4)
+    pm.Geometric("y", p=pm.math.sigmoid(x @ b - 1), observed=y)
+
+
+def hurdle_gamma(x, y):
+    b, g = pm.Normal("b", 0, 0.4, shape=4), pm.Normal("g", 0, 0.5, shape=4)
+    a = pm.Gamma("a", 16, 8)
+    pm.HurdleGamma("y", psi=pm.math.sigmoid(x @ g), alpha=a, beta=a * pm.math.exp(-(x @ b)), observed=y)
+
+
+def zero_inflated_binomial(x, y):
+    b, psi = pm.Normal("b", 0, 0.5, shape=4), pm.Beta("psi", 8, 4)
+    pm.ZeroInflatedBinomial("y", psi=psi, n=8, p=pm.math.sigmoid(x @ b), observed=y)
+
+
+def three_parts(x, y):
+    """Weights are public, places are not."""
+    low, middle, high = (pm.Normal(name, m, 0.3) for name, m in [("low", -4), ("middle", 0), ("high", 4)])
+    s = pm.Gamma("s", 16, 16, shape=3)
+    where = pm.math.stack([low, middle, high]) + 0 * x[:, :1]  # one draw a row
+    pm.NormalMixture("y", w=np.array([0.3, 0.5, 0.2]), mu=where, sigma=s, observed=y)
+
+
+def rice(x, y):
+    b, nu = pm.Normal("b", 0, 0.4, shape=4), pm.Gamma("nu", 16, 8)
+    pm.Rice("y", nu=nu, sigma=pm.math.exp(x @ b), observed=y)
+
+
+def censored_lognormal(x, y):
+    """A log-normal time, seen up to 3."""
+    b, s = pm.Normal("b", 0, 0.4, shape=4), pm.Gamma("s", 8, 8)
+    pm.Censored("y", pm.LogNormal.dist(x @ b, s), lower=None, upper=3.0, observed=y)
+
+
+def unequal_t(x, y):
+    b, g = pm.Normal("b", 0, 2, shape=4), pm.Normal("g", 0, 0.4, shape=4)
+    pm.StudentT("y", nu=5, mu=x @ b, sigma=pm.math.exp(x @ g), observed=y)
+
+
+def moyal(x, y):
+    b, s = pm.Normal("b", 0, 2, shape=4), pm.Gamma("s", 4, 2)
+    pm.Moyal("y", x @ b, s, observed=y)
+
+
+#: Densities with a kink, whose second derivatives say nothing.
+KINKED = {"laplace", "quantile"}
+
 OTHERS = {
     "lognormal": (lognormal, four),
     "exponential": (exponential, four),
@@ -154,4 +223,16 @@ OTHERS = {
     "truncated_normal": (truncated, three),
     "normal_wide_prior": (normal, three),
     "exgaussian": (exponential_and_normal, four),
+    "laplace": (laplace, four),
+    "quantile": (quantile, four),
+    "direction": (direction, four),
+    "half_normal": (half_normal, four),
+    "geometric": (geometric, four),
+    "hurdle_gamma": (hurdle_gamma, four),
+    "zero_inflated_binomial": (zero_inflated_binomial, four),
+    "three_parts": (three_parts, three),
+    "rice": (rice, four),
+    "censored_lognormal": (censored_lognormal, four),
+    "unequal_t": (unequal_t, four),
+    "moyal": (moyal, four),
 }
