@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, roots, symmetric
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, roots, squares_within, symmetric
 
 # A prior standard deviation, as a distance: scales and shapes bend over about that.
 _PRIOR = 0.6
@@ -292,16 +292,18 @@ def _learnt(
     And how much larger the square of what was not expected of the score is than what may be.
     """
     slopes = slopes @ np.linalg.inv(one.metric).T
-    weighted = slopes.transpose(0, 2, 1) @ inverse(noise)
-    found = weighted @ slopes
+    within = inverse(noise)
+    weighted = slopes.transpose(0, 2, 1) @ within
+    found = symmetric(weighted @ slopes)
     vectors = weighted @ one.score + found @ one.point
-    before = inverse(prior.precision + earlier.information)
-    mean = before @ (prior.precision @ prior.mean + earlier.vector)
-    total = noise + slopes @ before @ slopes.transpose(0, 2, 1)
+    known = prior.precision + earlier.information
+    mean = inverse(known) @ (prior.precision @ prior.mean + earlier.vector)
     apart = one.score - slopes @ (mean - one.point)
-    squares = np.einsum("ki,kij,kj->k", apart, inverse(total), apart)
-    density = -0.5 * squares - 0.5 * np.linalg.slogdet(total)[1] + care.regular * one.volumes
+    # Of ``noise + G known^-1 G'``: what belief explains is taken from the square, and its determinant added.
+    explained, volumes = squares_within(known + found, np.einsum("kij,kj->ki", weighted, apart))
+    squares = np.maximum(np.einsum("ki,ij,kj->k", apart, within, apart) - explained, 0.0)
+    density = -0.5 * squares - 0.5 * volumes + care.regular * one.volumes
     weights = _weights(density)
     expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
-    mixture = Mixture(symmetric(found) + earlier.information, vectors + earlier.vector, weights)
+    mixture = Mixture(found + earlier.information, vectors + earlier.vector, weights)
     return mixture, float(squares.min()) / expected

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
@@ -226,7 +227,7 @@ def _sweep(
             room = room - move
         else:
             matrices[:, j, i] += move
-        inverse -= _change(inverse, i, j, move)
+        _follow(inverse, i, j, move)
 
 
 def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -239,18 +240,25 @@ def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarr
     return np.clip(np.where(flip, -found, found), low, high)
 
 
-def _change(inverse: np.ndarray, i: int, j: int, move: np.ndarray) -> np.ndarray:
-    """What the inverse loses when the entries (i, j) and (j, i) grow by `move`, or (i, i)."""
-    first, second = inverse[:, :, i], inverse[:, :, j]
-    if i == j:
-        return (move / (1 + move * first[:, i]))[:, None, None] * first[:, :, None] * first[:, None, :]
-    both, one, other = inverse[:, i, j], inverse[:, i, i], inverse[:, j, j]
-    grown = 1 + move * both
-    scale = move / (grown**2 - move**2 * one * other)
-    # Woodbury's identity: U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / move + U' K U.
-    cross = first[:, :, None] * second[:, None, :]
-    own = other[:, None, None] * first[:, :, None] * first[:, None, :]
-    own += one[:, None, None] * second[:, :, None] * second[:, None, :]
-    return scale[:, None, None] * (
-        grown[:, None, None] * (cross + cross.swapaxes(1, 2)) - move[:, None, None] * own
-    )
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _follow(inverse, i, j, move):
+    """Change inverses (m, p, p) as they do when the entries (i, j) and (j, i) grow by `move`, or (i, i)."""
+    p = inverse.shape[1]
+    first, second = np.empty(p), np.empty(p)
+    for k in range(len(inverse)):
+        grow = move[k]
+        first[:], second[:] = inverse[k, :, i], inverse[k, :, j]
+        if i == j:
+            scale = grow / (1 + grow * first[i])
+            for a in range(p):
+                for b in range(p):
+                    inverse[k, a, b] -= scale * first[a] * first[b]
+            continue
+        # Woodbury's identity: U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / grow + U' K U.
+        one, other, grown = first[i], second[j], 1 + grow * first[j]
+        scale = grow / (grown**2 - grow**2 * one * other)
+        for a in range(p):
+            to_second = grown * first[a] - grow * one * second[a]
+            to_first = grown * second[a] - grow * other * first[a]
+            for b in range(p):
+                inverse[k, a, b] -= scale * (to_second * second[b] + to_first * first[b])

@@ -145,3 +145,12 @@ def inverse(matrices: np.ndarray) -> np.ndarray:
     root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
     scale = root[..., :, None] * root[..., None, :]
     return symmetric(np.linalg.inv(matrices / scale + _RIDGE * np.eye(matrices.shape[-1])) / scale)
+
+
+def squares_within(matrices: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``v' M^-1 v`` for each of some positive definite matrices, bounded as by `inverse`, and log det M."""
+    root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
+    scaled = matrices / (root[:, :, None] * root[:, None, :]) + _RIDGE * np.eye(matrices.shape[-1])
+    apart = vectors / root
+    squares = np.einsum("ki,ki->k", apart, np.linalg.solve(scaled, apart[:, :, None])[:, :, 0])
+    return squares, np.linalg.slogdet(scaled)[1] + 2 * np.log(root).sum(axis=1)
