@@ -26,6 +26,9 @@ _SHARP = 4
 _SURPRISE, _DOUBTS = 1.0, 12
 # Chance leaves a square of at most so many standard deviations: more shows a step that is too short.
 _CHANCE = 2.0
+# A last step that is a surprise, and longer than this, is one of a walk that goes on: where outcomes are
+# separated each step is as long as all before it. A shorter one may be that of a model which is wrong.
+_GOES_ON = 0.15
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
 
@@ -183,6 +186,11 @@ class Round:
         apart = self.score - slopes @ (mean - self.point)
         square = float(self.weights @ np.einsum("ki,kij,kj->k", apart, inverse(total), apart))
         return square / (len(mean) + _CHANCE * math.sqrt(2 * len(mean)))
+
+    def goes_on(self, mean: np.ndarray, surprise: float) -> np.ndarray:
+        """Covariance (p, p) of what is left of the way, after a step from here to this mean."""
+        square = np.outer(mean - self.point, mean - self.point)
+        return (1 - 1 / max(surprise, 1.0)) * (self.length(square) / _GOES_ON) ** 4 * square
 
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""

@@ -51,9 +51,6 @@ _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
 _ARRIVED = 3.0
-# A last step that is a surprise, and longer than this, is one of a walk that goes on: where outcomes are
-# separated each step is as long as all before it. A shorter one may be that of a model which is wrong.
-_GOES_ON = 0.15
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -341,8 +338,6 @@ class Search:
         last = self.rounds[-1]
         if not last.distance < _ARRIVED:
             return Message.nothing(self._size)
-        step, surprise = self._mean - last.point, last.surprise(*self._foreseen, self._share)
-        left = (1 - 1 / max(surprise, 1.0)) * (last.length(np.outer(step, step)) / _GOES_ON) ** 4
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        variances = variances + left * np.outer(step, step)
+        variances = variances + last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
         return self._mixture.widened(variances).matched(self._whole)
