@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -188,15 +188,6 @@ class Moves:
     def decided(self, accepted: bool, tune: bool) -> None:
         """Take note of a decision, whether or not the chain is tuning."""
 
-    @property
-    def state(self) -> Any:
-        """What a resumed chain must remember, besides the step size."""
-        return None
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        pass
-
 
 class RandomWalk(Moves):
     """Symmetric moves, no longer than a public bound.
@@ -365,15 +356,6 @@ class RandomWalk(Moves):
             self.relative[part] = adapted(
                 self.relative[part], accepted, self.target_accept, int(self._tried[part])
             )
-
-    @property
-    def state(self) -> Any:
-        """The proposal with its memory, and the relative step sizes; a copy."""
-        return copy.deepcopy((self.proposal, self.relative, self._tried))
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        self.proposal, self.relative, self._tried = copy.deepcopy(value)
 
 
 def _length(move: np.ndarray) -> float:

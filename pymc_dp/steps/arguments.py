@@ -1,9 +1,6 @@
 """Checks of the arguments that all private steps share, before anything is built."""
 
-import difflib
-import inspect
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +11,6 @@ from pymc_dp.privacy.accounting.values import is_number, weaknesses
 
 # A warning shows the line of the user that made the step.
 _PACKAGE = str(Path(__file__).parents[1])
-
-
-def check_names(cls: type, given: Iterable[str]) -> None:
-    """Refuse arguments that a step does not have, with the one that was meant.
-
-    Parameters
-    ----------
-    cls : type
-        The step.
-    given : iterable of str
-        Names of its keyword arguments.
-
-    Raises
-    ------
-    TypeError
-    """
-    known: set[str] = set()
-    for base in cls.__mro__:
-        if "__init__" in vars(base) and base is not object:
-            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
-            known |= {p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self"}
-    for argument in given:
-        if argument in known:
-            continue
-        begin = sorted(k for k in known if k.startswith(argument))
-        close = begin or difflib.get_close_matches(argument, sorted(known), n=1)
-        advice = f"did you mean {close[0]}=?" if close else "its docstring lists those it has."
-        raise TypeError(f"{cls.__name__} has no argument {argument}=: {advice}")
 
 
 def check_shared(exclude_deterministics: Any, debug_seed: Any, tempering: Any) -> None:

@@ -148,7 +148,7 @@ class DPBarker(WalkStep):
             self.moves.longest = chain.clip_bound / self.clip.constant
         longest = self.moves.longest
         default = longest / self.moves.unit_length if math.isfinite(longest) else 0.1
-        self.step_size = self.moves.initial or default
+        self.moves.step_size = self.moves.initial or default
 
     def _clip_name(self) -> str:
         if self.plan.clip_bound is None:

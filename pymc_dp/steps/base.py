@@ -3,14 +3,13 @@
 import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.step_methods.state import DataClassState, dataclass_state
+from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
@@ -27,20 +26,6 @@ from pymc_dp.versions import versions
 
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
 NOISY_RATIO = "noisy_log_ratio"
-
-
-@dataclass_state
-class DPStepState(StepMethodState):
-    """Resumable state of a chain; holds nothing that was computed from data except decisions."""
-
-    tune: bool
-    iteration: int
-    accepted: int
-    step_size: float
-    moves_state: Any
-    debug_stream: dict[str, Any] | None
-    epsilon: float = field(metadata={"frozen": True})
-    delta: float = field(metadata={"frozen": True})
 
 
 # Every chain is paid for: two tell whether they agree.
@@ -61,7 +46,7 @@ class DPStep(Iterating):
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
     default_tune_steps = 500
-    _state_class = DPStepState
+    _state_class = StepMethodState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
         "accepted": (bool, []),
         "acceptance_rate": (np.float64, []),
@@ -75,11 +60,6 @@ class DPStep(Iterating):
         facts.STAT: (object, None),
         facts.DRAW: (object, None),
     }
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Check names first: Python's own error does not say which argument was meant."""
-        arguments.check_names(cls, kwargs)
-        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,
@@ -252,62 +232,12 @@ class DPStep(Iterating):
     def _clip_name(self) -> str:
         """Bound on a record's part, for the report."""
 
-    # state and pickling
-
-    @property
-    def step_size(self) -> float:
-        """Current step size of the moves."""
-        return self.moves.step_size
-
-    @step_size.setter
-    def step_size(self, value: float) -> None:
-        self.moves.step_size = value
-
-    @property
-    def moves_state(self) -> Any:
-        """What the moves remember of the chain's decisions."""
-        return self.moves.state
-
-    @moves_state.setter
-    def moves_state(self, value: Any) -> None:
-        self.moves.state = value
-
-    @property
-    def iteration(self) -> int:
-        """Iterations of the chain so far."""
-        return 0 if self._chain is None else self._chain.iteration
-
-    @iteration.setter
-    def iteration(self, value: int) -> None:
-        if self._chain is not None:
-            self._chain.iteration = value
-
-    @property
-    def accepted(self) -> int:
-        """Proposals of the chain that were accepted."""
-        return 0 if self._chain is None else self._chain.accepted
-
-    @accepted.setter
-    def accepted(self, value: int) -> None:
-        if self._chain is not None:
-            self._chain.accepted = value
-
-    @property
-    def debug_stream(self) -> dict[str, Any] | None:
-        """State of the noise stream in a debug run, otherwise None: a private stream is never stored."""
-        return None if self.debug_seed is None or self._chain is None else self._chain.random.state
-
-    @debug_stream.setter
-    def debug_stream(self, state: dict[str, Any] | None) -> None:
-        if state is not None and self.debug_seed is not None and self._chain is not None:
-            self._chain.random.state = state
+    # copies
 
     @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
-        """State to resume a chain from; the noise stream is in it only with `debug_seed`."""
-        BlockedStep.sampling_state.fset(self, state)
-        if self._chain is not None:
-            self._chain.state = self._chain.values = None
+        """Ends the chain: PyMC puts a step back before each chain, and none is resumed, nor its noise stored."""
+        self._chain = None
 
     def __deepcopy__(self, memo: Any = None) -> "DPStep":
         raise BudgetError("A private step is not copied: its budget is for one call. Make a new step.")

@@ -37,7 +37,7 @@ class Chain:
     Attributes
     ----------
     state : State or None
-        None before the first iteration, and after a chain was resumed. Private in part.
+        None before the first iteration. Private in part.
     iteration, accepted : int
         So far.
     clipped : float

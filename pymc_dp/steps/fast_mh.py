@@ -170,7 +170,7 @@ class DPFastMH(WalkStep):
         bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
         if isinstance(self.clip, LipschitzClip):
             self.moves.longest = bound / self.clip.constant
-        self.step_size = self.moves.initial or self._default_step_size(chain.ratio)
+        self.moves.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
     def _default_step_size(self, ratio: Ratio) -> float:
         if math.isinf(self.moves.longest):

@@ -10,7 +10,6 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
-from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.metropolis import LogRatio, State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
@@ -21,13 +20,6 @@ from pymc_dp.steps.metropolis_step import MetropolisStep
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5
-
-
-class Gradient(NamedTuple):
-    """The noisy gradient of the tempered log-posterior at a point, both of shape (d,); released."""
-
-    point: np.ndarray
-    value: np.ndarray
 
 
 class Trajectory(NamedTuple):
@@ -167,12 +159,7 @@ class DPHMC(MetropolisStep):
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         state = super()._arrive(chain, theta)
-        if chain.memory is None:
-            chain.memory = Gradient(theta, self._gradient_at(chain, theta))
-        elif not np.array_equal(theta, chain.memory.point):
-            raise BudgetError(
-                "A resumed chain is not where it stopped: another starting gradient was not paid for."
-            )
+        chain.memory = self._gradient_at(chain, theta)
         return state
 
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
@@ -184,7 +171,7 @@ class DPHMC(MetropolisStep):
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Any:
         start = self.moves.momentum(rng)
         new, gradient, end = self.moves.run(
-            state.theta, chain.memory.value, start, partial(self._gradient_at, chain)
+            state.theta, chain.memory, start, partial(self._gradient_at, chain)
         )
 
         def log_public(found: LogRatio) -> float:
@@ -200,7 +187,7 @@ class DPHMC(MetropolisStep):
 
     def _stats(self, chain: Chain, info: Any) -> dict[str, float]:
         if info.accepted:
-            chain.memory = Gradient(info.move.new, info.move.gradient)
+            chain.memory = info.move.gradient
         if self.tune:
             self.moves.learn_mass(chain.state.theta, chain.iteration + 1)
         return super()._stats(chain, info)

@@ -233,14 +233,14 @@ class DPPenaltyMH(WalkStep):
 
     def _start_moves(self, chain: Chain) -> None:
         ratio: Any = chain.ratio
-        self.step_size = self.moves.initial or 0.1
+        self.moves.step_size = self.moves.initial or 0.1
         if isinstance(ratio, OnStatistics):
             rate = ratio.rate(self.records.ravel(self.records.reading.start))
         else:
             rate = None if isinstance(self.clip, ConstantClip) else self.clip.bound
         if self.moves.initial is None and rate is not None and chain.plan.noise_multiplier > 0:
             self.moves.set_steps(rate, ratio.bound_of_noise(self._best_noise_std))
-        chain.clip_bound = self.moves.constant_clip_bound(self.clip, self.step_size)
+        chain.clip_bound = self.moves.constant_clip_bound(self.clip, self.moves.step_size)
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         stats = super()._stats(chain, info)

@@ -127,7 +127,7 @@ class DPSGHMC(DPStep):
         noise = np.broadcast_to(mechanism.noise_multipliers, chain.plan.length)
         step_sizes, frictions = self.dynamics.realized(noise, self.neighboring_relation)
         chain.memory = Schedule(step_sizes, frictions, noise * self._sensitivity * self.dynamics.clip_bound)
-        self.step_size = float(step_sizes[0])
+        self.moves.step_size = float(step_sizes[0])
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         """Nothing is kept from one iteration to the next but the point."""
