@@ -18,9 +18,8 @@ from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
 from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
-from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release, stats_of
+from pymc_dp.results import covered, facts_of, is_release, stats_of
 from pymc_dp.rounding import round_up
-from pymc_dp.sampling import released_stats
 
 ASSUMPTIONS = (
     "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
@@ -289,15 +288,12 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     known = facts_of(idata)
     known_groups = set(covered(idata))
     extra = [str(name) for name in idata.children if name not in known_groups]
-    marked = idata.attrs.get(NOTICE) == DO_NOT_PUBLISH
-    if marked:  # made of private rows on purpose; attributes that say so were never a release's
-        extra = [str(name) for name in idata.children if name not in (*GROUPS, *GROUPS.values())]
-    changed = STAT in idata.attrs and not is_release(idata) and not marked
+    changed = STAT in idata.attrs and not is_release(idata)
     if "posterior" in idata.children:
         variables = idata["posterior"].data_vars
         extra += [str(name) for name in variables if name not in known["released_variables"]]
     if "sample_stats" in idata.children:
-        unknown = set(idata["sample_stats"].data_vars) - released_stats(known) - {STAT, DRAW}
+        unknown = set(idata["sample_stats"].data_vars) - {*known["stats"], STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
     stats = stats_of(idata, known, "sample_stats")
     return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(stats), extra, changed)

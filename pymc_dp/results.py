@@ -20,11 +20,6 @@ OF_ROWS = ("observed_data", "constant_data")
 AT_PUBLIC_INPUTS = "dp.predict draws at public inputs."
 # Attribute that says, in words, what of an object is covered.
 NOTICE = "privacy"
-# ... of what was computed from private rows on purpose.
-DO_NOT_PUBLISH = (
-    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object, and "
-    "dp.release does not take it."
-)
 # Values that a chain's trace and its step computed by functions that were compiled apart.
 _RTOL, _ATOL = 1e-5, 1e-8
 # Bytes of a number in double precision.

@@ -236,7 +236,7 @@ class DPStep(Iterating):
 
     @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
-        """Ends the chain: PyMC puts a step back before each chain, and none is resumed, nor its noise stored."""
+        """Ends the chain: none is resumed, nor its noise stored; PyMC sets this before each."""
         self._chain = None
 
     def __deepcopy__(self, memo: Any = None) -> "DPStep":

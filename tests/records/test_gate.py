@@ -50,7 +50,7 @@ def test_what_pymc_compiles_is_given_a_mode_of_the_gate():
             found += 1
             rest = code_of(path)[call.start() : call.start() + 500]
             assert re.search(r'compile_kwargs"?[=:] *\{"mode": gate\.', rest), path
-    assert found == 2
+    assert found == 1
 
 
 class Recorder(GraphRewriter):
