@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from xarray import DataTree
@@ -11,11 +11,9 @@ from xarray import DataTree
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
 from pymc_dp.printing import Printed
-from pymc_dp.privacy.accounting.composition import compare_accountants
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
-from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
 from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
 from pymc_dp.results import covered, facts_of, is_release, stats_of
@@ -147,56 +145,6 @@ class PrivacyReport(Printed):
         return f"<h4>Privacy report</h4><table>{rows}</table>"
 
 
-@dataclass(frozen=True, repr=False)
-class LedgerReport(Printed):
-    """Report of everything that a ledger has recorded.
-
-    Attributes
-    ----------
-    ledger : Ledger
-    """
-
-    ledger: Ledger
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers and strings (JSON-able)."""
-        ledger, spent = self.ledger, self.ledger.spent()
-        return {
-            "epsilon": ledger.epsilon,
-            "delta": ledger.delta,
-            "neighboring_relation": ledger.neighboring_relation,
-            "privacy_unit": ledger.privacy_unit,
-            "spent": spent.epsilon(ledger.delta),
-            "remaining": ledger.remaining(),
-            "accountant": spent.accountant,
-            "accountants": spent.valid,
-            "epsilon_of_delta": {f"{d:g}": spent.epsilon(d) for d in sorted({*DELTAS, ledger.delta})},
-            "entries": [
-                {
-                    "id": e.id,
-                    "created": e.created,
-                    "status": e.status,
-                    "label": e.label,
-                    "events": e.events.to_json(),
-                }
-                for e in ledger.entries()
-            ],
-        }
-
-    def __str__(self) -> str:
-        spent = self.ledger.spent()
-        curve = "; ".join(f"{round_up(spent.epsilon(d))} at {d:g}" for d in DELTAS)
-        compared = compare_accountants(spent, self.ledger.delta)
-        return (
-            f"{self.ledger}\n\nGuarantee: the budget, whatever was asked in the light of earlier results. "
-            f"Price of the list by itself, epsilon at delta: {curve}\n\n{compared}"
-        )
-
-    def _repr_html_(self) -> str:
-        compared = compare_accountants(self.ledger.spent(), self.ledger.delta)
-        return f"{self.ledger._repr_html_()}{compared._repr_html_()}"
-
-
 def _of_owner(owner: Facts) -> str:
     plan = PrivacyPlan.from_dict(owner["plan"])
     held = f"n = {owner['n']} (public)" if owner["n"] else "n withheld"
@@ -253,26 +201,18 @@ def _public(facts: Facts) -> Rows:
         yield "Left out", f"not released: {', '.join(left_out)}"
 
 
-@overload
-def privacy_report(idata: DataTree) -> PrivacyReport: ...
-
-
-@overload
-def privacy_report(idata: Ledger) -> LedgerReport: ...
-
-
-def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
-    """Describe the guarantee that a result carries, or what a ledger has recorded.
+def privacy_report(idata: DataTree) -> PrivacyReport:
+    """Describe the guarantee that a result carries.
 
     Parameters
     ----------
-    idata : xarray.DataTree or Ledger
+    idata : xarray.DataTree
         From `pymc.sample` with a private step, from `dp.sample` or `dp.release`, or read from a file of one
         of them.
 
     Returns
     -------
-    PrivacyReport or LedgerReport
+    PrivacyReport
 
     Raises
     ------
@@ -283,8 +223,6 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     -----
     **Privacy.** Reads released values and the run's public facts only.
     """
-    if isinstance(idata, Ledger):
-        return LedgerReport(idata)
     known = facts_of(idata)
     known_groups = set(covered(idata))
     extra = [str(name) for name in idata.children if name not in known_groups]

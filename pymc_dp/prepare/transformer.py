@@ -1,10 +1,8 @@
 """`Prepare`: what a model needs to know of a table's columns, released once; then applied row by row."""
 
-import inspect
 import json
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +16,7 @@ from pymc_dp.prepare.fitting import constants_of
 from pymc_dp.prepare.kinds import NAMES, kinds_of
 from pymc_dp.prepare.price import Target, rho_of
 from pymc_dp.prepare.releases import GRID, measurement, schedule
-from pymc_dp.prepare.tables import columns_of, table_of
+from pymc_dp.prepare.tables import Table, columns_of, table_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
@@ -33,7 +31,7 @@ _READ = "A column could not be read"
 class Prepare:
     """Scale, clip, number and fill the columns of a private table, with public constants that are paid for.
 
-    A transformer by scikit-learn's convention: `fit` is charged, once; `transform` reads one row at a time.
+    `fit` is charged, once; `transform` reads one row at a time.
 
     Parameters
     ----------
@@ -93,49 +91,14 @@ class Prepare:
         neighboring_relation: str | None = None,
         label: str = _LABEL,
     ):
-        self.columns, self.epsilon, self.delta, self.ledger = columns, epsilon, delta, ledger
-        self.neighboring_relation, self.label = neighboring_relation, label
-        self._reset()
-
-    def _reset(self) -> None:
-        """Check the arguments and price the releases; no table is at hand."""
-        self._kinds = kinds_of(self.columns)
-        self._target = Target.of(self.epsilon, self.delta, self.ledger, self.neighboring_relation)
+        self.ledger, self.label = ledger, label
+        self._kinds = kinds_of(columns)
+        self._target = Target.of(epsilon, delta, ledger, neighboring_relation)
         self._rho = rho_of(tuple(release for _, release in self._releases), self._target)
         self._paid = False
 
-    # scikit-learn's convention, without its package
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Arguments by name."""
-        return {name: getattr(self, name) for name in _ARGUMENTS}
-
-    def set_params(self, **params: Any) -> "Prepare":
-        """Change arguments, before `fit`."""
-        if self._paid:
-            raise BudgetError("This Prepare is paid for as it is: make a new one.")
-        for name, value in params.items():
-            if name not in _ARGUMENTS:
-                raise ValueError(f"Prepare has no argument {name!r}.")
-            setattr(self, name, value)
-        self._reset()
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "constants_")
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(),
-            input_tags=InputTags(two_d_array=True, categorical=True, string=True, allow_nan=True),
-        )
-
     def __repr__(self) -> str:
-        state = "fitted" if self.__sklearn_is_fitted__() else "not fitted"
+        state = "fitted" if hasattr(self, "constants_") else "not fitted"
         return f"Prepare({len(self._kinds)} columns, {self._target}, {state})"
 
     # paying
@@ -169,15 +132,13 @@ class Prepare:
             rows.append((name, release, made.event.rho, std, getattr(made, "threshold", math.nan)))
         return pd.DataFrame(rows, columns=["column", "release", "rho", "noise", "threshold"])
 
-    def fit(self, X: Any, y: None = None, *, privacy_unit: Any = None) -> "Prepare":
+    def fit(self, X: Table, *, privacy_unit: Any = None) -> "Prepare":
         """Charge the ledger, then release the constants of all columns; once, not twice by mistake.
 
         Parameters
         ----------
-        X : pandas.DataFrame, polars.DataFrame, or mapping of str to array_like, shape (n,)
+        X : pandas.DataFrame, or mapping of str to array_like, shape (n,)
             With the columns that were declared; others are not read.
-        y : None
-            For scikit-learn; not used.
         privacy_unit : array_like, shape (n,), or mapping, optional
             Ids of persons, as for steps: constants are released of the first row of each person.
 
@@ -238,17 +199,17 @@ class Prepare:
 
     # row by row
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Table:
         """Apply the public constants to a table, one row at a time.
 
         Parameters
         ----------
-        X : pandas.DataFrame, polars.DataFrame, or mapping of str to array_like, shape (m,)
+        X : pandas.DataFrame, or mapping of str to array_like, shape (m,)
 
         Returns
         -------
         table of the same kind
-            Columns as `get_feature_names_out` says. Numbers: clipped, less `centre`, over `scale`; 0 where
+            Numbers: clipped, less `centre`, over `scale`; 0 where
             missing. Levels: their number from 1 on, 0 for others and what is missing; with ``one_hot`` a
             column of 0 and 1 for each. Yes and no: 1 and 0, the more frequent where missing.
 
@@ -263,36 +224,24 @@ class Prepare:
             out |= guarded(transformed, name, kind, self.constants_[name], columns[name], what=_READ)
         return table_of(out, X)
 
-    def fit_transform(self, X: Any, y: None = None, *, privacy_unit: Any = None) -> Any:
+    def fit_transform(self, X: Table, *, privacy_unit: Any = None) -> Table:
         """`fit`, then `transform`."""
         return self.fit(X, privacy_unit=privacy_unit).transform(X)
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Table) -> Table:
         """Numbers and bools back on their own scale: draws of an outcome, a grid of inputs.
 
         Parameters
         ----------
         X : table
-            With some of the columns of `get_feature_names_out`; columns of levels become their names.
+            With some of the columns that `transform` returns; columns of levels become their names.
 
         Returns
         -------
         table of the same kind
         """
-        out: dict[str, np.ndarray] = {}
-        names = set(X.columns if not isinstance(X, Mapping) else X)
-        for name, constants in self._fitted().items():
-            if name not in names:
-                continue
-            out[name] = restored(constants, np.asarray(X[name]))
-        return table_of(out, X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns that `transform` returns, shape (k,)."""
-        names: list[str] = []
-        for name, constants in self._fitted().items():
-            names += transformed(name, self._kinds[name], constants, np.empty(0, dtype=object))
-        return np.array(names, dtype=object)
+        fitted = self._fitted()
+        return table_of({n: restored(c, np.asarray(X[n])) for n, c in fitted.items() if n in X}, X)
 
     # what is public
 
@@ -378,6 +327,3 @@ class Prepare:
         if not hasattr(self, "constants_"):
             raise PrivacyError("This Prepare is not fitted: call fit, which is paid for, or from_json.")
         return self.constants_
-
-
-_ARGUMENTS = tuple(name for name in inspect.signature(Prepare).parameters)
