@@ -3,7 +3,6 @@
 import math
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -120,7 +119,12 @@ def expected_accuracy(
             seeds = rng.integers(2**31, size=len(epsilons) + 1).tolist()
             found += releases.compare(list(map(float, epsilons)), seeds)
     groups = pd.concat(found).groupby(_KEYS, sort=False)
-    rules = {"wider": _median, "moved": _root_mean_square, "verdict": _most_common, "seconds": _median}
+    rules: dict[str, Callable[[pd.Series], Any]] = {
+        "wider": np.median,
+        "moved": lambda shifts: np.sqrt(np.mean(shifts**2)),
+        "verdict": lambda verdicts: verdicts.mode()[0],
+        "seconds": np.median,
+    }
     return groups.agg(rules).reset_index()
 
 
@@ -257,15 +261,3 @@ def _check_rows(rows: int, n: int | None) -> None:
             "records that do not come from simulate may be private ones.",
             "build(rows) takes all arrays of records from rows, and simulate(n, rng) makes n of them.",
         )
-
-
-def _median(values: pd.Series) -> float:
-    return float(np.median(values))
-
-
-def _root_mean_square(values: pd.Series) -> float:
-    return float(np.sqrt(np.mean(values.to_numpy() ** 2)))
-
-
-def _most_common(values: pd.Series) -> str:
-    return Counter(values).most_common(1)[0][0]

@@ -73,7 +73,7 @@ def test_the_page_says_what_it_must(page):
         assert part in text, part
     assert page.count("<img") == 4  # spending, profile, posterior, check
     for name in ("b", "sd"):
-        assert f"<td>{name}</td>" in page
+        assert f"<th>{name}</th>" in page
     # Nothing from elsewhere.
     assert not re.findall(r"(?:src|href)=[\"'](?!data:)", page)
     assert "<script" not in page and "@import" not in page
@@ -106,7 +106,7 @@ def test_a_page_about_predictions():
     idata, model = pair()["slope"]
     predicted = dp.predict(idata, model, inputs={"x": [0.0, 0.5]}, random_seed=1)
     found = dp.report(predicted)
-    assert "May be published" in found and "<td>y[1]</td>" in found
+    assert "May be published" in found and "<th>y[1]</th>" in found
     text_of(found)
 
 
@@ -117,7 +117,7 @@ def test_names_are_escaped():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("<b>&", 0, 2), 1, observed=y)
     found = dp.report(fit(model))
-    assert "&lt;b&gt;&amp;" in found and "<td><b>&" not in found
+    assert "&lt;b&gt;&amp;" in found and "<th><b>&" not in found
 
 
 @pytest.mark.parametrize("kind", ["netcdf4", "h5netcdf", "zarr"])

@@ -1,7 +1,6 @@
 """One part of the records, where it is: its model, and its rows at the points in use."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,8 +16,6 @@ from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.template import check_agreement
 
 Sums = TypeVar("Sums")
-# Rows are kept at the current point and at the last proposal.
-KEPT_POINTS = 2
 
 
 class ShardFacts(NamedTuple):
@@ -59,7 +56,7 @@ class Shard:
 
     def __init__(self, recipe: Recipe | bytes):
         self._recipe = recipe
-        self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._rows: dict[bytes, np.ndarray] = {}
 
     def answer(self, request: tuple) -> Any:
         """Result of ``(method, *arguments)``, of a method of this class, or a `Failure`."""
@@ -99,8 +96,10 @@ class Shard:
         total, clipped : float
             As in `SumOfRatios`.
         """
-        ratios = self.records.full_batch(new, self._rows_at(theta), clip_bound)
-        self._keep(new, ratios.rows)
+        here, there = theta.tobytes(), new.tobytes()
+        rows = self._rows[here] if here in self._rows else self.records.full_batch.rows(theta)
+        ratios = self.records.full_batch(new, rows, clip_bound)
+        self._rows = {here: rows, there: ratios.rows}  # the next point is one of these
         return ratios.total, ratios.clipped
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
@@ -120,18 +119,6 @@ class Shard:
             Its own.
         """
         return method(RecordsHere(self.records.twins, PrivacyRandom.keyed(key)), *arguments)
-
-    def _rows_at(self, theta: np.ndarray) -> np.ndarray:
-        if theta.tobytes() not in self._rows:
-            self._keep(theta, self.records.full_batch.rows(theta))
-        self._rows.move_to_end(theta.tobytes())
-        return self._rows[theta.tobytes()]
-
-    def _keep(self, theta: np.ndarray, rows: np.ndarray) -> None:
-        self._rows[theta.tobytes()] = rows
-        self._rows.move_to_end(theta.tobytes())
-        while len(self._rows) > KEPT_POINTS:
-            self._rows.popitem(last=False)
 
 
 def digest(model: pm.Model) -> str:

@@ -119,20 +119,6 @@ class Released:
         self._names, self._point = list(names), start
         self._withheld, self._left_out = set(withheld_dims), sorted(left_out)
 
-    @classmethod
-    def of_records(
-        cls, model: pm.Model, records: Any, compile_kwargs: Mapping[str, Any] | None
-    ) -> "Released":
-        """Those of a `RecordModel`, or of its interface."""
-        return cls(
-            model,
-            records.released_variables,
-            records.reading.start,
-            withheld_dims=records.withheld_dims,
-            left_out=records.reading.left_out,
-            compile_kwargs=compile_kwargs,
-        )
-
     def __call__(self, point: PointType) -> bytes:
         """Values of all variables, one after another."""
         pairs = zip(self._values(point), self._start, strict=True)
