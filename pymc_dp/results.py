@@ -75,6 +75,14 @@ def digest_of(idata: DataTree) -> str:
     return found.hexdigest()
 
 
+def stamp(made: DataTree, known: facts.Facts, notice: str) -> DataTree:
+    """Give a release, or predictions from one, its facts, a digest of all, and a notice for a reader."""
+    made.attrs[facts.STAT] = json.dumps(known)
+    made.attrs[facts.DIGEST] = digest_of(made)
+    made.attrs[NOTICE] = notice
+    return made
+
+
 def covered(idata: DataTree) -> list[str]:
     """Groups of a release that its guarantee is about: draws and their stats; or predictions."""
     try:

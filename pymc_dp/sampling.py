@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods.hmc.base_hmc import BaseHMC
 from xarray import Dataset, DataTree
 
 from pymc_dp import results
@@ -22,16 +21,12 @@ from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.rounding import round_up
 from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.nuts import DPNUTS
+from pymc_dp.steps.nuts import DPNUTS, OF_NUTS, OF_RELEASE
 
 # What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
-_OF_SAMPLERS = {
-    name
-    for function in (pm.sample, pm.NUTS.__init__, BaseHMC.__init__)
-    for name in signature(function).parameters
-} | {"nuts"}
+_OF_SAMPLERS = {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}
 # Arguments of `dp.sample` that are those of `release_likelihood`.
-_OF_RELEASE = frozenset(signature(release_likelihood).parameters) - {"model", "epsilon", "delta", "cores"}
+_OF_RELEASE = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
 
 
 def sample(
@@ -237,10 +232,7 @@ def _finished(out: DataTree, known: facts.Facts, source: DataTree) -> DataTree:
     groups = list(map(str, out.children))
     for group in groups:
         out[group].attrs = _attrs(known, source[group].attrs.get("created_at"))
-    out.attrs[facts.STAT] = json.dumps(known)
-    out.attrs[facts.DIGEST] = results.digest_of(out)
-    out.attrs[results.NOTICE] = notice(known, groups)
-    return out
+    return results.stamp(out, known, notice(known, groups))
 
 
 def notice(known: facts.Facts, groups: Sequence[str]) -> str:

@@ -1,6 +1,5 @@
 """predict(): draws of new records at public inputs."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
-from pymc_dp.results import NOTICE, digest_of, facts_of
+from pymc_dp.results import facts_of, stamp
 from pymc_dp.rounding import round_up
 from pymc_dp.sampling import release
 
@@ -108,18 +107,15 @@ def predict(
     }
     withheld = of_persons.union(reading.withheld_dims, known["withheld_dims"])
     _withhold(found, model, given, withheld)
-    found.attrs[facts.STAT] = json.dumps(
-        {**known, "predictions": {"variables": names, "inputs": {k: list(v.shape) for k, v in given.items()}}}
-    )
+    made = {"variables": names, "inputs": {name: list(value.shape) for name, value in given.items()}}
     plan = PrivacyPlan.from_dict(known["plan"])
-    found.attrs[NOTICE] = (
+    notice = (
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy: predictions at public "
         "inputs, from the released posterior alone"
         if known["is_private"]
         else "NOT PRIVATE: made from a run without a guarantee"
     )
-    found.attrs[facts.DIGEST] = digest_of(found)
-    return found
+    return stamp(found, {**known, "predictions": made}, notice)
 
 
 def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]) -> None:

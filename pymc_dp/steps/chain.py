@@ -149,7 +149,9 @@ class Released:
         }
 
     def _values(self, point: PointType) -> list[np.ndarray]:
-        known = {**point, **self._computed(point)}
+        names, inputs, function = self._computed
+        computed = function(*(point[name] for name in inputs)) if names else ()
+        known = {**point, **dict(zip(names, computed, strict=True))}
         return [np.asarray(known[name]) for name in self._names]
 
     @cached_property
@@ -158,22 +160,15 @@ class Released:
         return self._values(self._point)
 
     @cached_property
-    def _computed(self) -> Callable[[PointType], dict[str, np.ndarray]]:
-        """The variables that are not their own values."""
-        model = self._model
-        missing = set(self._names) - {v.name for v in model.value_vars}
-        variables = [v for v in model.unobserved_value_vars if v.name in missing]
-        if not variables:
-            return lambda point: {}
-        inputs, names = [v.name for v in model.value_vars], [v.name for v in variables]
+    def _computed(self) -> tuple[list[str], list[str], Callable[..., list[np.ndarray]]]:
+        """Names of the variables that are not their own values, what these follow from, and how."""
+        inputs = {v.name: v for v in self._model.value_vars}
+        missing = set(self._names) - inputs.keys()
+        variables = [v for v in self._model.unobserved_value_vars if v.name in missing]
         function = compile_graph(
-            model.value_vars, variables, private=(), as_pymc=True, **self._compile_kwargs
+            list(inputs.values()), variables, private=(), as_pymc=True, **self._compile_kwargs
         )
-
-        def computed(point: PointType) -> dict[str, np.ndarray]:
-            return dict(zip(names, function(*[point[name] for name in inputs]), strict=True))
-
-        return computed
+        return [v.name for v in variables], list(inputs), function
 
     def __getstate__(self):  # a copy compiles again
         return {name: value for name, value in self.__dict__.items() if name != "_computed"}
