@@ -1,6 +1,5 @@
 """The privacy report: what was guaranteed, released and assumed, for a reader who was not there."""
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
-from pymc_dp.printing import Printed
+from pymc_dp.printing import Printed, html_terms
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
@@ -137,12 +136,7 @@ class PrivacyReport(Printed):
         return "\n".join(["Privacy report", "==============", *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(key)}</th><td "
-            f"style='text-align:left'>{html.escape(value)}</td></tr>"
-            for key, value in self.rows()
-        )
-        return f"<h4>Privacy report</h4><table>{rows}</table>"
+        return f"<h4>Privacy report</h4>{html_terms(self.rows())}"
 
 
 def _of_owner(owner: Facts) -> str:

@@ -17,7 +17,7 @@ from tests.evaluation.fits import data, fit, line, pair
 class Balanced(HTMLParser):
     """Every element is closed, in order."""
 
-    VOID = ("meta", "img")
+    VOID = ("meta", "img", "br")
 
     def __init__(self):
         super().__init__()

@@ -78,17 +78,6 @@ def test_profile_of_everything_that_has_a_guarantee(idata, tmp_path):
     assert "legend" in collection.viz.children
 
 
-def test_profile_can_be_added_to_and_parts_left_out():
-    first = plot_privacy_profile(releases(10), backend="none", visuals={"xlabel": False})
-    assert "xlabel" not in first.viz.children
-    second = plot_privacy_profile(
-        releases(20), backend="none", plot_collection=first, visuals={"profile": {"width": 3}}
-    )
-    assert second is first and drawn(second, "profile")["profile"].item()["width"] == 3
-    with pytest.raises(ValueError, match="valid keys"):
-        plot_privacy_profile(releases(10), backend="none", visuals={"dots": False})
-
-
 @pytest.mark.parametrize(
     ("obj", "deltas", "error", "message"),
     [
@@ -119,10 +108,10 @@ def test_spend_without_warm_up_does_not_begin_at_zero(idata):
     kept = dp.release(idata)
     del kept["warmup_sample_stats"], kept["warmup_posterior"]
     kept = kept.isel(draw=slice(None, None, 5))
-    collection = plot_privacy_spend(kept, backend="none", visuals={"title": False})
+    collection = plot_privacy_spend(kept, backend="none")
     line = drawn(collection, "spent")["spent"].item()
     np.testing.assert_array_equal(line["x"], TUNE + 1 + np.arange(0, DRAWS, 5))
-    assert {"tuning", "title"}.isdisjoint(collection.viz.children)
+    assert "tuning" not in collection.viz.children
     del kept["sample_stats"]
     with pytest.raises(ValueError, match="no epsilon_spent"):
         plot_privacy_spend(kept, backend="none")

@@ -54,8 +54,6 @@ class Category:
     at_least : float
         Noisy counts below it make no level of their own; where levels are not given, a threshold that follows
         from the budget holds as well.
-    one_hot : bool
-        A column of 0 and 1 for each level, in place of one column of numbers.
 
     Raises
     ------
@@ -65,7 +63,6 @@ class Category:
 
     levels: tuple[str, ...] | None = None
     at_least: float = 0.0
-    one_hot: bool = False
 
     def __post_init__(self) -> None:
         if not (is_number(self.at_least) and 0 <= self.at_least < math.inf):

@@ -209,9 +209,8 @@ class Prepare:
         Returns
         -------
         table of the same kind
-            Numbers: clipped, less `centre`, over `scale`; 0 where
-            missing. Levels: their number from 1 on, 0 for others and what is missing; with ``one_hot`` a
-            column of 0 and 1 for each. Yes and no: 1 and 0, the more frequent where missing.
+            Numbers: clipped, less `centre`, over `scale`; 0 where missing. Levels: their number from 1 on, 0
+            for others and what is missing. Yes and no: 1 and 0, the more frequent where missing.
 
         Notes
         -----
@@ -269,20 +268,6 @@ class Prepare:
         for name, c in self._fitted().items():
             rows += [(name, *row) for row in summarised(c, quantiles)]
         return pd.DataFrame(rows, columns=["column", "statistic", "value", "noise", "lower", "upper"])
-
-    def quantile(self, column: str, share: float, z: float = 1.959964) -> tuple[float, float, float]:
-        """A quantile of a column of numbers, and an interval that holds it with `z` deviations of the noise.
-
-        Returns
-        -------
-        value, lower, upper : float
-        """
-        constants = self._fitted().get(column)
-        if not isinstance(constants, NumericConstants):
-            raise ValueError(f"{column!r} is no column of numbers of this Prepare.")
-        if not 0 < share < 1:
-            raise ValueError(f"share must lie strictly between 0 and 1, got {share!r}.")
-        return constants.cells.quantile(share, z)
 
     def to_json(self) -> str:
         """Text that `from_json` reads: declarations, constants, price. Public: keep it, never pay again."""

@@ -57,7 +57,7 @@ class DPBarker(WalkStep):
         As in `DPPenaltyMH`; all records only.
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `data`, `exclude_deterministics`,
-        `ledger`, `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`. On batches
+        `ledger`, `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`. On batches
         `neighboring_relation` is "substitute".
 
     Raises

@@ -83,7 +83,6 @@ class DPStep(Iterating):
         label: str | None = None,
         debug_seed: int | None = None,
         model: pm.Model | None = None,
-        rng: RandomGenerator = None,
         compile_kwargs: Mapping[str, Any] | None = None,
         blocked: bool = True,
     ):
@@ -123,7 +122,7 @@ class DPStep(Iterating):
         )
         self._warn_if_weak()
         self.exclude_deterministics = sorted(exclude_deterministics)
-        self.rng = get_random_generator(rng)
+        self.rng = get_random_generator(None)  # until PyMC gives a chain its own
         self.blocked, self.tune = True, True
 
     def _warn_if_weak(self) -> None:

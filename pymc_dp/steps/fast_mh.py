@@ -62,7 +62,7 @@ class DPFastMH(WalkStep):
         Whether tuning adapts the step size, from accept decisions only (not with `clip_bound`).
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
-        `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+        `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
 
     Raises
     ------

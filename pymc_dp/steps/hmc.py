@@ -58,7 +58,7 @@ class DPHMC(MetropolisStep):
         Whether tuning adapts the step size (from decisions) and the mass (from the draws so far).
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`,
-        `clip_fraction`, `ledger`, `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+        `clip_fraction`, `ledger`, `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
 
     Raises
     ------

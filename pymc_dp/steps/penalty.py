@@ -101,8 +101,6 @@ class DPPenaltyMH(WalkStep):
     debug_seed : int, optional
         Reproducible noise, for debugging; marks every result as not private.
     model : pymc.Model, optional
-    rng : optional
-        PyMC's generator, for the proposals.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`.
 

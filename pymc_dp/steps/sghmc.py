@@ -61,7 +61,7 @@ class DPSGHMC(DPStep):
         stochastic gradient Langevin dynamics, the limit of full friction.
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
-        `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+        `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
 
     Raises
     ------
