@@ -15,8 +15,7 @@ from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.fit import share_of_fit
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
-from pymc_dp.likelihood.priors import approximate_prior
-from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.public_model import name_numbers
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
@@ -24,8 +23,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
-from pymc_dp.records.several_tables import TablesTwins, read_records
-from pymc_dp.releasing import check_generative, choose_delta, search_from
+from pymc_dp.releasing import choose_delta, open_records, search_from
 
 #: Builds a model of rows that hold no private record.
 Build = Callable[[Any], pm.Model]
@@ -190,14 +188,12 @@ class Releases:
 
     def __init__(self, model: pm.Model, rows: int, delta: float | None, settings: Mapping[str, Any]):
         self._began = time.perf_counter()
-        records = read_records(model, **settings)
+        self._opened = open_records(model, None, {**settings})
+        records = self._opened.records
         _check_rows(rows, records.n)
         self._n, self._relation = float(records.n), settings["neighboring_relation"]
         self._delta = choose_delta(delta, records)
-        self._twins, part = TablesTwins(records), PublicModel(records)
-        check_generative(self._twins)
-        self._start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
-        self.prior, self.names = approximate_prior(part, self._start), name_numbers(part.parts)
+        self.prior, self.names = self._opened.prior, name_numbers(self._opened.part.parts)
 
     def __call__(self, epsilon: float, seed: int) -> Found:
         """What one release finds."""
@@ -207,8 +203,8 @@ class Releases:
             spending.pay()
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = share_of_fit(self._n, mu, self._relation)
-        measurements = Measurements(RecordsHere(self._twins, spending.random), spending, kept)
-        return search_from(measurements, self._n, mu, self.prior, self._start)[0]
+        measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
+        return search_from(measurements, self._n, mu, self.prior, self._opened.start)[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
         """Of each epsilon a release, beside one without noise: a row for each parameter."""

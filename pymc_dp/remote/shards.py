@@ -8,6 +8,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import Ids
@@ -184,6 +186,10 @@ class ShardedRecords(Template):
         for here, values in zip(wanted, self._ask(requests), strict=True):
             out[here] = values if here.size else 0.0
         return out
+
+    def measurements(self, spending: Spending, debug_seed: int | None, kept: float) -> Measurements:
+        """Noisy sums of a likelihood; twins have a stream of their own, the same for any number of parts."""
+        return Measurements(self.source(PrivacyRandom(debug_seed, stream=1)), spending, kept)
 
     def source(self, random: PrivacyRandom) -> SumsOfParts:
         """Sums that a likelihood is made of; `random` keys the streams of the parts' twins."""
