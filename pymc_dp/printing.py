@@ -1,25 +1,7 @@
-"""Tables as text and as HTML; what prints as text wherever it is shown."""
+"""Tables as text and as HTML."""
 
 import html
-import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-
-class Printed(ABC):
-    """What is shown as its text, and stored as JSON."""
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers and strings (JSON-able)."""
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON text."""
-        return json.dumps(self.to_dict())
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:

@@ -1,5 +1,6 @@
 """The privacy report: what was guaranteed, released and assumed, for a reader who was not there."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
-from pymc_dp.printing import Printed, html_terms
+from pymc_dp.printing import html_terms
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
@@ -33,7 +34,7 @@ type Rows = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyReport(Printed):
+class PrivacyReport:
     """Report of one run; print it, show it in a notebook, or take `to_dict`.
 
     Attributes
@@ -73,6 +74,10 @@ class PrivacyReport(Printed):
             "changed": self.changed,
             "assumptions": list(ASSUMPTIONS),
         }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
 
     def _deltas(self) -> list[float]:
         return sorted({*DELTAS, self.plan.delta}, reverse=True)
@@ -134,6 +139,9 @@ class PrivacyReport(Printed):
     def __str__(self) -> str:
         lines = (line for key, value in self.rows() for line in wrap(key, value))
         return "\n".join(["Privacy report", "==============", *lines])
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         return f"<h4>Privacy report</h4>{html_terms(self.rows())}"

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-from xarray import DataTree
+from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.privacy.accounting.values import check_count
@@ -85,7 +85,7 @@ def fitted(
             else "The result is for rows, and privacy_unit= is given: their guarantees cannot be added up."
         )
     refuse_effects(known)
-    posterior = release(idata)["posterior"]
+    posterior = release(idata)["posterior"].to_dataset()
     check_same(known, posterior, model)
     settings = settings_of(known, model)
     records = RecordModel(model, privacy_unit=privacy_unit, observed=observed, **settings)
@@ -123,7 +123,7 @@ def settings_of(known: Facts, model: pm.Model) -> dict[str, Any]:
     }
 
 
-def check_same(known: Facts, posterior: Any, model: pm.Model) -> None:
+def check_same(known: Facts, posterior: Dataset, model: pm.Model) -> None:
     """Refuse a model that has other free variables than the result, and than what was integrated.
 
     Raises
@@ -140,11 +140,11 @@ def check_same(known: Facts, posterior: Any, model: pm.Model) -> None:
         raise PrivacyError("The result is of another model: their free variables differ.")
 
 
-def _points(records: RecordModel, posterior: Any, model: pm.Model, draws: int) -> np.ndarray:
+def _points(records: RecordModel, posterior: Dataset, model: pm.Model, draws: int) -> np.ndarray:
     """Draws in value space, shape (S, d)."""
     free, values = list(model.free_RVs), []
     for rv in free:
-        transform: Any = model.rvs_to_transforms[rv]
+        transform = model.rvs_to_transforms[rv]
         values.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
     to_values = gate.compile_graph(free, values, private=(), as_pymc=True)
     arrays = [posterior[rv.name].transpose("chain", "draw", ...).values for rv in free]

@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
-from xarray import DataTree
+from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.evaluation.fitted import check_same, declared_in, settings_of
@@ -16,6 +16,7 @@ from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.reader import read, why
+from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.results import facts_of, stamp
 from pymc_dp.rounding import round_up
@@ -164,7 +165,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withhe
 
 def _reading(
     model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: facts.Facts
-) -> tuple[list[str], Any]:
+) -> tuple[list[str], Reading]:
     """What the outputs read of private rows, with `given` in their places, and how the model is read."""
     units = None if known["unit"] == "row" else known.get("n")
     reading = read(model, units=units, **settings_of(known, model))
@@ -207,7 +208,7 @@ def _check_held(model: pm.Model, given: Mapping[str, np.ndarray]) -> None:
 
 
 def _draws(
-    posterior: Any,
+    posterior: Dataset,
     model: pm.Model,
     given: Mapping[str, np.ndarray],
     coords: Mapping[str, Sequence[Any]] | None,
