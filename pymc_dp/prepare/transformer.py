@@ -20,6 +20,7 @@ from pymc_dp.prepare.tables import Table, columns_of, table_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
@@ -113,7 +114,7 @@ class Prepare:
         made = [self._measurement(release).event for _, release in self._releases]
         return EventSet(made, self._target.relation)
 
-    def _measurement(self, release: str) -> Any:
+    def _measurement(self, release: str) -> IntegerSums | ThresholdedCounts:
         return measurement(release, self._rho, self._target.level_delta, self._target.relation)
 
     def cost(self) -> pd.DataFrame:
@@ -129,7 +130,15 @@ class Prepare:
         for name, release in self._releases:
             made = self._measurement(release)
             std = made.std / (GRID if release == "moments" else 1)
-            rows.append((name, release, made.event.rho, std, getattr(made, "threshold", math.nan)))
+            rows.append(
+                (
+                    name,
+                    release,
+                    made.event.rho,
+                    std,
+                    made.threshold if isinstance(made, ThresholdedCounts) else math.nan,
+                )
+            )
         return pd.DataFrame(rows, columns=["column", "release", "rho", "noise", "threshold"])
 
     def fit(self, X: Table, *, privacy_unit: Any = None) -> "Prepare":

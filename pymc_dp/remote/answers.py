@@ -119,7 +119,7 @@ class Refusal(Exception):  # noqa: N818 - what it is, not what went wrong
         self.code = code
 
 
-def refused(name: str, code: Any) -> PrivacyError:
+def refused(name: str, code: object) -> PrivacyError:
     """Error to raise for an owner's code; a code that is not in the list is not shown."""
     error, texts = REFUSALS[code if isinstance(code, str) and code in REFUSALS else "failed"]
     what, *rest = texts

@@ -27,6 +27,7 @@ from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.measurements_of_owners import OwnMeasurements
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.shard import Shard
+from pymc_dp.remote.template import Agreement
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class DataOwner:
             raise Refusal("question")
         return questions[question](**arguments)
 
-    def _open(self, agreement: dict[str, Any]) -> dict[str, Any]:
+    def _open(self, agreement: Agreement) -> dict[str, Any]:
         """Make and check the model; tell n where it is public."""
         with _refusing("records"):
             shard = Shard(load(self._recipe))

@@ -75,8 +75,8 @@ class Owner:
     """
 
     name: str
-    build: Callable[[Any], pm.Model]
-    part: Any
+    build: Callable[[object], pm.Model]
+    part: object
     epsilon: float
     delta: float
     lipschitz: float | None = None
@@ -192,7 +192,7 @@ class Owners:
         self,
         model: pm.Model,
         *,
-        privacy_unit: Any = None,
+        privacy_unit: object = None,
         likelihood: bool = False,
         **settings: Any,
     ) -> "RecordsOfOwners":

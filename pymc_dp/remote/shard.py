@@ -1,7 +1,7 @@
 """One part of the records, where it is: its model, and its rows at the points in use."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from pymc_dp.records import graph
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
-from pymc_dp.remote.template import check_agreement
+from pymc_dp.remote.template import Agreement, check_agreement
 
 Sums = TypeVar("Sums")
 
@@ -63,7 +63,7 @@ class Shard:
         method, *arguments = request
         return answer(method, self, *arguments)
 
-    def open(self, agreement: Mapping[str, Any]) -> ShardFacts:
+    def open(self, agreement: Agreement) -> ShardFacts:
         """Make the model, check it, and check that it agrees with the step's.
 
         Raises
@@ -79,7 +79,7 @@ class Shard:
         model, self.records, units = load(self._recipe).make()
         return ShardFacts(self.records.n, self.records.n_rows, units, digest(model))
 
-    def agree(self, agreement: Mapping[str, Any]) -> None:
+    def agree(self, agreement: Agreement) -> None:
         """Check that the model agrees with the step's: parameters and prior, which read no record."""
         check_agreement(self.records, agreement)
 

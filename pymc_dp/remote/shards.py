@@ -85,7 +85,7 @@ class Shards:
     300
     """
 
-    build: Callable[[Any], pm.Model]
+    build: Callable[[object], pm.Model]
     parts: Any
     client: "Client | None" = None
     privacy_unit: Unit = None
@@ -98,7 +98,7 @@ class Shards:
         self,
         model: pm.Model,
         *,
-        privacy_unit: Any = None,
+        privacy_unit: object = None,
         likelihood: bool = False,
         **settings: Any,
     ) -> "ShardedRecords":
@@ -234,7 +234,7 @@ class ShardedRecords(Template):
 
 def _parts(parts: Any) -> list[Any]:
     if hasattr(parts, "to_delayed"):
-        if any(blocks > 1 for blocks in getattr(parts, "numblocks", (1,))[1:]):
+        if hasattr(parts, "numblocks") and any(blocks > 1 for blocks in parts.numblocks[1:]):
             raise ValueError("a Dask array of records is divided into chunks along its first axis only.")
         parts = parts.to_delayed()
         if isinstance(parts, np.ndarray):
