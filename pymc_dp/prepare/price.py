@@ -1,7 +1,7 @@
 """What `Prepare` may spend, and how it is shared out."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 
 from pymc_dp.prepare.releases import measurement
@@ -67,11 +67,6 @@ class Target:
             worst_epsilon, worst_delta = max(epsilon, ledger.epsilon), min(delta, ledger.delta)
         level_delta = max(_SHARE * worst_delta * math.exp(-worst_epsilon), _LEAST)
         return cls(float(epsilon), float(delta), relation, level_delta)
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """Of the attributes."""
-        return [field.name for field in fields(cls)]
 
     def __str__(self) -> str:
         return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.relation}"

@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
 _FORMAT = 1
-_LABEL = "Prepare"
 _READ = "A column could not be read"
 
 
@@ -90,7 +89,7 @@ class Prepare:
         delta: float | None = None,
         ledger: Ledger | None = None,
         neighboring_relation: str | None = None,
-        label: str = _LABEL,
+        label: str = "Prepare",
     ):
         self.ledger, self.label = ledger, label
         self._kinds = kinds_of(columns)
@@ -130,15 +129,8 @@ class Prepare:
         for name, release in self._releases:
             made = self._measurement(release)
             std = made.std / (GRID if release == "moments" else 1)
-            rows.append(
-                (
-                    name,
-                    release,
-                    made.event.rho,
-                    std,
-                    made.threshold if isinstance(made, ThresholdedCounts) else math.nan,
-                )
-            )
+            threshold = made.threshold if isinstance(made, ThresholdedCounts) else math.nan
+            rows.append((name, release, made.event.rho, std, threshold))
         return pd.DataFrame(rows, columns=["column", "release", "rho", "noise", "threshold"])
 
     def fit(self, X: Table, *, privacy_unit: Any = None) -> "Prepare":
@@ -307,7 +299,7 @@ class Prepare:
             constants = {
                 name: from_plain(plain, KINDS, math.nan) for name, plain in content["constants"].items()
             }
-            target = Target(**{name: content[name] for name in Target.names()})
+            target = Target(**{field.name: content[field.name] for field in fields(Target)})
             new = cls(kinds, epsilon=target.epsilon, delta=target.delta, neighboring_relation=target.relation)
             new._target, new._rho = target, float(content["rho"])
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
