@@ -120,9 +120,7 @@ class DPBarker(WalkStep):
             vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
         )
         if batch_size is not None:
-            if self.neighboring_relation != "substitute":
-                raise ValueError("batch_size= is for neighboring_relation='substitute': n must be public.")
-            self._batches = FixedSizeBatches(self.records.n, batch_size)
+            self._batches = self._fixed_batches(batch_size)
             self._batches.barker_event()  # refuses batches so small that no order is left
             self.mechanism = "clipped log-likelihood ratios of a batch, noise up to variance 2, Barker's test"
             self.approximation = BarkerBatch.approximation

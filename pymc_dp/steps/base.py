@@ -85,6 +85,7 @@ class DPStep(Iterating):
         model: pm.Model | None = None,
         compile_kwargs: Mapping[str, Any] | None = None,
         blocked: bool = True,
+        rng: RandomGenerator = None,  # both are PyMC's to pass: a chain has its own
     ):
         model = pm.modelcontext(model)
         if data is not None and not self.takes_data:
@@ -122,7 +123,7 @@ class DPStep(Iterating):
         )
         self._warn_if_weak()
         self.exclude_deterministics = sorted(exclude_deterministics)
-        self.rng = get_random_generator(None)  # until PyMC gives a chain its own
+        self.rng = get_random_generator(rng)
         self.blocked, self.tune = True, True
 
     def _warn_if_weak(self) -> None:

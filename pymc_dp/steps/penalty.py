@@ -188,12 +188,8 @@ class DPPenaltyMH(WalkStep):
             self.mechanism = STATISTICS_MECHANISM
             self.statistics = SufficientStatistics(self.model, self.records, self.clip.statistics, self.clip)
         elif batch_size is not None:
-            if self.neighboring_relation != "substitute":
-                raise ValueError(
-                    "batch_size= is for neighboring_relation='substitute' only: n must be public."
-                )
             self.approximation = CorrectedBatch.approximation
-            self._batches = FixedSizeBatches(self.records.n, batch_size)
+            self._batches = self._fixed_batches(batch_size)
         if isinstance(self.clip, LipschitzByPart):
             names, shapes = self.model.values_to_rvs, self.records.shapes
             self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})
