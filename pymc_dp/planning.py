@@ -32,7 +32,6 @@ Simulate = Callable[[int, np.random.Generator], Any]
 
 # Rows of the models that are only looked at.
 _LOOKED_AT = 50
-_KEYS = ["n", "epsilon", "parameter"]
 
 
 def expected_accuracy(
@@ -116,7 +115,7 @@ def expected_accuracy(
             releases = Releases(build(simulate(int(size), rng)), int(size), delta, settings)
             seeds = rng.integers(2**31, size=len(epsilons) + 1).tolist()
             found += releases.compare(list(map(float, epsilons)), seeds)
-    groups = pd.concat(found).groupby(_KEYS, sort=False)
+    groups = pd.concat(found).groupby(["n", "epsilon", "parameter"], sort=False)
     rules: dict[str, Callable[[pd.Series], Any]] = {
         "wider": np.median,
         "moved": lambda shifts: np.sqrt(np.mean(shifts**2)),

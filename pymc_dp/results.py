@@ -22,8 +22,6 @@ AT_PUBLIC_INPUTS = "dp.predict draws at public inputs."
 NOTICE = "privacy"
 # Values that a chain's trace and its step computed by functions that were compiled apart.
 _RTOL, _ATOL = 1e-5, 1e-8
-# Bytes of a number in double precision.
-_DOUBLE = 8
 
 
 def facts_of(idata: DataTree) -> facts.Facts:
@@ -135,7 +133,7 @@ def _plain(values: np.ndarray) -> np.ndarray:
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind not in "biufM":
         return np.array([str(value) for value in values.ravel()]).reshape(values.shape)
-    made = np.empty(values.shape, "M8[ns]" if kind == "M" else f"{kind}{min(size, _DOUBLE)}")
+    made = np.empty(values.shape, "M8[ns]" if kind == "M" else f"{kind}{min(size, 8)}")  # 8: double precision
     made[...] = values  # a cast would keep what a type is told
     return made
 

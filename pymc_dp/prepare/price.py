@@ -14,7 +14,6 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 # Of delta, for levels that come out at all; accountants count it (1 + exp(epsilon)) times, and have a
 # thousandth of delta for it (`privacy.budget.filters`). OpenDP reckons down to 2e-16.
 _SHARE, _LEAST = 1e-4, 1e-15
-_LEAST_RHO, _MOST_RHO = 1e-14, 1e3
 
 
 @dataclass(frozen=True)
@@ -80,4 +79,4 @@ def rho_of(releases: tuple[str, ...], target: Target) -> float:
         made = [measurement(one, rho, target.level_delta, target.relation).event for one in releases]
         return EventSet(made, target.relation)
 
-    return calibrate(events, target.epsilon, target.delta, low=_LEAST_RHO, high=_MOST_RHO)
+    return calibrate(events, target.epsilon, target.delta, low=1e-14, high=1e3)

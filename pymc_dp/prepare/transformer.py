@@ -12,7 +12,7 @@ import pandas as pd
 from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
 from pymc_dp.prepare.applying import OTHER, restored, summarised, transformed
 from pymc_dp.prepare.constants import KINDS, Constants, LevelConstants, NumericConstants, from_plain, to_plain
-from pymc_dp.prepare.fitting import constants_of
+from pymc_dp.prepare.fitting import READ, constants_of
 from pymc_dp.prepare.kinds import NAMES, kinds_of
 from pymc_dp.prepare.price import Target, rho_of
 from pymc_dp.prepare.releases import GRID, measurement, schedule
@@ -25,7 +25,6 @@ from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
 _FORMAT = 1
-_READ = "A column could not be read"
 
 
 class Prepare:
@@ -221,7 +220,7 @@ class Prepare:
         columns, _ = columns_of(X, list(self._fitted()))
         out: dict[str, np.ndarray] = {}
         for name, kind in self._kinds.items():
-            out |= guarded(transformed, name, kind, self.constants_[name], columns[name], what=_READ)
+            out |= guarded(transformed, name, kind, self.constants_[name], columns[name], what=READ)
         return table_of(out, X)
 
     def fit_transform(self, X: Table, *, privacy_unit: Any = None) -> Table:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
@@ -18,6 +18,7 @@ from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.proposals.walk import Moves, RandomWalk
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.steps import surroundings
 
@@ -124,7 +125,7 @@ class Released:
         pairs = zip(self._values(point), self._start, strict=True)
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> facts.Facts:
         """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able."""
         free = {rv.name for rv in self._model.free_RVs}
         dims = {name: self._model.named_vars_to_dims.get(name, ()) for name in self._names}
@@ -181,7 +182,7 @@ class Iterating(BlockedStep):
     `_propose`.
     """
 
-    moves: Any  # Moves
+    moves: Moves
     records: Any  # a RecordModel, or its interface on records that are elsewhere
     clip: Clip
     clip_fraction: bool
@@ -263,7 +264,7 @@ class Iterating(BlockedStep):
         return info.accepted, self._stats(chain, info)
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
-        move = self.moves.move(rng)
+        move = cast(RandomWalk, self.moves).move(rng)
         return Move(state.theta + move, chain.clip_bound or self.clip.bound(move), prior_change(state))
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -13,6 +13,7 @@ from pymc_dp.clipping import LipschitzClip
 from pymc_dp.kernels.metropolis import Info, LogRatio, Move, State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.iterations import Hamiltonian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain
@@ -132,7 +133,7 @@ class DPHMC(MetropolisStep):
         )
 
     def _start_moves(self, chain: Chain) -> None:
-        mechanism: Any = chain.plan.mechanism
+        mechanism = cast(Hamiltonian, chain.plan.mechanism)
         noise = mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip_bound
         chain.noise = Gaussian(noise)
         self.moves.start(self.moves.initial or self._default_step_size(chain.plan, noise), chain.plan.tune)

@@ -10,6 +10,7 @@ from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, Gaussian
 from pymc_dp.ratios import on_owners as of_owners
@@ -210,7 +211,7 @@ class DPPenaltyMH(WalkStep):
             fixed = {"noise_std": self._best_noise_std}
         return pricing.penalty(call, clip_fraction=self.clip_fraction, release=self.release, **fixed)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """What a report needs to know; nothing here is computed from private rows."""
         if not self._asks_owners:
             return super().facts()
