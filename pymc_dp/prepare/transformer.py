@@ -137,7 +137,7 @@ class Prepare:
 
         Parameters
         ----------
-        X : pandas.DataFrame, or mapping of str to array_like, shape (n,)
+        X : pandas.DataFrame, or mapping of str to ndarray, Series or list, shape (n,)
             With the columns that were declared; others are not read.
         privacy_unit : array_like, shape (n,), or mapping, optional
             Ids of persons, as for steps: constants are released of the first row of each person.
@@ -204,7 +204,7 @@ class Prepare:
 
         Parameters
         ----------
-        X : pandas.DataFrame, or mapping of str to array_like, shape (m,)
+        X : pandas.DataFrame, or mapping of str to ndarray, Series or list, shape (m,)
 
         Returns
         -------

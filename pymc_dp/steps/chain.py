@@ -150,9 +150,7 @@ class Released:
         }
 
     def _values(self, point: PointType) -> list[np.ndarray]:
-        names, inputs, function = self._computed
-        computed = function(*(point[name] for name in inputs)) if names else ()
-        known = {**point, **dict(zip(names, computed, strict=True))}
+        known = {**point, **self._computed(point)}
         return [np.asarray(known[name]) for name in self._names]
 
     @cached_property
@@ -161,15 +159,16 @@ class Released:
         return self._values(self._point)
 
     @cached_property
-    def _computed(self) -> tuple[list[str], list[str], Callable[..., list[np.ndarray]]]:
-        """Names of the variables that are not their own values, what these follow from, and how."""
-        inputs = {v.name: v for v in self._model.value_vars}
-        missing = set(self._names) - inputs.keys()
+    def _computed(self) -> Callable[[PointType], dict[str, np.ndarray]]:
+        """The variables that are not their own values."""
+        inputs = self._model.value_vars
+        missing = set(self._names) - {v.name for v in inputs}
         variables = [v for v in self._model.unobserved_value_vars if v.name in missing]
-        function = compile_graph(
-            list(inputs.values()), variables, private=(), as_pymc=True, **self._compile_kwargs
-        )
-        return [v.name for v in variables], list(inputs), function
+        if not variables:
+            return lambda point: {}
+        function = compile_graph(inputs, variables, private=(), as_pymc=True, **self._compile_kwargs)
+        names = [v.name for v in variables]
+        return lambda point: dict(zip(names, function(*(point[v.name] for v in inputs)), strict=True))
 
     def __getstate__(self):  # a copy compiles again
         return {name: value for name, value in self.__dict__.items() if name != "_computed"}
