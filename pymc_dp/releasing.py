@@ -27,7 +27,7 @@ from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
-from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners
+from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
 from pymc_dp.remote.shards import ShardedRecords, Shards
 from pymc_dp.versions import versions
 
@@ -118,9 +118,7 @@ def release_likelihood(
     joint = None
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}
-        refused = [name for name, given in {**own, "data": data}.items() if given is not None]
-        if refused:
-            raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
+        refuse_beside_owners({**own, "data": data})
         joint = Owners(owners, neighboring_relation, likelihood=True)
     elif epsilon is None:
         raise TypeError("epsilon= is missing: the guarantee of the whole call.")

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -205,6 +205,12 @@ class Owners:
         ]
         unit = next((one.privacy_unit for one in self.owners if one.privacy_unit is not None), None)
         return RecordsOfOwners(model, self, homes, likelihood=likelihood, unit=unit, **settings)
+
+
+def refuse_beside_owners(given: Mapping[str, object]) -> None:
+    """Refuse arguments of a call, by name, that each of its owners has for itself."""
+    if refused := [name for name, argument in given.items() if argument is not None]:
+        raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
 
 
 class RecordsOfOwners(Template):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
+from pymc_dp.clipping import Clip, ConstantClip, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
@@ -19,12 +19,13 @@ from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
 from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.records.statistics import Statistics
 from pymc_dp.records.sufficient import SufficientStatistics
-from pymc_dp.remote.owners import Owner
+from pymc_dp.remote.owners import Owner, Owners, refuse_beside_owners
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import WalkStep
-from pymc_dp.steps.penalty_arguments import clip_of, settings
 
+# Arguments that do not go with sufficient statistics.
+_NOT_OF_STATISTICS = ("lipschitz", "batch_size", "privacy_unit", "data")
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
 
@@ -164,17 +165,30 @@ class DPPenaltyMH(WalkStep):
     ):
         if release not in ("decisions", "noisy_ratio"):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
-        epsilon, delta, lipschitz, clip_bound = settings(
-            owners,
-            kwargs,
-            epsilon=epsilon,
-            delta=delta,
-            lipschitz=lipschitz,
-            clip_bound=clip_bound,
-            batch_size=batch_size,
-            sufficient_statistics=sufficient_statistics,
-        )
-        self.clip = clip_of(sufficient_statistics, lipschitz, clip_bound, batch_size, kwargs)
+        given: dict[str, object] = {"epsilon": epsilon, "delta": delta, "lipschitz": lipschitz}
+        given |= {"clip_bound": clip_bound, "batch_size": batch_size}
+        given |= {"sufficient_statistics": sufficient_statistics}
+        given |= {name: kwargs.get(name) for name in ("ledger", "privacy_unit", "data")}
+        if owners is not None:
+            refuse_beside_owners(given)
+            joint = Owners(owners, kwargs.get("neighboring_relation", "substitute"))
+            epsilon, delta = joint.epsilon, joint.delta
+            lipschitz, clip_bound = joint.lipschitz, joint.clip_bound
+            kwargs |= {"data": joint, "clip_fraction": False}
+        elif epsilon is None or delta is None:
+            raise TypeError("epsilon= and delta= are required: the guarantee of the whole call.")
+        self.clip: Clip
+        if sufficient_statistics is None:
+            self.clip = as_clip(lipschitz, clip_bound, by_part=True)
+        elif clip_bound is None:
+            raise ValueError(
+                "With sufficient_statistics=, give clip_bound=: a public bound on the norm of a record's "
+                "statistic (docs/exponential_families)."
+            )
+        elif beside := [name for name in _NOT_OF_STATISTICS if given[name] is not None]:
+            raise ValueError(f"With sufficient_statistics=, leave out {', '.join(beside)}.")
+        else:
+            self.clip = StatisticClip(sufficient_statistics, clip_bound)
         self.release = release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
