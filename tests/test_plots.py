@@ -104,14 +104,19 @@ def test_spend(idata):
     assert "ε = 2" in drawn(collection, "title")["spent"].item()["string"]
 
 
-def test_spend_without_warm_up_does_not_begin_at_zero(idata):
+def test_spend_shows_warm_up_that_was_not_kept(idata):
     kept = dp.release(idata)
     del kept["warmup_sample_stats"], kept["warmup_posterior"]
-    kept = kept.isel(draw=slice(None, None, 5))
-    collection = plot_privacy_spend(kept, backend="none")
+    collection = plot_privacy_spend(kept.isel(draw=slice(None, None, 5)), backend="none")
     line = drawn(collection, "spent")["spent"].item()
-    np.testing.assert_array_equal(line["x"], TUNE + 1 + np.arange(0, DRAWS, 5))
-    assert "tuning" not in collection.viz.children
-    del kept["sample_stats"]
-    with pytest.raises(ValueError, match="no epsilon_spent"):
-        plot_privacy_spend(kept, backend="none")
+    np.testing.assert_array_equal(line["x"], np.arange(1, TUNE + DRAWS + 1))
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_nothing_is_spent_without_privacy():
+    with logistic_model():
+        step = dp.DPPenaltyMH(epsilon=np.inf, delta=DELTA, clip_bound=1.0, chains=1)
+        free = pm.sample(2, tune=0, step=step, chains=1, progressbar=False, quiet=True,
+                         compute_convergence_checks=False)  # fmt: skip
+    with pytest.raises(ValueError, match="no epsilon is finite"):
+        plot_privacy_spend(free, backend="none")

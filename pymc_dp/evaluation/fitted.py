@@ -62,7 +62,7 @@ def fitted(
     PrivacyError
         The result is not private, not whole, or of another model.
     ModelRefusedError
-        The model cannot be read as records.
+        The model cannot be read as records, or effects of persons were integrated, which have no draws.
 
     Notes
     -----
@@ -84,27 +84,17 @@ def fitted(
             if privacy_unit is None
             else "The result is for rows, and privacy_unit= is given: their guarantees cannot be added up."
         )
-    refuse_effects(known)
-    posterior = release(idata)["posterior"].to_dataset()
-    check_same(known, posterior, model)
-    settings = settings_of(known, model)
-    records = RecordModel(model, privacy_unit=privacy_unit, observed=observed, **settings)
-    return Fitted(records, _points(records, posterior, model, draws))
-
-
-def refuse_effects(known: Facts) -> None:
-    """Refuse a result of a model in which effects of persons were integrated: it has no draws of them.
-
-    Raises
-    ------
-    ModelRefusedError
-    """
     for name in known.get("integrated", []):
         raise ModelRefusedError(
             f"In the model of this result {name!r} was integrated, an effect with an entry for each person.",
             "what a record says is computed at released draws, and there are none of effects.",
             "draw new persons at public inputs with dp.predict; the report of the result tells of the fit.",
         )
+    posterior = release(idata)["posterior"].to_dataset()
+    check_same(known, posterior, model)
+    settings = settings_of(known, model)
+    records = RecordModel(model, privacy_unit=privacy_unit, observed=observed, **settings)
+    return Fitted(records, _points(records, posterior, model, draws))
 
 
 def declared_in(known: Facts) -> list[str]:

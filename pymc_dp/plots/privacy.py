@@ -92,8 +92,8 @@ def plot_privacy_spend(
     Parameters
     ----------
     idata : xarray.DataTree
-        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown if it
-        was kept (``discard_tuned_samples=False``); it is paid for in any case.
+        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown, kept or
+        not: it is paid for.
     backend, **pc_kwargs
         As in `plot_privacy_profile`.
 
@@ -106,16 +106,17 @@ def plot_privacy_spend(
     PrivacyError
         The result has no record of its privacy.
     ValueError
-        It has no `epsilon_spent`, or none that is finite.
+        The run has no finite epsilon.
 
     Notes
     -----
-    **Privacy.** `epsilon_spent` is computed before the run and covers all chains at each iteration: one line.
+    **Privacy.** Drawn from the plan of the run, which covers all chains at each iteration: one line.
     """
     plan = privacy_report(idata).plan
-    iterations, spent = _spent(idata, plan.tune)
-    if not np.isfinite(spent).any():
-        raise ValueError("this result has no finite epsilon_spent: there is nothing to plot.")
+    if not plan.is_private:
+        raise ValueError("no epsilon is finite: there is nothing to plot.")
+    spent = plan.running_epsilon()
+    iterations = np.arange(1, spent.size + 1)
     line = xr.Dataset(
         {"spent": (("plot_axis", "iteration"), [iterations, spent])}, coords={"plot_axis": ["x", "y"]}
     )
@@ -124,7 +125,7 @@ def plot_privacy_spend(
     target = xr.Dataset({"spent": plan.epsilon})
     add(picture, "hline", "target", data=target, color="C1", linestyle="C1")
     title = f"target ε = {plan.epsilon:g} (dashed)"
-    if plan.tune > 0 and iterations[0] <= plan.tune:
+    if plan.tune > 0:
         border = xr.Dataset({"spent": plan.tune + 0.5})
         add(picture, "vline", "tuning", data=border, color="gray", linestyle="C2")
         title += ", end of tuning (dotted)"
@@ -143,17 +144,3 @@ def _epsilon_of(obj: Any) -> Callable[[float], float]:
         if callable(getattr(obj, name, None)):
             return getattr(obj, name)
     raise TypeError(f"{type(obj).__name__} has no guarantee to plot.")
-
-
-def _spent(idata: xr.DataTree, tune: int) -> tuple[np.ndarray, np.ndarray]:
-    """Iterations from 1, and epsilon after each."""
-    iterations, spent = [], []
-    for group, first in (("warmup_sample_stats", 1), ("sample_stats", tune + 1)):
-        if group in idata.children and "epsilon_spent" in idata[group].data_vars:
-            values = idata[group]["epsilon_spent"]
-            draws = values["draw"].to_numpy() if "draw" in values.coords else np.arange(values.sizes["draw"])
-            iterations.append(first + draws)
-            spent.append(values.max("chain").to_numpy())
-    if not spent:
-        raise ValueError("this result has no epsilon_spent in its sample_stats.")
-    return np.concatenate(iterations).astype(float), np.concatenate(spent)
