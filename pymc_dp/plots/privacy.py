@@ -92,8 +92,8 @@ def plot_privacy_spend(
     Parameters
     ----------
     idata : xarray.DataTree
-        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown, kept or
-        not: it is paid for.
+        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown,
+        kept or not: it is paid for.
     backend, **pc_kwargs
         As in `plot_privacy_profile`.
 
