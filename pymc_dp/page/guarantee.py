@@ -106,17 +106,9 @@ def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> st
         paragraph(
             f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
             f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, {bought}."
-        )
-    ]
-    if "sample_stats" in idata.children and not known.changed:
-        drawn = figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
-        parts += [
-            drawn,
-            paragraph(
-                "The budget as it is spent, step by step; the dashed line is what was allowed.", "small"
-            ),
-        ]
-    parts += [
+        ),
+        figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True),
+        paragraph("The budget as it is spent, step by step; the dashed line is what was allowed.", "small"),
         figure(lambda: plot_privacy_profile(plan, backend="matplotlib"), (7.0, 2.8)),
         paragraph(
             "The same guarantee at other values of δ: a smaller probability that is left out, a larger ε.",
