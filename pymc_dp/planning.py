@@ -44,8 +44,8 @@ def expected_accuracy(
     repeats: int = 3,
     random_seed: int = 0,
     exclude_deterministics: Collection[str] = (),
-    public: Collection[Any] = (),
-    trusted_ops: Collection[Any] = (),
+    public: Collection[object] = (),
+    trusted_ops: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> pd.DataFrame:
     """What `release_likelihood` will do to each parameter, for budgets and numbers of records.

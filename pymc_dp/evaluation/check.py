@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -108,7 +107,7 @@ def check(
     delta: float | None = None,
     ledger: Ledger | None = None,
     var_name: str | None = None,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     cells: int = 10,
     draws: int = 200,
     label: str = "check",

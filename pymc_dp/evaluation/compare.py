@@ -125,7 +125,7 @@ def compare(
     delta: float | None = None,
     ledger: Ledger | None = None,
     reference: str | None = None,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     draws: int = 400,
     label: str = "compare",
     debug_seed: int | None = None,

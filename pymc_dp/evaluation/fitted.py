@@ -37,7 +37,7 @@ def fitted(
     model: pm.Model,
     draws: int,
     *,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     may_be_public: bool = False,
     observed: Collection[str] | None = None,
 ) -> Fitted:

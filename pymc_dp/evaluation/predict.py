@@ -30,7 +30,7 @@ def predict(
     inputs: Mapping[str, Any] | None = None,
     coords: Mapping[str, Sequence[Any]] | None = None,
     var_names: Sequence[str] | None = None,
-    random_seed: Any = None,
+    random_seed: object = None,
 ) -> DataTree:
     """Draw new records, and Deterministics, at public inputs.
 
@@ -213,7 +213,7 @@ def _draws(
     given: Mapping[str, np.ndarray],
     coords: Mapping[str, Sequence[Any]] | None,
     names: Sequence[str],
-    random_seed: Any,
+    random_seed: object,
 ) -> DataTree:
     """Draws of PyMC's, from a copy of the model with the inputs in their places."""
     copy = clone_model(model)

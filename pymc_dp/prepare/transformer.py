@@ -132,7 +132,7 @@ class Prepare:
             rows.append((name, release, made.event.rho, std, threshold))
         return pd.DataFrame(rows, columns=["column", "release", "rho", "noise", "threshold"])
 
-    def fit(self, X: Table, *, privacy_unit: Any = None) -> "Prepare":
+    def fit(self, X: Table, *, privacy_unit: object = None) -> "Prepare":
         """Charge the ledger, then release the constants of all columns; once, not twice by mistake.
 
         Parameters
@@ -223,7 +223,7 @@ class Prepare:
             out |= guarded(transformed, name, kind, self.constants_[name], columns[name], what=READ)
         return table_of(out, X)
 
-    def fit_transform(self, X: Table, *, privacy_unit: Any = None) -> Table:
+    def fit_transform(self, X: Table, *, privacy_unit: object = None) -> Table:
         """`fit`, then `transform`."""
         return self.fit(X, privacy_unit=privacy_unit).transform(X)
 
