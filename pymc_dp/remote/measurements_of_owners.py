@@ -106,7 +106,7 @@ class OwnMeasurements:
     def __init__(self, measurements: Measurements):
         self._measurements, self._size = measurements, measurements.source.size
 
-    def scales(self, phi: object, twins: object, share: object) -> Callable[[], dict[str, Any]]:
+    def scales(self, phi: object, twins: object, share: object) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         point, (own,) = _numbers(phi, (self._size,)), self._shares([share])
         twins = _count(twins)
@@ -114,7 +114,7 @@ class OwnMeasurements:
 
     def compare_with_twins(
         self, phi: object, metric: object, bounds: Iterable[object], twins: object, shares: Iterable[object]
-    ) -> Callable[[], dict[str, Any]]:
+    ) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         points, matrix = _points(phi, self._size), _numbers(metric, (self._size, self._size))
         score, slope = (_positive(bound) for bound in bounds)
@@ -165,7 +165,7 @@ def _count(given: object) -> int:
     return given
 
 
-def _plain(measured: Scales | Comparison) -> dict[str, Any]:
+def _plain(measured: Scales | Comparison) -> dict[str, object]:
     """As JSON takes it."""
     return {
         name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value

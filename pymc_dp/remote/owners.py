@@ -274,7 +274,7 @@ class RecordsOfOwners(Template):
         with suppress(PrivacyError):
             self.ask("end")
 
-    def guarantees(self) -> list[dict[str, Any]]:
+    def guarantees(self) -> list[dict[str, object]]:
         """What each owner is guaranteed by a released likelihood."""
         return [
             {
@@ -289,7 +289,7 @@ class RecordsOfOwners(Template):
             for owner, terms, n in zip(self.owners.owners, self.owners.terms, self.sizes, strict=True)
         ]
 
-    def ask(self, question: str, **arguments: Any) -> list[Any]:
+    def ask(self, question: str, **arguments: object) -> list[Any]:
         """Ask every owner at once; their answers, in order.
 
         Raises

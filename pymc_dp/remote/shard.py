@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pymc as pm
@@ -58,7 +58,7 @@ class Shard:
         self._recipe = recipe
         self._rows: dict[bytes, np.ndarray] = {}
 
-    def answer(self, request: tuple) -> Any:
+    def answer(self, request: tuple) -> object:
         """Result of ``(method, *arguments)``, of a method of this class, or a `Failure`."""
         method, *arguments = request
         return answer(method, self, *arguments)
@@ -106,7 +106,7 @@ class Shard:
         """See `RecordModel.ratios`; positions are those in this shard."""
         return self.records.ratios(theta, new, units)
 
-    def sums(self, key: np.ndarray, method: Callable[..., Sums], *arguments: Any) -> Sums:
+    def sums(self, key: np.ndarray, method: Callable[..., Sums], *arguments: object) -> Sums:
         """What a likelihood is made of.
 
         Parameters

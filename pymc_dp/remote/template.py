@@ -164,7 +164,7 @@ def check_agreement(records: RecordModel, agreement: Agreement) -> None:
             )
 
 
-def shapes_of(records: RecordModel) -> dict[str, Any]:
+def shapes_of(records: RecordModel) -> dict[str, object]:
     """What is public of records' scores, as JSON has it: see `Twins`."""
     twins = records.twins
     return {

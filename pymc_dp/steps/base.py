@@ -251,7 +251,7 @@ class DPStep(Iterating):
         """Ends the chain: none is resumed, nor its noise stored; PyMC sets this before each."""
         self._chain = None
 
-    def __deepcopy__(self, memo: Any = None) -> "DPStep":
+    def __deepcopy__(self, memo: object = None) -> "DPStep":
         raise BudgetError("A private step is not copied: its budget is for one call. Make a new step.")
 
     __copy__ = __deepcopy__

@@ -128,7 +128,7 @@ class DPNUTS(BlockedStep):
     _carried: list[np.ndarray] | None = None
     _point: PointType | None = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "DPNUTS":
+    def __new__(cls, *args: object, **kwargs: object) -> "DPNUTS":
         """Without PyMC's note of the arguments, among which is the model: it would be in each copy."""
         return object.__new__(cls)
 
