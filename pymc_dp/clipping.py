@@ -98,8 +98,8 @@ class LipschitzByPart:
             if value.ndim and value.shape != shape:
                 part = f"[{name!r}]" if self._by_name else ""
                 raise ValueError(
-                    f"lipschitz{part} has shape {value.shape}, and the unconstrained parameters {shape}: give a "
-                    "number, an array of that shape, or a dict with an entry for each free variable."
+                    f"lipschitz{part} has shape {value.shape}, and the unconstrained parameters {shape}: "
+                    "give a number, an array of that shape, or a dict with an entry for each free variable."
                 )
             parts.append(np.ravel(value))
             starts.append(start + np.arange(parts[-1].size))
