@@ -190,7 +190,7 @@ def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
-def to_plain(one: Kind | Constants) -> dict[str, Any]:
+def to_plain(one: Kind | Constants) -> dict[str, object]:
     """Numbers, text and lists, for JSON: NaN as None."""
     plain = {"class": type(one).__name__, **asdict(one)}
     return {name: None if value != value else value for name, value in plain.items()}

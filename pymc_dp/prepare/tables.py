@@ -66,7 +66,7 @@ def _array(column: Any) -> np.ndarray:
     return np.fromiter(cells, dtype=object, count=len(cells))  # a cell may be a sequence itself
 
 
-def _python(cell: Any) -> Any:
+def _python(cell: Any) -> object:
     """Of a cell of Arrow's; None if there is none."""
     try:
         return cell.as_py()

@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -13,7 +14,7 @@ from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
 from pymc_dp.prepare.applying import OTHER, restored, summarised, transformed
 from pymc_dp.prepare.constants import KINDS, Constants, LevelConstants, NumericConstants, from_plain, to_plain
 from pymc_dp.prepare.fitting import READ, constants_of
-from pymc_dp.prepare.kinds import NAMES, kinds_of
+from pymc_dp.prepare.kinds import NAMES, Kind, kinds_of
 from pymc_dp.prepare.price import Target, rho_of
 from pymc_dp.prepare.releases import GRID, measurement, schedule
 from pymc_dp.prepare.tables import Table, columns_of, table_of
@@ -82,7 +83,7 @@ class Prepare:
 
     def __init__(
         self,
-        columns: Any,
+        columns: Mapping[str, str | Kind],
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -250,7 +251,7 @@ class Prepare:
         levels = {n: c.levels for n, c in self._fitted().items() if isinstance(c, LevelConstants)}
         return {name: [OTHER, *found] for name, found in levels.items()}
 
-    def summary(self, quantiles: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
+    def summary(self, quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
         """What was released, for a reader.
 
         Parameters

@@ -19,7 +19,7 @@ from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
 from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.records.statistics import Statistics
 from pymc_dp.records.sufficient import SufficientStatistics
-from pymc_dp.remote.owners import Owner, Owners, refuse_beside_owners
+from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import WalkStep
@@ -144,8 +144,6 @@ class DPPenaltyMH(WalkStep):
     name = "dp_penalty"
     takes_data = True
     mechanism = MECHANISM
-    # Where the log-ratio comes from, if not from all records in one place or in shards.
-    _asks_owners = False
     _batches: FixedSizeBatches | None = None
     statistics: SufficientStatistics
 
@@ -196,7 +194,6 @@ class DPPenaltyMH(WalkStep):
         if batch_size is not None:
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-        self._asks_owners = owners is not None
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
         elif isinstance(self.clip, StatisticClip):
@@ -213,7 +210,7 @@ class DPPenaltyMH(WalkStep):
         self._best_noise_std, self.moves.target_accept = best[0], self.moves.target_accept or best[1]
 
     def _price(self, call: Call) -> PrivacyPlan:
-        if self._asks_owners:
+        if isinstance(self.records, RecordsOfOwners):
             return of_owners.price(self.records, call, self.release)
         if self._batches is not None:
             return pricing.penalty_on_batches(call, self._batches, release=self.release)
@@ -227,13 +224,13 @@ class DPPenaltyMH(WalkStep):
 
     def facts(self) -> Facts:
         """What a report needs to know; nothing here is computed from private rows."""
-        if not self._asks_owners:
+        if not isinstance(self.records, RecordsOfOwners):
             return super().facts()
         return super().facts() | of_owners.facts(self.records, self.plan)
 
     def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from; owners charge the call here."""
-        if self._asks_owners:
+        if isinstance(self.records, RecordsOfOwners):
             return OnOwners(self.records, self.tempering, plan)
         if isinstance(self.clip, StatisticClip):
             nm = plan.noise_multiplier
