@@ -1,14 +1,11 @@
 """Differentially private Markov chain Monte Carlo for PyMC."""
 
-import warnings as _warnings
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-
 from pymc_dp import errors, plots, privacy, proposals
 from pymc_dp.bambi import from_bambi
 from pymc_dp.errors import log_failures
 from pymc_dp.evaluation.check import check
 from pymc_dp.evaluation.compare import compare
-from pymc_dp.evaluation.predict import log_likelihood, predict
+from pymc_dp.evaluation.predict import predict
 from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.likelihood.likelihood import Likelihood
@@ -56,7 +53,6 @@ __all__ = [
     "from_bambi",
     "inspect",
     "log_failures",
-    "log_likelihood",
     "plots",
     "predict",
     "privacy",
@@ -67,16 +63,3 @@ __all__ = [
     "report",
     "sample",
 ]
-
-# Names that were here before 0.1.0: they go with the release after it.
-_MOVED = {name: errors for name in errors.__all__} | {name: plots for name in plots.__all__}
-_MOVED |= {"compare_accountants": privacy}
-
-if not _TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name not in _MOVED:
-            raise AttributeError(f"module 'pymc_dp' has no attribute {name!r}")
-        module = _MOVED[name]
-        _warnings.warn(f"pymc_dp.{name} is {module.__name__}.{name} now.", DeprecationWarning, stacklevel=2)
-        return getattr(module, name)

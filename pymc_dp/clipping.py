@@ -85,17 +85,9 @@ class LipschitzByPart:
         ValueError
             The constants are not those of these variables.
         """
-        d = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
         if not self._by_name:
-            constants = self._given["array"]
-            if constants.shape != (d,):
-                raise ValueError(
-                    f"lipschitz has shape {constants.shape}, the model {d} unconstrained parameters: give "
-                    f"a number, an array of shape ({d},), or a dict with an entry for each free variable."
-                )
-            self.constants, self._starts = constants.astype(float), np.arange(d)
-            return self
-        if set(self._given) != set(shapes):
+            shapes = {"array": (int(sum(np.prod(shape, dtype=int) for shape in shapes.values())),)}
+        elif set(self._given) != set(shapes):
             raise ValueError(
                 f"lipschitz is given for {', '.join(self._given)}, and the free variables are "
                 f"{', '.join(shapes)}: each needs an entry."
@@ -104,8 +96,10 @@ class LipschitzByPart:
         for name, shape in shapes.items():
             value, size = self._given[name], int(np.prod(shape, dtype=int))
             if value.ndim and value.shape != shape:
+                part = f"[{name!r}]" if self._by_name else ""
                 raise ValueError(
-                    f"lipschitz[{name!r}] has shape {value.shape}, its unconstrained values have {shape}."
+                    f"lipschitz{part} has shape {value.shape}, and the unconstrained parameters {shape}: "
+                    "give a number, an array of that shape, or a dict with an entry for each free variable."
                 )
             parts.append(np.ravel(value))
             starts.append(start + np.arange(parts[-1].size))

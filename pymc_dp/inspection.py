@@ -94,10 +94,10 @@ def _table(title: str, rows: list[tuple[str, ...]]) -> list[str]:
 def inspect(
     model: pm.Model | None = None,
     *,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     exclude_deterministics: Collection[str] = (),
-    public: Collection[Any] = (),
-    trusted_ops: Collection[Any] = (),
+    public: Collection[object] = (),
+    trusted_ops: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> Inspection:
     """Show how a model is read: what is private, what is taken as public, what is released or refused.

@@ -3,7 +3,6 @@
 import math
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +15,7 @@ from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.fit import share_of_fit
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
-from pymc_dp.likelihood.priors import approximate_prior
-from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.public_model import name_numbers
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
@@ -25,8 +23,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
-from pymc_dp.records.several_tables import TablesTwins, read_records
-from pymc_dp.releasing import check_generative, choose_delta, search_from
+from pymc_dp.releasing import choose_delta, open_records, search_from
 
 #: Builds a model of rows that hold no private record.
 Build = Callable[[Any], pm.Model]
@@ -35,7 +32,6 @@ Simulate = Callable[[int, np.random.Generator], Any]
 
 # Rows of the models that are only looked at.
 _LOOKED_AT = 50
-_KEYS = ["n", "epsilon", "parameter"]
 
 
 def expected_accuracy(
@@ -48,8 +44,8 @@ def expected_accuracy(
     repeats: int = 3,
     random_seed: int = 0,
     exclude_deterministics: Collection[str] = (),
-    public: Collection[Any] = (),
-    trusted_ops: Collection[Any] = (),
+    public: Collection[object] = (),
+    trusted_ops: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> pd.DataFrame:
     """What `release_likelihood` will do to each parameter, for budgets and numbers of records.
@@ -119,8 +115,13 @@ def expected_accuracy(
             releases = Releases(build(simulate(int(size), rng)), int(size), delta, settings)
             seeds = rng.integers(2**31, size=len(epsilons) + 1).tolist()
             found += releases.compare(list(map(float, epsilons)), seeds)
-    groups = pd.concat(found).groupby(_KEYS, sort=False)
-    rules = {"wider": _median, "moved": _root_mean_square, "verdict": _most_common, "seconds": _median}
+    groups = pd.concat(found).groupby(["n", "epsilon", "parameter"], sort=False)
+    rules: dict[str, Callable[[pd.Series], Any]] = {
+        "wider": np.median,
+        "moved": lambda shifts: np.sqrt(np.mean(shifts**2)),
+        "verdict": lambda verdicts: verdicts.mode()[0],
+        "seconds": np.median,
+    }
     return groups.agg(rules).reset_index()
 
 
@@ -186,14 +187,12 @@ class Releases:
 
     def __init__(self, model: pm.Model, rows: int, delta: float | None, settings: Mapping[str, Any]):
         self._began = time.perf_counter()
-        records = read_records(model, **settings)
+        self._opened = open_records(model, None, {**settings})
+        records = self._opened.records
         _check_rows(rows, records.n)
         self._n, self._relation = float(records.n), settings["neighboring_relation"]
         self._delta = choose_delta(delta, records)
-        self._twins, part = TablesTwins(records), PublicModel(records)
-        check_generative(self._twins)
-        self._start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
-        self.prior, self.names = approximate_prior(part, self._start), name_numbers(part.parts)
+        self.prior, self.names = self._opened.prior, name_numbers(self._opened.part.parts)
 
     def __call__(self, epsilon: float, seed: int) -> Found:
         """What one release finds."""
@@ -203,8 +202,8 @@ class Releases:
             spending.pay()
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = share_of_fit(self._n, mu, self._relation)
-        measurements = Measurements(RecordsHere(self._twins, spending.random), spending, kept)
-        return search_from(measurements, self._n, mu, self.prior, self._start)[0]
+        measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
+        return search_from(measurements, self._n, mu, self.prior, self._opened.start)[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
         """Of each epsilon a release, beside one without noise: a row for each parameter."""
@@ -257,15 +256,3 @@ def _check_rows(rows: int, n: int | None) -> None:
             "records that do not come from simulate may be private ones.",
             "build(rows) takes all arrays of records from rows, and simulate(n, rng) makes n of them.",
         )
-
-
-def _median(values: pd.Series) -> float:
-    return float(np.median(values))
-
-
-def _root_mean_square(values: pd.Series) -> float:
-    return float(np.sqrt(np.mean(values.to_numpy() ** 2)))
-
-
-def _most_common(values: pd.Series) -> str:
-    return Counter(values).most_common(1)[0][0]

@@ -3,13 +3,12 @@
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 
-from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
@@ -24,12 +23,11 @@ from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
-from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners
+from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
 from pymc_dp.remote.shards import ShardedRecords, Shards
 from pymc_dp.versions import versions
 
@@ -41,17 +39,17 @@ def release_likelihood(
     delta: float | None = None,
     data: Shards | None = None,
     owners: Sequence[Owner] | None = None,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     exclude_deterministics: Collection[str] = (),
-    public: Collection[Any] = (),
-    trusted_ops: Collection[Any] = (),
+    public: Collection[object] = (),
+    trusted_ops: Collection[object] = (),
     neighboring_relation: str = "substitute",
     public_n: float | None = None,
     fit_test: bool = True,
     ledger: Ledger | None = None,
     label: str = "release_likelihood",
     cores: int = 1,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    compile_kwargs: Mapping[str, object] | None = None,
     debug_seed: int | None = None,
 ) -> Likelihood:
     """Release what the data say of the parameters: a normal likelihood, for any prior and any sampler.
@@ -120,9 +118,7 @@ def release_likelihood(
     joint = None
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}
-        refused = [name for name, given in {**own, "data": data}.items() if given is not None]
-        if refused:
-            raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
+        refuse_beside_owners({**own, "data": data})
         joint = Owners(owners, neighboring_relation, likelihood=True)
     elif epsilon is None:
         raise TypeError("epsilon= is missing: the guarantee of the whole call.")
@@ -135,7 +131,8 @@ def release_likelihood(
         "compile_kwargs": compile_kwargs,
     }
     elsewhere = data if joint is None else joint
-    records, twins = _read(model, elsewhere, settings)
+    opened = open_records(model, elsewhere, settings)
+    records = opened.records
     check_ledger(ledger, unit=unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     n = _number(records, public_n)
     if joint is None:
@@ -144,19 +141,17 @@ def release_likelihood(
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
     else:
         spending, mu = joint.spending, joint.mu
-    part = PublicModel(records)
-    check_generative(twins)
-    start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
-    prior = approximate_prior(part, start)
     kept = share_of_fit(n, mu, neighboring_relation) if fit_test and joint is None else 0.0
     entry = spending.pay()
-    measurements = _measurements(records, twins, spending, debug_seed, cores, kept)
-    found, fit = search_from(measurements, n, mu, prior, start)
+    if isinstance(records, ShardedRecords | RecordsOfOwners):  # owners charge the call here
+        measurements = records.measurements(spending, debug_seed, kept)
+    else:
+        measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)
+    found, fit = search_from(measurements, n, mu, opened.prior, opened.start)
     spending.confirm(entry)
     if joint is not None:
-        with suppress(PrivacyError):  # an owner that is gone has said all that it was asked
-            records.ask("end")
-    return _likelihood(found, fit, part, records, spending, prior, debug_seed, joint)
+        records.end()
+    return _likelihood(found, fit, opened, spending, debug_seed, joint)
 
 
 def search_from(
@@ -189,35 +184,35 @@ def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict
     return judge_fit(measurements.spread(phi, metric), wider)
 
 
-def _read(
-    model: pm.Model, elsewhere: Shards | Owners | None, settings: dict[str, Any]
-) -> tuple[Any, Twins | EffectTwins | TablesTwins]:
-    """Records, and what is public of their scores; nothing is used of a row."""
+class Opened(NamedTuple):
+    """A model as a release reads it; nothing is used of a row, and nothing is paid."""
+
+    records: Any  # `Records`
+    twins: Twins | EffectTwins | TablesTwins
+    part: PublicModel
+    start: np.ndarray
+    prior: Normal
+
+
+def open_records(model: pm.Model, elsewhere: Shards | Owners | None, settings: dict[str, Any]) -> Opened:
+    """Read a model, here or where its records are, and what is public of their scores.
+
+    Raises
+    ------
+    ModelRefusedError
+    """
+    records: Any
+    twins: Twins | EffectTwins | TablesTwins
     if elsewhere is None:
-        here = read_records(model, integrate=True, **settings)
-        return here, TablesTwins(here)
-    if isinstance(elsewhere, Owners):
-        theirs = elsewhere.records(model, **settings)
-        return theirs, theirs.twins
-    records = elsewhere.records(model, likelihood=True, **settings)
-    return records, records.twins
-
-
-def _measurements(
-    records: Any,
-    twins: Twins | EffectTwins | TablesTwins,
-    spending: Spending,
-    debug_seed: int | None,
-    cores: int,
-    kept: float,
-) -> NoisySums:
-    """Where noisy sums come from; owners charge the call here."""
-    if isinstance(records, RecordsOfOwners):
-        return records.measurements(spending)
-    if isinstance(records, ShardedRecords):
-        # Twins have a stream of their own, so that noise is the same for any number of parts.
-        return Measurements(records.source(PrivacyRandom(debug_seed, stream=1)), spending, kept)
-    return Measurements(RecordsHere(twins, spending.random, cores), spending, kept)
+        records = read_records(model, integrate=True, **settings)
+        twins = TablesTwins(records)
+    else:
+        records = elsewhere.records(model, likelihood=True, **settings)
+        twins = records.twins
+    part = PublicModel(records)
+    check_generative(twins)
+    start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
+    return Opened(records, twins, part, start, approximate_prior(part, start))
 
 
 def check_generative(twins: Twins | EffectTwins | TablesTwins) -> None:
@@ -256,13 +251,12 @@ def choose_delta(delta: float | None, records: Records, ledger: Ledger | None = 
 def _likelihood(
     found: Found,
     fit: dict[str, Any],
-    part: PublicModel,
-    records: Records,
+    opened: Opened,
     spending: Spending,
-    prior: Any,
     debug_seed: int | None,
     joint: Owners | None,
 ) -> Likelihood:
+    records, part = opened.records, opened.part
     point, information = found.point, found.message.information
     information = 0.5 * (information + information.T)
     known = spending.facts()
@@ -286,11 +280,11 @@ def _likelihood(
         "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
-        "verdict": judge(found, prior, name_numbers(part.parts)),
+        "verdict": judge(found, opened.prior, name_numbers(part.parts)),
         "fit": fit,
         "versions": versions(),
     }
-    if isinstance(records, RecordsOfOwners):
+    if joint is not None:
         facts["owners"] = records.guarantees()
     gradient = found.message.vector - information @ point
     return Likelihood(part.parts, point, gradient, information, facts, part)

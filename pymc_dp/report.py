@@ -1,26 +1,23 @@
 """The privacy report: what was guaranteed, released and assumed, for a reader who was not there."""
 
-import html
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
-from pymc_dp.printing import Printed
-from pymc_dp.privacy.accounting.composition import compare_accountants
+from pymc_dp.printing import html_terms
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
-from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
 from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
-from pymc_dp.results import DO_NOT_PUBLISH, GROUPS, NOTICE, covered, facts_of, is_release, stats_of
+from pymc_dp.results import covered, facts_of, is_release, stats_of
 from pymc_dp.rounding import round_up
-from pymc_dp.sampling import released_stats
 
 ASSUMPTIONS = (
     "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
@@ -37,7 +34,7 @@ type Rows = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyReport(Printed):
+class PrivacyReport:
     """Report of one run; print it, show it in a notebook, or take `to_dict`.
 
     Attributes
@@ -77,6 +74,10 @@ class PrivacyReport(Printed):
             "changed": self.changed,
             "assumptions": list(ASSUMPTIONS),
         }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
 
     def _deltas(self) -> list[float]:
         return sorted({*DELTAS, self.plan.delta}, reverse=True)
@@ -139,63 +140,11 @@ class PrivacyReport(Printed):
         lines = (line for key, value in self.rows() for line in wrap(key, value))
         return "\n".join(["Privacy report", "==============", *lines])
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(key)}</th><td "
-            f"style='text-align:left'>{html.escape(value)}</td></tr>"
-            for key, value in self.rows()
-        )
-        return f"<h4>Privacy report</h4><table>{rows}</table>"
-
-
-@dataclass(frozen=True, repr=False)
-class LedgerReport(Printed):
-    """Report of everything that a ledger has recorded.
-
-    Attributes
-    ----------
-    ledger : Ledger
-    """
-
-    ledger: Ledger
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers and strings (JSON-able)."""
-        ledger, spent = self.ledger, self.ledger.spent()
-        return {
-            "epsilon": ledger.epsilon,
-            "delta": ledger.delta,
-            "neighboring_relation": ledger.neighboring_relation,
-            "privacy_unit": ledger.privacy_unit,
-            "spent": spent.epsilon(ledger.delta),
-            "remaining": ledger.remaining(),
-            "accountant": spent.accountant,
-            "accountants": spent.valid,
-            "epsilon_of_delta": {f"{d:g}": spent.epsilon(d) for d in sorted({*DELTAS, ledger.delta})},
-            "entries": [
-                {
-                    "id": e.id,
-                    "created": e.created,
-                    "status": e.status,
-                    "label": e.label,
-                    "events": e.events.to_json(),
-                }
-                for e in ledger.entries()
-            ],
-        }
-
-    def __str__(self) -> str:
-        spent = self.ledger.spent()
-        curve = "; ".join(f"{round_up(spent.epsilon(d))} at {d:g}" for d in DELTAS)
-        compared = compare_accountants(spent, self.ledger.delta)
-        return (
-            f"{self.ledger}\n\nGuarantee: the budget, whatever was asked in the light of earlier results. "
-            f"Price of the list by itself, epsilon at delta: {curve}\n\n{compared}"
-        )
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
-        compared = compare_accountants(self.ledger.spent(), self.ledger.delta)
-        return f"{self.ledger._repr_html_()}{compared._repr_html_()}"
+        return f"<h4>Privacy report</h4>{html_terms(self.rows())}"
 
 
 def _of_owner(owner: Facts) -> str:
@@ -254,26 +203,18 @@ def _public(facts: Facts) -> Rows:
         yield "Left out", f"not released: {', '.join(left_out)}"
 
 
-@overload
-def privacy_report(idata: DataTree) -> PrivacyReport: ...
-
-
-@overload
-def privacy_report(idata: Ledger) -> LedgerReport: ...
-
-
-def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
-    """Describe the guarantee that a result carries, or what a ledger has recorded.
+def privacy_report(idata: DataTree) -> PrivacyReport:
+    """Describe the guarantee that a result carries.
 
     Parameters
     ----------
-    idata : xarray.DataTree or Ledger
+    idata : xarray.DataTree
         From `pymc.sample` with a private step, from `dp.sample` or `dp.release`, or read from a file of one
         of them.
 
     Returns
     -------
-    PrivacyReport or LedgerReport
+    PrivacyReport
 
     Raises
     ------
@@ -284,20 +225,15 @@ def privacy_report(idata: DataTree | Ledger) -> PrivacyReport | LedgerReport:
     -----
     **Privacy.** Reads released values and the run's public facts only.
     """
-    if isinstance(idata, Ledger):
-        return LedgerReport(idata)
     known = facts_of(idata)
     known_groups = set(covered(idata))
     extra = [str(name) for name in idata.children if name not in known_groups]
-    marked = idata.attrs.get(NOTICE) == DO_NOT_PUBLISH
-    if marked:  # made of private rows on purpose; attributes that say so were never a release's
-        extra = [str(name) for name in idata.children if name not in (*GROUPS, *GROUPS.values())]
-    changed = STAT in idata.attrs and not is_release(idata) and not marked
+    changed = STAT in idata.attrs and not is_release(idata)
     if "posterior" in idata.children:
         variables = idata["posterior"].data_vars
         extra += [str(name) for name in variables if name not in known["released_variables"]]
     if "sample_stats" in idata.children:
-        unknown = set(idata["sample_stats"].data_vars) - released_stats(known) - {STAT, DRAW}
+        unknown = set(idata["sample_stats"].data_vars) - {*known["stats"], STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
     stats = stats_of(idata, known, "sample_stats")
     return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(stats), extra, changed)

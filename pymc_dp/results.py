@@ -20,15 +20,8 @@ OF_ROWS = ("observed_data", "constant_data")
 AT_PUBLIC_INPUTS = "dp.predict draws at public inputs."
 # Attribute that says, in words, what of an object is covered.
 NOTICE = "privacy"
-# ... of what was computed from private rows on purpose.
-DO_NOT_PUBLISH = (
-    "DO NOT PUBLISH: computed from private rows without noise. No guarantee covers this object, and "
-    "dp.release does not take it."
-)
 # Values that a chain's trace and its step computed by functions that were compiled apart.
 _RTOL, _ATOL = 1e-5, 1e-8
-# Bytes of a number in double precision.
-_DOUBLE = 8
 
 
 def facts_of(idata: DataTree) -> facts.Facts:
@@ -78,6 +71,14 @@ def digest_of(idata: DataTree) -> str:
             )
             found.update(_bytes(variable.values))
     return found.hexdigest()
+
+
+def stamp(made: DataTree, known: facts.Facts, notice: str) -> DataTree:
+    """Give a release, or predictions from one, its facts, a digest of all, and a notice for a reader."""
+    made.attrs[facts.STAT] = json.dumps(known)
+    made.attrs[facts.DIGEST] = digest_of(made)
+    made.attrs[NOTICE] = notice
+    return made
 
 
 def covered(idata: DataTree) -> list[str]:
@@ -132,7 +133,7 @@ def _plain(values: np.ndarray) -> np.ndarray:
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind not in "biufM":
         return np.array([str(value) for value in values.ravel()]).reshape(values.shape)
-    made = np.empty(values.shape, "M8[ns]" if kind == "M" else f"{kind}{min(size, _DOUBLE)}")
+    made = np.empty(values.shape, "M8[ns]" if kind == "M" else f"{kind}{min(size, 8)}")  # 8: double precision
     made[...] = values  # a cast would keep what a type is told
     return made
 

@@ -7,19 +7,20 @@ def round_up(value: float, digits: int = 4) -> str:
     """Decimal string of at least `value`: a printed epsilon is never below the computed one."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
-    steps = math.ceil(value / unit)
-    while float(f"{steps * unit:.{digits}g}") < value:
-        steps += 1
-    return f"{steps * unit:.{digits}g}"
+    return _rounded(value, digits, 1)
 
 
 def round_down(value: float, digits: int = 4) -> str:
     """Decimal string of at most `value`: what is left, or is advised, is never too large."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    steps = math.floor(value / unit)
-    while float(f"{steps * unit:.{digits}g}") > value:
-        steps -= 1
+    return _rounded(value, digits, -1)
+
+
+def _rounded(value: float, digits: int, side: int) -> str:
+    """The next decimal string above (side 1) or below (side -1)."""
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    steps = side * math.ceil(side * value / unit)
+    while side * float(f"{steps * unit:.{digits}g}") < side * value:
+        steps += side
     return f"{steps * unit:.{digits}g}"

@@ -9,34 +9,24 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.step_methods.hmc.base_hmc import BaseHMC
 from xarray import Dataset, DataTree
 
 from pymc_dp import results
-from pymc_dp.errors import NotPrivateWarning, PrivacyError
-from pymc_dp.likelihood.draws import LIKELIHOOD, draw
+from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.rounding import round_up
-from pymc_dp.steps.base import NOISY_RATIO, DPStep
-from pymc_dp.steps.nuts import DPNUTS
-
-# What may leave: everything else that PyMC stores (observed_data, constant_data, log_likelihood, ...) is
-# dropped.
-RELEASED_STATS = frozenset(DPStep.stats_dtypes_shapes) - {facts.STAT, facts.DRAW}
-
+from pymc_dp.steps.base import DPStep
+from pymc_dp.steps.nuts import DPNUTS, OF_NUTS, OF_RELEASE
 
 # What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
-_OF_SAMPLERS = {
-    name
-    for function in (pm.sample, pm.NUTS.__init__, BaseHMC.__init__)
-    for name in signature(function).parameters
-} | {"nuts"}
+_OF_SAMPLERS = {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}
 # Arguments of `dp.sample` that are those of `release_likelihood`.
-_OF_RELEASE = frozenset(signature(release_likelihood).parameters) - {"model", "epsilon", "delta", "cores"}
+_OF_RELEASE = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
 
 
 def sample(
@@ -211,11 +201,6 @@ def release(idata: DataTree) -> DataTree:
     values, sampler stats, names, coordinates and attributes are post-processing of the step's releases.
     """
     known = results.facts_of(idata)
-    if idata.attrs.get(results.NOTICE) == results.DO_NOT_PUBLISH:
-        raise PrivacyError(
-            "This object was computed from private rows without noise, for the data holder alone.\n"
-            "  How to fix it: publish the result that it was made from."
-        )
     released = results.is_release(idata)
     if added := results.added_groups(idata, released):
         warnings.warn(
@@ -236,7 +221,7 @@ def release(idata: DataTree) -> DataTree:
     for group, left in draws.items():
         if group in idata.children:
             groups[group] = results.named(left.values, known)
-        groups[results.GROUPS[group]] = _allowed(left.stats, known)
+        groups[results.GROUPS[group]] = _recorded(left.stats)
     if released:
         groups = {group: results.plain(idata[group].to_dataset()) for group in results.covered(idata)}
     return _finished(DataTree.from_dict(groups), known, idata)
@@ -247,10 +232,7 @@ def _finished(out: DataTree, known: facts.Facts, source: DataTree) -> DataTree:
     groups = list(map(str, out.children))
     for group in groups:
         out[group].attrs = _attrs(known, source[group].attrs.get("created_at"))
-    out.attrs[facts.STAT] = json.dumps(known)
-    out.attrs[facts.DIGEST] = results.digest_of(out)
-    out.attrs[results.NOTICE] = notice(known, groups)
-    return out
+    return results.stamp(out, known, notice(known, groups))
 
 
 def notice(known: facts.Facts, groups: Sequence[str]) -> str:
@@ -266,18 +248,10 @@ def notice(known: facts.Facts, groups: Sequence[str]) -> str:
     )
 
 
-def released_stats(known: facts.Facts) -> frozenset[str]:
-    """Names of the sampler stats that a run paid for."""
-    if known["step"] == LIKELIHOOD:
-        return frozenset(known["stats"])
-    noisy = PrivacyPlan.from_dict(known["plan"]).release == "noisy_ratio"
-    return RELEASED_STATS | ({NOISY_RATIO} if noisy else set())
-
-
-def _allowed(stats: dict[str, np.ndarray], known: facts.Facts) -> Dataset:
-    """The sampler stats that a run paid for."""
-    arrays = {name: (["chain", "draw"], stats[name]) for name in sorted(released_stats(known) & stats.keys())}
+def _recorded(stats: dict[str, np.ndarray]) -> Dataset:
+    """The sampler stats that the step left at each draw: those that the run paid for."""
     chains, draws = next(iter(stats.values())).shape
+    arrays = {name: (["chain", "draw"], values) for name, values in sorted(stats.items())}
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
 
 

@@ -16,6 +16,7 @@ from pymc_dp import sampling
 from pymc_dp.privacy.budget import facts
 from pymc_dp.results import digest_of
 from tests.conftest import simple_data
+from tests.test_release import RELEASED_STATS
 
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 2}
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -142,7 +143,7 @@ def test_a_release_holds_what_the_step_left_to_the_last_bit(raw):
 def test_sampler_stats_are_those_that_the_step_left(raw, secret):
     """Decisions and noisy shares are what is paid for: what stands in the object is not looked at."""
     released, groups = dp.release(raw), {}
-    names = sorted(sampling.RELEASED_STATS)
+    names = sorted(RELEASED_STATS)
     for group in ("sample_stats", "warmup_sample_stats"):
         put = raw[group].to_dataset().copy(deep=True)
         for name in names:
@@ -159,9 +160,7 @@ def test_sampler_stats_are_those_that_the_step_left(raw, secret):
 
 def test_another_runs_decisions_beside_these_draws_are_not_released(raw, other):
     released = dp.release(raw)
-    mixed = raw.sample_stats.to_dataset().assign(
-        {name: other.sample_stats[name] for name in sampling.RELEASED_STATS}
-    )
+    mixed = raw.sample_stats.to_dataset().assign({name: other.sample_stats[name] for name in RELEASED_STATS})
     assert not np.array_equal(mixed["clip_fraction"][:, -1], raw.sample_stats["clip_fraction"][:, -1])
     assert digest_of(dp.release(edited(raw, sample_stats=mixed))) == digest_of(released)
 

@@ -78,17 +78,6 @@ def test_profile_of_everything_that_has_a_guarantee(idata, tmp_path):
     assert "legend" in collection.viz.children
 
 
-def test_profile_can_be_added_to_and_parts_left_out():
-    first = plot_privacy_profile(releases(10), backend="none", visuals={"xlabel": False})
-    assert "xlabel" not in first.viz.children
-    second = plot_privacy_profile(
-        releases(20), backend="none", plot_collection=first, visuals={"profile": {"width": 3}}
-    )
-    assert second is first and drawn(second, "profile")["profile"].item()["width"] == 3
-    with pytest.raises(ValueError, match="valid keys"):
-        plot_privacy_profile(releases(10), backend="none", visuals={"dots": False})
-
-
 @pytest.mark.parametrize(
     ("obj", "deltas", "error", "message"),
     [
@@ -115,14 +104,19 @@ def test_spend(idata):
     assert "ε = 2" in drawn(collection, "title")["spent"].item()["string"]
 
 
-def test_spend_without_warm_up_does_not_begin_at_zero(idata):
+def test_spend_shows_warm_up_that_was_not_kept(idata):
     kept = dp.release(idata)
     del kept["warmup_sample_stats"], kept["warmup_posterior"]
-    kept = kept.isel(draw=slice(None, None, 5))
-    collection = plot_privacy_spend(kept, backend="none", visuals={"title": False})
+    collection = plot_privacy_spend(kept.isel(draw=slice(None, None, 5)), backend="none")
     line = drawn(collection, "spent")["spent"].item()
-    np.testing.assert_array_equal(line["x"], TUNE + 1 + np.arange(0, DRAWS, 5))
-    assert {"tuning", "title"}.isdisjoint(collection.viz.children)
-    del kept["sample_stats"]
-    with pytest.raises(ValueError, match="no epsilon_spent"):
-        plot_privacy_spend(kept, backend="none")
+    np.testing.assert_array_equal(line["x"], np.arange(1, TUNE + DRAWS + 1))
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_nothing_is_spent_without_privacy():
+    with logistic_model():
+        step = dp.DPPenaltyMH(epsilon=np.inf, delta=DELTA, clip_bound=1.0, chains=1)
+        free = pm.sample(2, tune=0, step=step, chains=1, progressbar=False, quiet=True,
+                         compute_convergence_checks=False)  # fmt: skip
+    with pytest.raises(ValueError, match="no epsilon is finite"):
+        plot_privacy_spend(free, backend="none")

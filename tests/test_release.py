@@ -11,9 +11,13 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
-from pymc_dp.sampling import RELEASED_STATS
 from tests.conftest import logistic_model, simple_data
 
+# Decisions and settings: nothing else that a step computes may leave.
+RELEASED_STATS = {
+    "accepted", "acceptance_rate", "step_size", "noise_std", "clip_bound", "batch_size", "clip_fraction",
+    "epsilon_spent", "is_private",
+}  # fmt: skip
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 2}
 PATIENTS = [f"patient-{i:04d}" for i in range(60)]
 
@@ -53,7 +57,7 @@ def test_release_holds_what_is_allowed_and_nothing_else(raw, released):
     assert set(released.children) == {"posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"}
     assert set(released.posterior.data_vars) == {"beta", "total"}
     assert set(released.posterior.coords) == {"chain", "draw", "feature"}
-    assert set(released.sample_stats.data_vars) == set(RELEASED_STATS)
+    assert set(released.sample_stats.data_vars) == RELEASED_STATS
     assert set(released.sample_stats.coords) == {"chain", "draw"}
     for node in released.subtree:
         assert set(node.attrs) <= {
@@ -109,7 +113,7 @@ def test_report_of_every_form_of_the_result(raw, released, tmp_path):
             "pymc-dp",
         ):
             assert part in str(report)
-        assert "<table>" in report._repr_html_()
+        assert "<table" in report._repr_html_()
     assert {"observed_data", "constant_data", "mu"} <= set(reports[0].not_released)
     assert "DO NOT PUBLISH" in str(reports[0]) and "DO NOT PUBLISH" not in str(reports[1])
 

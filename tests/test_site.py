@@ -62,19 +62,6 @@ def test_every_name_in_the_reference_exists():
             assert any(hasattr(place, name) for place in places), f"{path} in {page}"
 
 
-def test_a_name_that_moved_is_found_with_a_warning():
-    """Those that notebooks and pages used; no other."""
-    for name, place in {
-        "PrivacyError": "errors",
-        "plot_check": "plots",
-        "compare_accountants": "privacy",
-    }.items():
-        with pytest.warns(DeprecationWarning, match=rf"pymc_dp\.{name} is pymc_dp\.{place}\.{name} now"):
-            assert getattr(pymc_dp, name) is getattr(getattr(pymc_dp, place), name)
-    with pytest.raises(AttributeError, match="no attribute 'plot_nothing'"):
-        _ = pymc_dp.plot_nothing
-
-
 def children(page):
     """Pages in a page's toctrees."""
     text = page.read_text()

@@ -141,7 +141,7 @@ def released(
             step.setup_chain(step.rng, tune, draws)
             current = dict(point)
             for _ in range(tune + draws):
-                step.tune = step.iteration < tune
+                step.tune = step._chain.iteration < tune
                 current, (stats,) = step.step(current)
                 found.setdefault("point", []).append(step.records.ravel(current))
                 stats.pop(facts.DRAW)  # the point, with the number of the run

@@ -139,9 +139,9 @@ class Simulation:
         """Kept draws after `start`, shape (kept, d), nearest first."""
         step, draws = self.step, []
         chain = step._chain
+        chain.state = step._arrive(chain, start)
         if gradient is not None:  # both directions leave from one state
             chain.memory = gradient
-        chain.state = step._arrive(chain, start)
         for _ in range(kept):
             for _ in range(self.setting.thin):
                 accepted, _ = step._iterate(chain)
@@ -167,7 +167,7 @@ class Simulation:
             step._arrive(step._chain, truth)
             gradient = step._chain.memory
         past = self.walk(truth, before, gradient)
-        step.iteration = 0
+        step._chain.iteration = 0
         future = self.walk(truth, KEPT - before, gradient)
         others = np.concatenate([past, future])
         last = others[-1]

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -12,7 +11,6 @@ from xarray import DataTree
 from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
-from pymc_dp.printing import Printed
 from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.facts import Facts
@@ -27,7 +25,7 @@ from pymc_dp.records.units import unit_of
 
 
 @dataclass(frozen=True, repr=False)
-class Check(Printed):
+class Check:
     """Noisy histogram of where observed values lie in their predictive distributions; print it.
 
     Attributes
@@ -85,21 +83,6 @@ class Check(Printed):
         residuals = (self.counts - self.expected) / self.expected
         return float(residuals[np.argmax(np.abs(residuals))]), self.std / self.expected
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers and strings (JSON-able)."""
-        return {
-            "variable": self.variable,
-            "edges": self.edges.tolist(),
-            "counts": self.counts.tolist(),
-            "expected": self.expected,
-            "noise": self.noise,
-            "std": self.std,
-            "p_value": self.p_value,
-            "n": self.n,
-            "whole": self.whole,
-            **self.facts,
-        }
-
     def __str__(self) -> str:
         far, error = self.largest
         counts = ", ".join(f"{count:.0f}" for count in self.counts)
@@ -112,6 +95,9 @@ class Check(Printed):
             f"Guarantee: {cost_in_words(self.facts, self.facts['unit'])}"
         )
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 def check(
     idata: DataTree,
@@ -121,7 +107,7 @@ def check(
     delta: float | None = None,
     ledger: Ledger | None = None,
     var_name: str | None = None,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     cells: int = 10,
     draws: int = 200,
     label: str = "check",

@@ -15,7 +15,6 @@ from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
-from pymc_dp.printing import Printed
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
@@ -28,7 +27,7 @@ REFERENCE = 0.1
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Printed):
+class Comparison:
     """Expected log predictive densities, in nats, with the noise of their release; print it.
 
     Attributes
@@ -100,16 +99,6 @@ class Comparison(Printed):
                     )
         return said
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers and strings (JSON-able)."""
-        return {
-            "reference": self.reference,
-            "n": self.n,
-            "totals": {name: total._asdict() for name, total in self.totals.items()},
-            "warnings": self.warnings,
-            **self.facts,
-        }
-
     def __str__(self) -> str:
         shown = self.table.drop(columns=["clipped_above", "clipped_below"])
         lines = [
@@ -119,6 +108,9 @@ class Comparison(Printed):
             *(f"Note: {sentence}" for sentence in self.warnings),
         ]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>Note: {sentence}</p>" for sentence in self.warnings)
@@ -133,7 +125,7 @@ def compare(
     delta: float | None = None,
     ledger: Ledger | None = None,
     reference: str | None = None,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     draws: int = 400,
     label: str = "compare",
     debug_seed: int | None = None,

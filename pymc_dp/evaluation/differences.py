@@ -15,10 +15,10 @@ from pymc_dp.records.sums import GRID, LARGEST_N
 SHARES = (0.4, 0.5, 0.1)
 #: Edges of the histogram, in nats; also the bounds that may be chosen.
 EDGES = 2.0 ** np.arange(-8, 11)
-_SIDE = EDGES.size
 #: Cells: below -1024, ..., -1/256 to 1/256, ..., above 1024; and void.
-CELLS = 2 * _SIDE + 2
-_CENTRE = _SIDE
+CELLS = 2 * EDGES.size + 2
+#: The cell around 0.
+CENTRE = EDGES.size
 # Noise's standard deviations from which on a cell is not taken for empty: beside one that is not, alone, the
 # fullest; and that a whole result needs. A cell far out that is taken for full by mistake costs most.
 _BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
@@ -26,8 +26,6 @@ _BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
 _FALLS = 2.0**-1.5
 # Void records from which on nothing is summed, in the noise's standard deviations and as a share.
 _VOID_NOISE, _VOID_SHARE = 5.0, 0.01
-# Cells in which most records of a usual model are.
-_FEW_CELLS = 4
 
 
 class Total(NamedTuple):
@@ -73,7 +71,7 @@ class Total(NamedTuple):
 def cells_of(values: np.ndarray, void: np.ndarray) -> np.ndarray:
     """Counts by cell, shape (CELLS,), integers: each record is in one."""
     side = np.searchsorted(EDGES, np.abs(values), side="right")
-    cell = np.where(values < 0, _CENTRE - side, _CENTRE + side)
+    cell = np.where(values < 0, CENTRE - side, CENTRE + side)
     cell = np.where(void | np.isnan(values), CELLS - 1, cell)
     return np.bincount(cell.astype(np.int64), minlength=CELLS)
 
@@ -105,7 +103,7 @@ def check_enough(spending: Spending, n: int | None, first: int) -> None:
     TooFewRecordsError
     """
     std = histogram_sensitivity(spending.neighboring_relation) * spending.multipliers[first]
-    if n is not None and n < _LEAST * _FEW_CELLS * std:
+    if n is not None and n < _LEAST * 4 * std:  # most records of a usual model are in four cells
         raise TooFewRecordsError(
             f"{n} records are too few for this share of epsilon = {spending.epsilon:g}: their differences "
             f"would be hidden by noise (about {std:.3g} records in each cell of a histogram). Nothing was "
@@ -151,15 +149,15 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
     squares, of_squares = spending.release(ExactSum(second / GRID, bound**2), 1.0)
     variance = squares - (found**2 / n if n else 0.0)
     k = int(np.searchsorted(EDGES, bound)) + 1
-    beyond = _SIDE + 1 - k
+    beyond = EDGES.size + 1 - k
     return Total(
         sum=float(found),
         noise=noise,
         sampling=math.sqrt(max(variance, of_squares)),
         bound=bound,
         cut=cut,
-        above=float(counts[_CENTRE + k : -1].sum()),
-        below=float(counts[: _CENTRE - k + 1].sum()),
+        above=float(counts[CENTRE + k : -1].sum()),
+        below=float(counts[: CENTRE - k + 1].sum()),
         hidden=2.0 * std * math.sqrt(beyond),
         counts=[float(count) for count in counts],
         counts_noise=std,
@@ -225,8 +223,8 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
     TooFewRecordsError
         No cell stands out.
     """
-    found = np.r_[counts[_CENTRE], counts[_CENTRE + 1 : -1] + counts[:_CENTRE][::-1]]
-    scale = std * np.r_[1.0, np.full(_SIDE, math.sqrt(2.0))]
+    found = np.r_[counts[CENTRE], counts[CENTRE + 1 : -1] + counts[:CENTRE][::-1]]
+    scale = std * np.r_[1.0, np.full(EDGES.size, math.sqrt(2.0))]
     levels = found / np.maximum(scale, 1e-9)
     full = (levels > _ALONE) | ((levels > _FULLEST) & (levels == levels.max()))
     for cell in range(1, full.size):

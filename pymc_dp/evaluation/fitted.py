@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-from xarray import DataTree
+from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.privacy.accounting.values import check_count
@@ -37,7 +37,7 @@ def fitted(
     model: pm.Model,
     draws: int,
     *,
-    privacy_unit: Any = None,
+    privacy_unit: object = None,
     may_be_public: bool = False,
     observed: Collection[str] | None = None,
 ) -> Fitted:
@@ -62,7 +62,7 @@ def fitted(
     PrivacyError
         The result is not private, not whole, or of another model.
     ModelRefusedError
-        The model cannot be read as records.
+        The model cannot be read as records, or effects of persons were integrated, which have no draws.
 
     Notes
     -----
@@ -84,27 +84,17 @@ def fitted(
             if privacy_unit is None
             else "The result is for rows, and privacy_unit= is given: their guarantees cannot be added up."
         )
-    refuse_effects(known)
-    posterior = release(idata)["posterior"]
-    check_same(known, posterior, model)
-    settings = settings_of(known, model)
-    records = RecordModel(model, privacy_unit=privacy_unit, observed=observed, **settings)
-    return Fitted(records, _points(records, posterior, model, draws))
-
-
-def refuse_effects(known: Facts) -> None:
-    """Refuse a result of a model in which effects of persons were integrated: it has no draws of them.
-
-    Raises
-    ------
-    ModelRefusedError
-    """
     for name in known.get("integrated", []):
         raise ModelRefusedError(
             f"In the model of this result {name!r} was integrated, an effect with an entry for each person.",
             "what a record says is computed at released draws, and there are none of effects.",
             "draw new persons at public inputs with dp.predict; the report of the result tells of the fit.",
         )
+    posterior = release(idata)["posterior"].to_dataset()
+    check_same(known, posterior, model)
+    settings = settings_of(known, model)
+    records = RecordModel(model, privacy_unit=privacy_unit, observed=observed, **settings)
+    return Fitted(records, _points(records, posterior, model, draws))
 
 
 def declared_in(known: Facts) -> list[str]:
@@ -123,7 +113,7 @@ def settings_of(known: Facts, model: pm.Model) -> dict[str, Any]:
     }
 
 
-def check_same(known: Facts, posterior: Any, model: pm.Model) -> None:
+def check_same(known: Facts, posterior: Dataset, model: pm.Model) -> None:
     """Refuse a model that has other free variables than the result, and than what was integrated.
 
     Raises
@@ -140,11 +130,11 @@ def check_same(known: Facts, posterior: Any, model: pm.Model) -> None:
         raise PrivacyError("The result is of another model: their free variables differ.")
 
 
-def _points(records: RecordModel, posterior: Any, model: pm.Model, draws: int) -> np.ndarray:
+def _points(records: RecordModel, posterior: Dataset, model: pm.Model, draws: int) -> np.ndarray:
     """Draws in value space, shape (S, d)."""
     free, values = list(model.free_RVs), []
     for rv in free:
-        transform: Any = model.rvs_to_transforms[rv]
+        transform = model.rvs_to_transforms[rv]
         values.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
     to_values = gate.compile_graph(free, values, private=(), as_pymc=True)
     arrays = [posterior[rv.name].transpose("chain", "draw", ...).values for rv in free]

@@ -1,7 +1,7 @@
 """Where each observed value lies in its predictive distribution, record by record."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -10,6 +10,7 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.row_types import Rows
 from pymc_dp.records.sums import compiled, guarded
 
@@ -31,7 +32,7 @@ class Pit(NamedTuple):
 
 
 def distribution_functions(
-    records: Any, model: pm.Model, name: str
+    records: RecordModel, model: pm.Model, name: str
 ) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Compile the distribution functions of an observed variable's rows at a point.
 
@@ -80,10 +81,8 @@ def pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarra
 
 
 def _pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarray, n_rows: int) -> Pit:
-    total: Any = 0.0
-    for theta in points:
-        total = total + np.array([np.reshape(found, (n_rows, -1)) for found in function(theta)])
-    mean = total / len(points)
+    found = (np.array([np.reshape(values, (n_rows, -1)) for values in function(theta)]) for theta in points)
+    mean = sum(found, start=np.zeros(())) / len(points)
     return Pit(mean[-1], mean[0])
 
 

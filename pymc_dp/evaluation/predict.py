@@ -1,7 +1,5 @@
-"""predict(): draws of new records at public inputs; and what must not be published, marked as such."""
+"""predict(): draws of new records at public inputs."""
 
-import json
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,17 +7,18 @@ import numpy as np
 import pymc as pm
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
-from xarray import DataTree
+from xarray import Dataset, DataTree
 
-from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
-from pymc_dp.evaluation.fitted import check_same, declared_in, refuse_effects, settings_of
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.evaluation.fitted import check_same, declared_in, settings_of
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.reader import read, why
+from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
-from pymc_dp.results import DO_NOT_PUBLISH, NOTICE, digest_of, facts_of
+from pymc_dp.results import facts_of, stamp
 from pymc_dp.rounding import round_up
 from pymc_dp.sampling import release
 
@@ -31,8 +30,7 @@ def predict(
     inputs: Mapping[str, Any] | None = None,
     coords: Mapping[str, Sequence[Any]] | None = None,
     var_names: Sequence[str] | None = None,
-    random_seed: Any = None,
-    at_private_rows: bool = False,
+    random_seed: object = None,
 ) -> DataTree:
     """Draw new records, and Deterministics, at public inputs.
 
@@ -51,9 +49,6 @@ def predict(
         Observed variables and Deterministics. Default: all observed variables.
     random_seed : int, optional
         Of the draws. May be public: they are of released numbers.
-    at_private_rows : bool
-        Predict at the rows of the data, for the data holder's eyes: the result says at once that it must not
-        be published.
 
     Returns
     -------
@@ -102,78 +97,26 @@ def predict(
     names = [rv.name for rv in model.observed_RVs] if var_names is None else list(var_names)
     _check_names(model, given, names)
     reads, reading = _reading(model, names, given, known)
-    if reads and not at_private_rows:
+    if reads:
         raise _refusal(reads)
     found = _draws(posterior, model, given, coords, names, random_seed)
     counted = [] if _counts_are_public(known) else _of_rows(found, reading.n_rows)
-    if counted and not at_private_rows:
+    if counted:
         raise _refusal(counted)
-    if reads or counted:
-        return _marked(found, known, "predictions at private rows")
     of_persons = {
         dim for name in known.get("integrated", []) for dim in model.named_vars_to_dims.get(name) or ()
     }
     withheld = of_persons.union(reading.withheld_dims, known["withheld_dims"])
     _withhold(found, model, given, withheld)
-    found.attrs[facts.STAT] = json.dumps(
-        {**known, "predictions": {"variables": names, "inputs": {k: list(v.shape) for k, v in given.items()}}}
-    )
+    made = {"variables": names, "inputs": {name: list(value.shape) for name, value in given.items()}}
     plan = PrivacyPlan.from_dict(known["plan"])
-    found.attrs[NOTICE] = (
+    notice = (
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy: predictions at public "
         "inputs, from the released posterior alone"
         if known["is_private"]
         else "NOT PRIVATE: made from a run without a guarantee"
     )
-    found.attrs[facts.DIGEST] = digest_of(found)
-    return found
-
-
-def log_likelihood(idata: DataTree, model: pm.Model, **kwargs: Any) -> DataTree:
-    """Log-likelihood of each row at each draw, for the data holder alone: ``pymc.compute_log_likelihood``.
-
-    Parameters
-    ----------
-    idata : DataTree
-        Result of a private step.
-    model : pymc.Model
-        The model it was made with.
-    **kwargs
-        Passed to `pymc.compute_log_likelihood`.
-
-    Returns
-    -------
-    DataTree
-        `posterior`, `sample_stats` and `log_likelihood`, for `arviz.loo` and its like. It says that it must
-        not be published; what is computed from it must not either. For a comparison that may be published see
-        `compare`.
-
-    Notes
-    -----
-    **Privacy.** None: exact functions of private rows.
-    """
-    known = facts_of(idata)
-    refuse_effects(known)
-    released = release(idata)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = pm.compute_log_likelihood(
-            released.copy(),
-            model=model,
-            extend_inferencedata=True,
-            **{"progressbar": False, "compile_kwargs": {"mode": gate.holders_mode()}, **kwargs},
-        )
-    return _marked(found, known, "log-likelihoods of private rows")
-
-
-def _marked(found: DataTree, known: facts.Facts, what: str) -> DataTree:
-    """Say of an object that it must not be published: in its attributes and those of its groups."""
-    found.attrs[facts.STAT] = json.dumps(known)
-    found.attrs.pop(facts.DIGEST, None)
-    for node in found.subtree:
-        node.attrs[NOTICE] = DO_NOT_PUBLISH
-    warnings.warn(f"{what[0].upper()}{what[1:]}. {DO_NOT_PUBLISH}", NotPrivateWarning, stacklevel=3)
-    return found
+    return stamp(found, {**known, "predictions": made}, notice)
 
 
 def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]) -> None:
@@ -222,7 +165,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withhe
 
 def _reading(
     model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: facts.Facts
-) -> tuple[list[str], Any]:
+) -> tuple[list[str], Reading]:
     """What the outputs read of private rows, with `given` in their places, and how the model is read."""
     units = None if known["unit"] == "row" else known.get("n")
     reading = read(model, units=units, **settings_of(known, model))
@@ -265,12 +208,12 @@ def _check_held(model: pm.Model, given: Mapping[str, np.ndarray]) -> None:
 
 
 def _draws(
-    posterior: Any,
+    posterior: Dataset,
     model: pm.Model,
     given: Mapping[str, np.ndarray],
     coords: Mapping[str, Sequence[Any]] | None,
     names: Sequence[str],
-    random_seed: Any,
+    random_seed: object,
 ) -> DataTree:
     """Draws of PyMC's, from a copy of the model with the inputs in their places."""
     copy = clone_model(model)

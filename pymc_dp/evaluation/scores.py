@@ -1,21 +1,19 @@
 """Scores of records under released draws: each a function of one record and of public numbers."""
 
-from typing import Any
-
 import numpy as np
 import pymc as pm
 
 from pymc_dp.records import gate, graph
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import guarded
 
 
-def log_scores(records: Any, points: np.ndarray) -> np.ndarray:
+def log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
     """Expected log predictive density of each record, corrected for using it twice (WAIC).
 
     Parameters
     ----------
     records : RecordModel
-        Anything with ``full_batch.rows(theta)`` and n.
     points : ndarray, shape (S, d)
         Released draws, S >= 2.
 
@@ -32,7 +30,7 @@ def log_scores(records: Any, points: np.ndarray) -> np.ndarray:
     return guarded(_log_scores, records, points, what="The scores could not be computed")
 
 
-def _log_scores(records: Any, points: np.ndarray) -> np.ndarray:
+def _log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
     n = records.n
     top, total = np.full(n, -np.inf), np.zeros(n)
     mean, squares = np.zeros(n), np.zeros(n)
@@ -72,7 +70,9 @@ def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
     }
 
 
-def differing(records: Any, first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> np.ndarray:
+def differing(
+    records: RecordModel, first: dict[str, np.ndarray], second: dict[str, np.ndarray]
+) -> np.ndarray:
     """Whether any of a unit's observed values differ between two models, shape (n,). Private.
 
     `first` and `second` have the same variables and shapes; one variable may have two names.

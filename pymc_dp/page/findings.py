@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,12 @@ def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> An
 
 def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | None) -> str:
     """Numbers and densities of the parameters."""
+    import arviz as az
+
     numbers = _summary(idata, "posterior", var_names)
     names = list(idata["posterior"].data_vars) if var_names is None else list(var_names)
-    drawn, scalars = [], 0
-    for name in names:
-        scalars += int(np.prod(idata["posterior"][name].shape[2:], dtype=int))
-        if scalars <= _DRAWN:
-            drawn.append(name)
+    sizes = [int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in names]
+    drawn = [name for name, scalars in zip(names, np.cumsum(sizes), strict=True) if scalars <= _DRAWN]
     parts = [
         paragraph(
             "What the model says of its parameters, given the data and the noise. Each row is one number; "
@@ -46,14 +46,9 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
         table(numbers),
     ]
     if drawn:
-
-        def draw() -> Any:
-            import arviz as az
-
-            return az.plot_dist(idata, var_names=drawn, backend="matplotlib")
-
-        count = sum(int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in drawn)
-        parts.append(figure(draw, (9.0, 2.6 * math.ceil(count / 4))))
+        rows = math.ceil(sum(sizes[: len(drawn)]) / 4)
+        picture = partial(az.plot_dist, idata, var_names=drawn, backend="matplotlib")
+        parts.append(figure(picture, (9.0, 2.6 * rows)))
     has_rhat = "r_hat" in numbers and len(idata["posterior"]["chain"]) > 1
     if has_rhat and (rhat := float(np.nanmax(numbers["r_hat"]))) > 1.05:
         parts.append(

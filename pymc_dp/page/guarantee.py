@@ -9,7 +9,7 @@ from xarray import DataTree
 
 from pymc_dp.page.parts import figure, paragraph, section
 from pymc_dp.plots import plot_privacy_profile, plot_privacy_spend
-from pymc_dp.printing import html_table
+from pymc_dp.printing import html_terms
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.report import ASSUMPTIONS, PrivacyReport
@@ -95,33 +95,20 @@ def promise(known: PrivacyReport) -> str:
     )
 
 
-def _for_what(known: PrivacyReport) -> str:
-    """What the budget bought."""
-    if isinstance(known.plan.mechanism, NoDecision):
-        return "for one released likelihood: draws of it cost nothing"
-    plan = known.plan
-    steps = f"{plan.tune} tuning and {plan.draws} kept steps"
-    return f"over {plan.chains} chain(s) of {steps}, discarded ones included"
-
-
 def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str:
     """What was allowed and used; by other results too, with a ledger."""
     plan = known.plan
+    steps = f"{plan.tune} tuning and {plan.draws} kept steps"
+    bought = f"over {plan.chains} chain(s) of {steps}, discarded ones included"
+    if isinstance(plan.mechanism, NoDecision):
+        bought = "for one released likelihood: draws of it cost nothing"
     parts = [
         paragraph(
             f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
-            f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, {_for_what(known)}."
-        )
-    ]
-    if "sample_stats" in idata.children and not known.changed:
-        drawn = figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True)
-        parts += [
-            drawn,
-            paragraph(
-                "The budget as it is spent, step by step; the dashed line is what was allowed.", "small"
-            ),
-        ]
-    parts += [
+            f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, {bought}."
+        ),
+        figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True),
+        paragraph("The budget as it is spent, step by step; the dashed line is what was allowed.", "small"),
         figure(lambda: plot_privacy_profile(plan, backend="matplotlib"), (7.0, 2.8)),
         paragraph(
             "The same guarantee at other values of δ: a smaller probability that is left out, a larger ε.",
@@ -129,16 +116,7 @@ def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> st
         ),
     ]
     if ledger is not None:
-        spent = ledger.spent().epsilon(ledger.delta)
-        rows = [[str(e.id), e.created[:16].replace("T", " "), e.status, e.label] for e in ledger.entries()]
-        parts += [
-            paragraph(
-                "All work on these data, with this result: the ledger allows "
-                f"ε = {round_up(ledger.epsilon)} at δ = {ledger.delta:g} for everything together. "
-                f"{len(rows)} entries used {round_up(spent)}."
-            ),
-            html_table(["entry", "when (UTC)", "status", "what"], rows, "facts"),
-        ]
+        parts += [paragraph("All work on these data, with this result:"), ledger._repr_html_()]
     else:
         parts.append(
             paragraph(
@@ -180,10 +158,5 @@ def assumptions(known: PrivacyReport) -> str:
 
 def details(known: PrivacyReport) -> str:
     """All terms of the guarantee."""
-    rows = "".join(
-        f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in known.rows()
-    )
-    return (
-        "<section><h2>For specialists</h2><details><summary>All terms of the guarantee</summary><table "
-        f"class=facts>{rows}</table></details></section>"
-    )
+    terms = f"<details><summary>All terms of the guarantee</summary>{html_terms(known.rows())}</details>"
+    return f"<section><h2>For specialists</h2>{terms}</section>"

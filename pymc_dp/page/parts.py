@@ -3,13 +3,10 @@
 import base64
 import html
 import io
-import math
 import warnings
 from typing import Any
 
-import numpy as np
-
-from pymc_dp.printing import html_table
+import pandas as pd
 
 # Rows of a table that are shown.
 _LISTED = 200
@@ -52,23 +49,16 @@ def paragraph(text: str, kind: str = "") -> str:
     return f"<p{f' class={kind!r}' if kind else ''}>{html.escape(text)}</p>"
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        if math.isnan(number):
-            return ""
-        return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
-    return str(value)
-
-
-def table(frame: Any) -> str:
+def table(frame: pd.DataFrame) -> str:
     """A data frame, its index first."""
-    shown = frame.iloc[:_LISTED]
-    cells = zip(shown.index, shown.to_numpy(dtype=object), strict=True)
-    whole = html_table(["", *map(str, shown.columns)], [[str(name), *map(_cell, row)] for name, row in cells])
     left = len(frame) - _LISTED
     more = paragraph(f"{left} more rows are not shown.", "small") if left > 0 else ""
-    return f"<div class=wide>{whole}</div>{more}"
+    shown = frame.head(_LISTED).to_html(float_format=_number, na_rep="", border=0)
+    return f"<div class=wide>{shown}</div>{more}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def figure(draw: Any, size: tuple[float, float], from_zero: bool = False) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import xarray as xr
 
-from pymc_dp.plots.drawing import Picture
+from pymc_dp.plots.drawing import add, begin, label
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
-_VISUALS = ("lines", "none", "title", "xlabel", "ylabel", "legend")
 _TITLES = {
     "wider": "standard deviation, relative to no privacy",
     "moved": "how far means move, in standard deviations",
@@ -24,9 +22,7 @@ def plot_accuracy(
     expected: pd.DataFrame,
     *,
     quantity: str = "wider",
-    plot_collection: PlotCollection | None = None,
     backend: str | None = None,
-    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     """Plot what `expected_accuracy` found against epsilon: a panel for each n, a line for each parameter.
@@ -36,16 +32,8 @@ def plot_accuracy(
     expected : pandas.DataFrame
         From `pymc_dp.expected_accuracy`.
     quantity : {"wider", "moved"}
-    plot_collection, backend, **pc_kwargs
+    backend, **pc_kwargs
         As in `plot_privacy_profile`.
-    visuals : mapping of {str : mapping or bool}, optional
-        Arguments of each visual, or False to leave it out:
-
-        * lines -> passed to :func:`arviz_plots.visuals.line_xy`
-        * none -> passed to :func:`arviz_plots.visuals.hline`: where nothing is lost
-        * title -> passed to :func:`arviz_plots.visuals.labelled_title`
-        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
-        * legend -> passed to :meth:`arviz_plots.PlotCollection.add_legend`
 
     Returns
     -------
@@ -64,19 +52,18 @@ def plot_accuracy(
         raise ValueError(f"quantity must be 'wider' or 'moved', got {quantity!r}.")
     if not {"n", "epsilon", "parameter", quantity} <= set(expected.columns):
         raise ValueError("plot_accuracy takes the table that expected_accuracy returns.")
-    picture = Picture(_VISUALS, visuals)
     columns = expected.set_index(["n", "parameter", "epsilon"])[quantity].to_xarray()
     x = xr.zeros_like(columns) + columns["epsilon"]
     lines = xr.concat([x, columns], dim="plot_axis").assign_coords(plot_axis=["x", "y"])
     lines = lines.drop_vars("epsilon").rename(epsilon="point")
     data = xr.Dataset({"accuracy": lines})
     aes = {"color": ["parameter"], **pc_kwargs.pop("aes", {})}
-    picture.begin(data, plot_collection, backend, **{"cols": ["n"], "aes": aes, **pc_kwargs})
+    picture = begin(data, backend, **{"cols": ["n"], "aes": aes, **pc_kwargs})
     sizes = columns["n"]
     level = xr.Dataset({"accuracy": xr.zeros_like(sizes, dtype=float) + float(quantity == "wider")})
-    picture.add("hline", "none", plain=True, data=level, color="gray", linestyle="C1")
-    picture.add("line_xy", "lines", data=data)
-    picture.label(title=None, xlabel="epsilon", ylabel=_TITLES[quantity])
+    add(picture, "hline", "none", plain=True, data=level, color="gray", linestyle="C1")
+    add(picture, "line_xy", "lines", data=data)
+    label(picture, title=None, xlabel="epsilon", ylabel=_TITLES[quantity])
     if expected["parameter"].nunique() > 1:
         picture.add_legend("parameter")
-    return picture.collection
+    return picture

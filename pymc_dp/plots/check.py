@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,21 +9,17 @@ import xarray as xr
 from scipy.special import ndtri
 
 from pymc_dp.evaluation.check import Check
-from pymc_dp.plots.drawing import Picture
+from pymc_dp.plots.drawing import add, begin, label
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
-
-_VISUALS = ("counts", "expected", "band", "title", "xlabel", "ylabel")
 
 
 def plot_check(
     check: Check,
     *,
     band_prob: float = 0.95,
-    plot_collection: PlotCollection | None = None,
     backend: str | None = None,
-    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     """Plot the counts of a check, with a band in which all of them lie if the model is right.
@@ -35,16 +30,8 @@ def plot_check(
         From `pymc_dp.check`.
     band_prob : float
         Probability of the band, for all cells together (Bonferroni), in (0, 1).
-    plot_collection, backend, **pc_kwargs
+    backend, **pc_kwargs
         As in `plot_privacy_profile`.
-    visuals : mapping of {str : mapping or bool}, optional
-        Arguments of each visual, or False to leave it out:
-
-        * counts -> passed to :func:`arviz_plots.visuals.line_xy`: a line of steps
-        * expected -> passed to :func:`arviz_plots.visuals.hline`
-        * band -> passed to :func:`arviz_plots.visuals.hspan`
-        * title -> passed to :func:`arviz_plots.visuals.labelled_title`
-        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
 
     Returns
     -------
@@ -61,19 +48,18 @@ def plot_check(
     """
     if not 0 < band_prob < 1:
         raise ValueError(f"band_prob must lie strictly between 0 and 1, got {band_prob!r}.")
-    picture = Picture(_VISUALS, visuals)
     name, cells = check.variable, check.counts.size
     x, y = np.repeat(check.edges, 2)[1:-1], np.repeat(check.counts, 2)
     line = xr.Dataset({name: (("plot_axis", "point"), [x, y])}, coords={"plot_axis": ["x", "y"]})
-    picture.begin(line, plot_collection, backend, **{"cols": [], **pc_kwargs})
+    picture = begin(line, backend, **{"cols": [], **pc_kwargs})
     half = float(-ndtri((1 - band_prob) / (2 * cells))) * check.std
     ends = [check.expected - half, check.expected + half]
     band = xr.Dataset({name: (("ref_dim",), ends)}, coords={"ref_dim": [0, 1]})
-    picture.add("hspan", "band", data=band, color="gray", alpha=0.2)
+    add(picture, "hspan", "band", data=band, color="gray", alpha=0.2)
     middle = xr.Dataset({name: check.expected})
-    picture.add("hline", "expected", data=middle, color="gray", linestyle="C1")
-    picture.add("line_xy", "counts", data=line)
+    add(picture, "hline", "expected", data=middle, color="gray", linestyle="C1")
+    add(picture, "line_xy", "counts", data=line)
     title = f"{name}: p = {check.p_value:.2g}; noise of a count {check.noise:.3g}"
     where = "place in the predictive distribution"
-    picture.label(title=title, xlabel=where, ylabel="records")
-    return picture.collection
+    label(picture, title=title, xlabel=where, ylabel="records")
+    return picture

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_dp.plots.drawing import Picture
+from pymc_dp.plots.drawing import add, begin, label
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.report import PrivacyReport, privacy_report
 
@@ -21,17 +21,12 @@ if TYPE_CHECKING:
 
 _DELTAS = np.geomspace(1e-2, 1e-12, 41)
 
-_PROFILE_VISUALS = ("profile", "xlabel", "ylabel", "legend")
-_SPEND_VISUALS = ("spent", "target", "tuning", "title", "xlabel", "ylabel")
-
 
 def plot_privacy_profile(
     obj: Any,
     deltas: ArrayLike | None = None,
     *,
-    plot_collection: PlotCollection | None = None,
     backend: str | None = None,
-    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     """Plot delta (on a logarithmic axis) against epsilon: the whole guarantee, one line an object.
@@ -43,16 +38,8 @@ def plot_privacy_profile(
         a result of private sampling. The keys of a mapping are the names in the legend.
     deltas : array_like, shape (m,), optional
         In (0, 1). Default: 41 values from 1e-2 to 1e-12.
-    plot_collection : PlotCollection, optional
-        Add to this one, made by an earlier call with the same names.
     backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
         Default: ``rcParams["plot.backend"]``.
-    visuals : mapping of {str : mapping or bool}, optional
-        Arguments of each visual, or False to leave it out:
-
-        * profile -> passed to :func:`arviz_plots.visuals.line_xy`
-        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
-        * legend -> passed to :meth:`arviz_plots.PlotCollection.add_legend`; only with several objects
 
     **pc_kwargs
         Passed to :meth:`arviz_plots.PlotCollection.wrap`.
@@ -72,7 +59,6 @@ def plot_privacy_profile(
     -----
     **Privacy.** Drawn from the public facts of a run; reads no data and no draws.
     """
-    picture = Picture(_PROFILE_VISUALS, visuals)
     objects = dict(obj) if isinstance(obj, Mapping) and not isinstance(obj, xr.DataTree) else {"": obj}
     at = np.sort(np.atleast_1d(np.asarray(_DELTAS if deltas is None else deltas, dtype=float)))[::-1]
     if not objects or at.ndim != 1 or at.size == 0 or not np.all((at > 0) & (at < 1)):
@@ -87,20 +73,18 @@ def plot_privacy_profile(
         coords={"plot_axis": ["x", "y"], "guarantee": list(objects)},
     )
     defaults = {"aes": {"color": ["guarantee"]}, "cols": []}
-    picture.begin(profile, plot_collection, backend, **{**defaults, **pc_kwargs})
-    picture.add("line_xy", "profile", data=profile)
-    picture.label(xlabel="ε", ylabel="log₁₀ δ")
+    picture = begin(profile, backend, **{**defaults, **pc_kwargs})
+    add(picture, "line_xy", "profile", data=profile)
+    label(picture, xlabel="ε", ylabel="log₁₀ δ")
     if len(objects) > 1:
         picture.add_legend("guarantee", title="")
-    return picture.collection
+    return picture
 
 
 def plot_privacy_spend(
     idata: xr.DataTree,
     *,
-    plot_collection: PlotCollection | None = None,
     backend: str | None = None,
-    visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     """Plot epsilon, at the run's delta, against iteration, with the target as a line.
@@ -108,18 +92,10 @@ def plot_privacy_spend(
     Parameters
     ----------
     idata : xarray.DataTree
-        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown if it
-        was kept (``discard_tuned_samples=False``); it is paid for in any case.
-    plot_collection, backend, **pc_kwargs
+        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown,
+        kept or not: it is paid for.
+    backend, **pc_kwargs
         As in `plot_privacy_profile`.
-    visuals : mapping of {str : mapping or bool}, optional
-        Arguments of each visual, or False to leave it out:
-
-        * spent -> passed to :func:`arviz_plots.visuals.line_xy`
-        * target -> passed to :func:`arviz_plots.visuals.hline`
-        * tuning -> passed to :func:`arviz_plots.visuals.vline`: where warm-up ends
-        * title -> passed to :func:`arviz_plots.visuals.labelled_title`
-        * xlabel, ylabel -> passed to :func:`arviz_plots.visuals.labelled_x` and `labelled_y`
 
     Returns
     -------
@@ -130,32 +106,31 @@ def plot_privacy_spend(
     PrivacyError
         The result has no record of its privacy.
     ValueError
-        It has no `epsilon_spent`, or none that is finite.
+        The run has no finite epsilon.
 
     Notes
     -----
-    **Privacy.** `epsilon_spent` is computed before the run and covers all chains at each iteration: one line.
+    **Privacy.** Drawn from the plan of the run, which covers all chains at each iteration: one line.
     """
-    picture = Picture(_SPEND_VISUALS, visuals)
     plan = privacy_report(idata).plan
-    iterations, spent = _spent(idata, plan.tune)
-    if not np.isfinite(spent).any():
-        raise ValueError("this result has no finite epsilon_spent: there is nothing to plot.")
+    if not plan.is_private:
+        raise ValueError("no epsilon is finite: there is nothing to plot.")
+    spent = plan.running_epsilon()
+    iterations = np.arange(1, spent.size + 1)
     line = xr.Dataset(
         {"spent": (("plot_axis", "iteration"), [iterations, spent])}, coords={"plot_axis": ["x", "y"]}
     )
-    picture.begin(line, plot_collection, backend, **{"cols": [], **pc_kwargs})
-    picture.add("line_xy", "spent", data=line)
+    picture = begin(line, backend, **{"cols": [], **pc_kwargs})
+    add(picture, "line_xy", "spent", data=line)
     target = xr.Dataset({"spent": plan.epsilon})
-    picture.add("hline", "target", data=target, color="C1", linestyle="C1")
+    add(picture, "hline", "target", data=target, color="C1", linestyle="C1")
     title = f"target ε = {plan.epsilon:g} (dashed)"
-    if plan.tune > 0 and iterations[0] <= plan.tune:
+    if plan.tune > 0:
         border = xr.Dataset({"spent": plan.tune + 0.5})
-        picture.add("vline", "tuning", data=border, color="gray", linestyle="C2")
+        add(picture, "vline", "tuning", data=border, color="gray", linestyle="C2")
         title += ", end of tuning (dotted)"
-    label = f"ε spent at δ = {plan.delta:g}"
-    picture.label(title=title, xlabel="iteration", ylabel=label)
-    return picture.collection
+    label(picture, title=title, xlabel="iteration", ylabel=f"ε spent at δ = {plan.delta:g}")
+    return picture
 
 
 def _epsilon_of(obj: Any) -> Callable[[float], float]:
@@ -169,17 +144,3 @@ def _epsilon_of(obj: Any) -> Callable[[float], float]:
         if callable(getattr(obj, name, None)):
             return getattr(obj, name)
     raise TypeError(f"{type(obj).__name__} has no guarantee to plot.")
-
-
-def _spent(idata: xr.DataTree, tune: int) -> tuple[np.ndarray, np.ndarray]:
-    """Iterations from 1, and epsilon after each."""
-    iterations, spent = [], []
-    for group, first in (("warmup_sample_stats", 1), ("sample_stats", tune + 1)):
-        if group in idata.children and "epsilon_spent" in idata[group].data_vars:
-            values = idata[group]["epsilon_spent"]
-            draws = values["draw"].to_numpy() if "draw" in values.coords else np.arange(values.sizes["draw"])
-            iterations.append(first + draws)
-            spent.append(values.max("chain").to_numpy())
-    if not spent:
-        raise ValueError("this result has no epsilon_spent in its sample_stats.")
-    return np.concatenate(iterations).astype(float), np.concatenate(spent)

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_dp.prepare import cells as read
 from pymc_dp.prepare.constants import BooleanConstants, Constants, LevelConstants, NumericConstants
-from pymc_dp.prepare.kinds import Category, Kind, Numeric
+from pymc_dp.prepare.kinds import Kind, Numeric
 
 #: Name of the level 0: all that have no level of their own, and what is missing.
 OTHER = "(other)"
@@ -29,8 +29,6 @@ def transformed(name: str, kind: Kind, constants: Constants, column: np.ndarray)
         return {name: np.where(np.isnan(values), constants.fill, values)}
     number = {level: k for k, level in enumerate(constants.levels, start=1)}
     codes = np.array([number.get(level, 0) for level in read.levels_of(column)], dtype=np.int64)  # type: ignore[arg-type]
-    if isinstance(kind, Category) and kind.one_hot:
-        return {f"{name}_{level}": (codes == k).astype(float) for level, k in number.items()}
     return {name: codes}
 
 

@@ -27,7 +27,7 @@ _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 _TIMES = (datetime.date, datetime.time)
 
 
-def _plain(cell: Any) -> Any:
+def _plain(cell: object) -> Any:
     """A cell as it was before another one made its column wider: text of bytes, reals of complex numbers."""
     if isinstance(cell, str):
         return str.__str__(cell)  # of a subclass, a plain one
@@ -38,7 +38,7 @@ def _plain(cell: Any) -> Any:
     return cell
 
 
-def number(cell: Any) -> float:
+def number(cell: object) -> float:
     """A finite number, or NaN for what is missing or is none: numbers, and text that reads as one."""
     try:
         cell = _plain(cell)
@@ -52,7 +52,7 @@ def number(cell: Any) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def level_text(cell: Any) -> str | None:
+def level_text(cell: object) -> str | None:
     """Name of a level, or None for what is missing: 3, 3.0, "3" and "3.0" are one level."""
     try:
         cell = _plain(cell)
@@ -81,7 +81,7 @@ def _name(value: float) -> str:
     return str(int(value)) if value == math.floor(value) else repr(value)
 
 
-def truth(cell: Any) -> float:
+def truth(cell: object) -> float:
     """1 or 0, or NaN for what is missing or is neither."""
     try:
         cell = _plain(cell)
@@ -116,5 +116,5 @@ def levels_of(column: np.ndarray) -> list[str | None]:
     return [level_text(cell) for cell in column.tolist()]
 
 
-def _each(read: Callable[[Any], float], column: np.ndarray) -> np.ndarray:
+def _each(read: Callable[[object], float], column: np.ndarray) -> np.ndarray:
     return np.fromiter((read(cell) for cell in column.tolist()), float, len(column))

@@ -6,12 +6,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from pymc_dp.prepare.grid import Cells
 from pymc_dp.prepare.kinds import Kind
-
-# Share of a normal distribution below mean plus standard deviation.
-_ABOVE = 0.8413447
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class NumericConstants:
         """What is divided by, above 0."""
         if self.reliable:
             return self.std
-        between = (self._clipped(_ABOVE) - self._clipped(1 - _ABOVE)) / 2
+        between = (self._clipped(ndtr(1)) - self._clipped(ndtr(-1))) / 2  # as of a normal distribution
         return between if between > 1e-3 * (self.upper - self.lower) else (self.upper - self.lower) / 4
 
     def _clipped(self, share: float) -> float:
@@ -192,7 +190,7 @@ def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
-def to_plain(one: Kind | Constants) -> dict[str, Any]:
+def to_plain(one: Kind | Constants) -> dict[str, object]:
     """Numbers, text and lists, for JSON: NaN as None."""
     plain = {"class": type(one).__name__, **asdict(one)}
     return {name: None if value != value else value for name, value in plain.items()}

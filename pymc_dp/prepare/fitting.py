@@ -15,7 +15,7 @@ from pymc_dp.records.sums import guarded
 
 # Cells of a second grid where neither n is public nor a first grid was paid for.
 _CELLS = 64
-_READ = "A column could not be read"
+READ = "A column could not be read"
 
 
 def constants_of(kind: Kind, column: np.ndarray, made: Mapping[str, Any], n: int | None) -> Constants:
@@ -37,17 +37,17 @@ def constants_of(kind: Kind, column: np.ndarray, made: Mapping[str, Any], n: int
     of releases before it: adaptive composition.
     """
     if isinstance(kind, Category):
-        levels = guarded(read.levels_of, column, what=_READ)
+        levels = guarded(read.levels_of, column, what=READ)
         if kind.levels is None:
             return _found(made["levels"].release(guarded(level_counts, levels)), kind, made["levels"])
         counts = made["counts"].release(guarded(named_counts, levels, kind.levels))
         return _named(counts, kind, made["counts"].std)
     if isinstance(kind, Boolean):
-        truths = guarded(read.truths_of, column, what=_READ)
+        truths = guarded(read.truths_of, column, what=READ)
         counts = made["counts"].release(guarded(histogram, truths, np.array([-0.5, 0.5, 1.5])))
         _, false, true, _, missing = (float(count) for count in counts)
         return BooleanConstants(true, false, missing, made["counts"].std)
-    return _numeric(kind, guarded(read.numbers_of, column, what=_READ), made, n)
+    return _numeric(kind, guarded(read.numbers_of, column, what=READ), made, n)
 
 
 def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int | None) -> Constants:

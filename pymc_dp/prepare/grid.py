@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_OCTAVES = 40
-_POSITIVE = 2.0 ** np.arange(-_OCTAVES, _OCTAVES + 1)
 #: Edges between cells of powers of two, the outer ones open: -2**40, ..., -2**-40, 2**-40, ..., 2**40.
-OCTAVE_EDGES = np.concatenate([-_POSITIVE[::-1], _POSITIVE])
+OCTAVE_EDGES = np.concatenate([-(2.0 ** np.arange(40, -41, -1)), 2.0 ** np.arange(-40, 41)])
 # A cell holds somebody if its noisy count is so many standard deviations above 0. Of 200 empty cells one
 # reaches it by chance in one of 50 tables, and makes bounds wider than they need to be.
 SIGNIFICANT = 4.0

@@ -54,8 +54,6 @@ class Category:
     at_least : float
         Noisy counts below it make no level of their own; where levels are not given, a threshold that follows
         from the budget holds as well.
-    one_hot : bool
-        A column of 0 and 1 for each level, in place of one column of numbers.
 
     Raises
     ------
@@ -65,7 +63,6 @@ class Category:
 
     levels: tuple[str, ...] | None = None
     at_least: float = 0.0
-    one_hot: bool = False
 
     def __post_init__(self) -> None:
         if not (is_number(self.at_least) and 0 <= self.at_least < math.inf):
@@ -89,29 +86,25 @@ Kind = Numeric | Category | Boolean
 NAMES: dict[str, type] = {"numeric": Numeric, "category": Category, "boolean": Boolean}
 
 
-def kind_of(name: str, declared: Any) -> Kind:
-    """Read one declaration.
+def kinds_of(columns: Mapping[str, "str | Kind"]) -> dict[str, Kind]:
+    """Read all declarations, in their order.
 
     Raises
     ------
     TypeError
-        It is neither one of the three classes nor the name of one.
+        They are no mapping of names, or one is neither one of the three classes nor the name of one.
     """
-    if isinstance(declared, Kind):
-        return declared
-    if isinstance(declared, str) and declared in NAMES:
-        return NAMES[declared]()
-    raise TypeError(
-        f"Column {name!r} is declared as {declared!r}: give 'numeric', 'category' or 'boolean', or "
-        "dp.Numeric(...), dp.Category(...), dp.Boolean()."
-    )
-
-
-def kinds_of(columns: Any) -> dict[str, Kind]:
-    """Read all declarations, in their order."""
     if not isinstance(columns, Mapping) or not columns:
         raise TypeError("columns= takes a mapping of column names to kinds, as {'age': 'numeric'}.")
-    for name in columns:
+    kinds: dict[str, Kind] = {}
+    for name, declared in columns.items():
         if not isinstance(name, str):
             raise TypeError(f"Column names are text, got {name!r}.")
-    return {name: kind_of(name, declared) for name, declared in columns.items()}
+        kind = NAMES[declared]() if isinstance(declared, str) and declared in NAMES else declared
+        if not isinstance(kind, Kind):
+            raise TypeError(
+                f"Column {name!r} is declared as {declared!r}: give 'numeric', 'category' or 'boolean', or "
+                "dp.Numeric(...), dp.Category(...), dp.Boolean()."
+            )
+        kinds[name] = kind
+    return kinds

@@ -1,7 +1,7 @@
 """What `Prepare` may spend, and how it is shared out."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 
 from pymc_dp.prepare.releases import measurement
@@ -14,7 +14,6 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 # Of delta, for levels that come out at all; accountants count it (1 + exp(epsilon)) times, and have a
 # thousandth of delta for it (`privacy.budget.filters`). OpenDP reckons down to 2e-16.
 _SHARE, _LEAST = 1e-4, 1e-15
-_LEAST_RHO, _MOST_RHO = 1e-14, 1e3
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,6 @@ class Target:
         level_delta = max(_SHARE * worst_delta * math.exp(-worst_epsilon), _LEAST)
         return cls(float(epsilon), float(delta), relation, level_delta)
 
-    @classmethod
-    def names(cls) -> list[str]:
-        """Of the attributes."""
-        return [field.name for field in fields(cls)]
-
     def __str__(self) -> str:
         return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.relation}"
 
@@ -85,4 +79,4 @@ def rho_of(releases: tuple[str, ...], target: Target) -> float:
         made = [measurement(one, rho, target.level_delta, target.relation).event for one in releases]
         return EventSet(made, target.relation)
 
-    return calibrate(events, target.epsilon, target.delta, low=_LEAST_RHO, high=_MOST_RHO)
+    return calibrate(events, target.epsilon, target.delta, low=1e-14, high=1e3)

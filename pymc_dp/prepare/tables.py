@@ -1,42 +1,38 @@
-"""Tables in and out: pandas, Polars, or a mapping of names to arrays.
+"""Tables in and out: pandas, or a mapping of names to arrays.
 
 Public of a table: that it is one, the names of its columns, the number of its rows where n is public. The
 type in which a column is stored is looked at to read its cells, and for nothing else.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+#: What `Prepare` reads and returns.
+type Table = pd.DataFrame | Mapping[str, Any]
+
 # Years of pandas' dates that have seconds.
 _YEARS = 10**11
-# Days since 1970 that Python's dates have, in every time zone.
-_FIRST_DAY, _LAST_DAY = -719_160, 2_932_893
-
-_FORMS = "a pandas or Polars DataFrame, or a mapping of column names to arrays"
 
 
-def _is_polars(table: Any) -> bool:
-    polars = sys.modules.get("polars")
-    return polars is not None and isinstance(table, polars.DataFrame)
-
-
-def columns_of(table: Any, names: Sequence[str]) -> tuple[dict[str, np.ndarray], int]:
+def columns_of(table: Table, names: Sequence[str]) -> tuple[dict[str, np.ndarray], int]:
     """The columns of these names, each of shape (n,), and n.
 
     Raises
     ------
     TypeError
-        It is no table.
+        It is no table, or a column is none.
     ValueError
         A column is not there, is there twice, or has another length or more than one dimension.
     """
-    if not (isinstance(table, pd.DataFrame | Mapping) or _is_polars(table)):
-        raise TypeError(f"A table is {_FORMS}, got {type(table).__name__}.")
-    there = list(table.columns if not isinstance(table, Mapping) else table)
+    if not isinstance(table, pd.DataFrame | Mapping):
+        raise TypeError(
+            "A table is a pandas DataFrame, or a mapping of column names to arrays, got "
+            f"{type(table).__name__}."
+        )
+    there = list(table)
     for name in names:
         if there.count(name) != 1:
             raise ValueError(f"The table has {there.count(name)} columns {name!r}: one is needed.")
@@ -63,14 +59,14 @@ def _array(column: Any) -> np.ndarray:
         return _times(column) if column.dtype.kind in "mM" else column
     if isinstance(column, pd.Series) and isinstance(column.dtype, pd.ArrowDtype):
         cells = [_python(cell) for cell in column.array.__arrow_array__()]
-    elif _is_polars_column(column):
-        cells = _polars_cells(column)
+    elif isinstance(column, pd.Series | list | tuple):
+        cells = list(column)
     else:
-        cells = column.to_list() if hasattr(column, "to_list") else list(column)
+        raise TypeError(f"A column is a NumPy array, a pandas Series or a list, got {type(column).__name__}.")
     return np.fromiter(cells, dtype=object, count=len(cells))  # a cell may be a sequence itself
 
 
-def _python(cell: Any) -> Any:
+def _python(cell: Any) -> object:
     """Of a cell of Arrow's; None if there is none."""
     try:
         return cell.as_py()
@@ -89,30 +85,8 @@ def _times(column: np.ndarray) -> np.ndarray:
     return cells
 
 
-def _is_polars_column(column: Any) -> bool:
-    polars = sys.modules.get("polars")
-    return polars is not None and isinstance(column, polars.Series)
-
-
-def _polars_cells(column: Any) -> list[Any]:
-    """Cells of a Polars column: its own conversion fails, and prints, where Python has no such date."""
-    polars = sys.modules["polars"]
-    kind = column.dtype
-    if kind == polars.Duration or kind.is_nested():
-        return [None] * len(column)
-    if kind in (polars.Date, polars.Datetime):
-        a_day = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}.get(
-            getattr(kind, "time_unit", None) or "", 1
-        )
-        days = column.to_physical() // a_day
-        column = column.set((days < _FIRST_DAY) | (days > _LAST_DAY), None)
-    return column.to_list()
-
-
-def table_of(columns: Mapping[str, np.ndarray], like: Any) -> Any:
+def table_of(columns: Mapping[str, np.ndarray], like: Table) -> Table:
     """Columns as a table of the kind of another one, with its index."""
     if isinstance(like, pd.DataFrame):
         return pd.DataFrame(dict(columns), index=like.index)
-    if _is_polars(like):
-        return sys.modules["polars"].DataFrame(dict(columns))
     return dict(columns)

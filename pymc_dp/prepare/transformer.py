@@ -1,11 +1,10 @@
 """`Prepare`: what a model needs to know of a table's columns, released once; then applied row by row."""
 
-import inspect
 import json
 import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -14,26 +13,25 @@ import pandas as pd
 from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
 from pymc_dp.prepare.applying import OTHER, restored, summarised, transformed
 from pymc_dp.prepare.constants import KINDS, Constants, LevelConstants, NumericConstants, from_plain, to_plain
-from pymc_dp.prepare.fitting import constants_of
-from pymc_dp.prepare.kinds import NAMES, kinds_of
+from pymc_dp.prepare.fitting import READ, constants_of
+from pymc_dp.prepare.kinds import NAMES, Kind, kinds_of
 from pymc_dp.prepare.price import Target, rho_of
 from pymc_dp.prepare.releases import GRID, measurement, schedule
-from pymc_dp.prepare.tables import columns_of, table_of
+from pymc_dp.prepare.tables import Table, columns_of, table_of
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
 _FORMAT = 1
-_LABEL = "Prepare"
-_READ = "A column could not be read"
 
 
 class Prepare:
     """Scale, clip, number and fill the columns of a private table, with public constants that are paid for.
 
-    A transformer by scikit-learn's convention: `fit` is charged, once; `transform` reads one row at a time.
+    `fit` is charged, once; `transform` reads one row at a time.
 
     Parameters
     ----------
@@ -85,57 +83,22 @@ class Prepare:
 
     def __init__(
         self,
-        columns: Any,
+        columns: Mapping[str, str | Kind],
         *,
         epsilon: float | None = None,
         delta: float | None = None,
         ledger: Ledger | None = None,
         neighboring_relation: str | None = None,
-        label: str = _LABEL,
+        label: str = "Prepare",
     ):
-        self.columns, self.epsilon, self.delta, self.ledger = columns, epsilon, delta, ledger
-        self.neighboring_relation, self.label = neighboring_relation, label
-        self._reset()
-
-    def _reset(self) -> None:
-        """Check the arguments and price the releases; no table is at hand."""
-        self._kinds = kinds_of(self.columns)
-        self._target = Target.of(self.epsilon, self.delta, self.ledger, self.neighboring_relation)
+        self.ledger, self.label = ledger, label
+        self._kinds = kinds_of(columns)
+        self._target = Target.of(epsilon, delta, ledger, neighboring_relation)
         self._rho = rho_of(tuple(release for _, release in self._releases), self._target)
         self._paid = False
 
-    # scikit-learn's convention, without its package
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Arguments by name."""
-        return {name: getattr(self, name) for name in _ARGUMENTS}
-
-    def set_params(self, **params: Any) -> "Prepare":
-        """Change arguments, before `fit`."""
-        if self._paid:
-            raise BudgetError("This Prepare is paid for as it is: make a new one.")
-        for name, value in params.items():
-            if name not in _ARGUMENTS:
-                raise ValueError(f"Prepare has no argument {name!r}.")
-            setattr(self, name, value)
-        self._reset()
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "constants_")
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(),
-            input_tags=InputTags(two_d_array=True, categorical=True, string=True, allow_nan=True),
-        )
-
     def __repr__(self) -> str:
-        state = "fitted" if self.__sklearn_is_fitted__() else "not fitted"
+        state = "fitted" if hasattr(self, "constants_") else "not fitted"
         return f"Prepare({len(self._kinds)} columns, {self._target}, {state})"
 
     # paying
@@ -150,7 +113,7 @@ class Prepare:
         made = [self._measurement(release).event for _, release in self._releases]
         return EventSet(made, self._target.relation)
 
-    def _measurement(self, release: str) -> Any:
+    def _measurement(self, release: str) -> IntegerSums | ThresholdedCounts:
         return measurement(release, self._rho, self._target.level_delta, self._target.relation)
 
     def cost(self) -> pd.DataFrame:
@@ -166,18 +129,17 @@ class Prepare:
         for name, release in self._releases:
             made = self._measurement(release)
             std = made.std / (GRID if release == "moments" else 1)
-            rows.append((name, release, made.event.rho, std, getattr(made, "threshold", math.nan)))
+            threshold = made.threshold if isinstance(made, ThresholdedCounts) else math.nan
+            rows.append((name, release, made.event.rho, std, threshold))
         return pd.DataFrame(rows, columns=["column", "release", "rho", "noise", "threshold"])
 
-    def fit(self, X: Any, y: None = None, *, privacy_unit: Any = None) -> "Prepare":
+    def fit(self, X: Table, *, privacy_unit: object = None) -> "Prepare":
         """Charge the ledger, then release the constants of all columns; once, not twice by mistake.
 
         Parameters
         ----------
-        X : pandas.DataFrame, polars.DataFrame, or mapping of str to array_like, shape (n,)
+        X : pandas.DataFrame, or mapping of str to ndarray, Series or list, shape (n,)
             With the columns that were declared; others are not read.
-        y : None
-            For scikit-learn; not used.
         privacy_unit : array_like, shape (n,), or mapping, optional
             Ids of persons, as for steps: constants are released of the first row of each person.
 
@@ -238,19 +200,18 @@ class Prepare:
 
     # row by row
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Table:
         """Apply the public constants to a table, one row at a time.
 
         Parameters
         ----------
-        X : pandas.DataFrame, polars.DataFrame, or mapping of str to array_like, shape (m,)
+        X : pandas.DataFrame, or mapping of str to ndarray, Series or list, shape (m,)
 
         Returns
         -------
         table of the same kind
-            Columns as `get_feature_names_out` says. Numbers: clipped, less `centre`, over `scale`; 0 where
-            missing. Levels: their number from 1 on, 0 for others and what is missing; with ``one_hot`` a
-            column of 0 and 1 for each. Yes and no: 1 and 0, the more frequent where missing.
+            Numbers: clipped, less `centre`, over `scale`; 0 where missing. Levels: their number from 1 on, 0
+            for others and what is missing. Yes and no: 1 and 0, the more frequent where missing.
 
         Notes
         -----
@@ -260,39 +221,27 @@ class Prepare:
         columns, _ = columns_of(X, list(self._fitted()))
         out: dict[str, np.ndarray] = {}
         for name, kind in self._kinds.items():
-            out |= guarded(transformed, name, kind, self.constants_[name], columns[name], what=_READ)
+            out |= guarded(transformed, name, kind, self.constants_[name], columns[name], what=READ)
         return table_of(out, X)
 
-    def fit_transform(self, X: Any, y: None = None, *, privacy_unit: Any = None) -> Any:
+    def fit_transform(self, X: Table, *, privacy_unit: object = None) -> Table:
         """`fit`, then `transform`."""
         return self.fit(X, privacy_unit=privacy_unit).transform(X)
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Table) -> Table:
         """Numbers and bools back on their own scale: draws of an outcome, a grid of inputs.
 
         Parameters
         ----------
         X : table
-            With some of the columns of `get_feature_names_out`; columns of levels become their names.
+            With some of the columns that `transform` returns; columns of levels become their names.
 
         Returns
         -------
         table of the same kind
         """
-        out: dict[str, np.ndarray] = {}
-        names = set(X.columns if not isinstance(X, Mapping) else X)
-        for name, constants in self._fitted().items():
-            if name not in names:
-                continue
-            out[name] = restored(constants, np.asarray(X[name]))
-        return table_of(out, X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns that `transform` returns, shape (k,)."""
-        names: list[str] = []
-        for name, constants in self._fitted().items():
-            names += transformed(name, self._kinds[name], constants, np.empty(0, dtype=object))
-        return np.array(names, dtype=object)
+        fitted = self._fitted()
+        return table_of({n: restored(c, np.asarray(X[n])) for n, c in fitted.items() if n in X}, X)
 
     # what is public
 
@@ -302,7 +251,7 @@ class Prepare:
         levels = {n: c.levels for n, c in self._fitted().items() if isinstance(c, LevelConstants)}
         return {name: [OTHER, *found] for name, found in levels.items()}
 
-    def summary(self, quantiles: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
+    def summary(self, quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
         """What was released, for a reader.
 
         Parameters
@@ -320,20 +269,6 @@ class Prepare:
         for name, c in self._fitted().items():
             rows += [(name, *row) for row in summarised(c, quantiles)]
         return pd.DataFrame(rows, columns=["column", "statistic", "value", "noise", "lower", "upper"])
-
-    def quantile(self, column: str, share: float, z: float = 1.959964) -> tuple[float, float, float]:
-        """A quantile of a column of numbers, and an interval that holds it with `z` deviations of the noise.
-
-        Returns
-        -------
-        value, lower, upper : float
-        """
-        constants = self._fitted().get(column)
-        if not isinstance(constants, NumericConstants):
-            raise ValueError(f"{column!r} is no column of numbers of this Prepare.")
-        if not 0 < share < 1:
-            raise ValueError(f"share must lie strictly between 0 and 1, got {share!r}.")
-        return constants.cells.quantile(share, z)
 
     def to_json(self) -> str:
         """Text that `from_json` reads: declarations, constants, price. Public: keep it, never pay again."""
@@ -364,7 +299,7 @@ class Prepare:
             constants = {
                 name: from_plain(plain, KINDS, math.nan) for name, plain in content["constants"].items()
             }
-            target = Target(**{name: content[name] for name in Target.names()})
+            target = Target(**{field.name: content[field.name] for field in fields(Target)})
             new = cls(kinds, epsilon=target.epsilon, delta=target.delta, neighboring_relation=target.relation)
             new._target, new._rho = target, float(content["rho"])
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
@@ -378,6 +313,3 @@ class Prepare:
         if not hasattr(self, "constants_"):
             raise PrivacyError("This Prepare is not fitted: call fit, which is paid for, or from_json.")
         return self.constants_
-
-
-_ARGUMENTS = tuple(name for name in inspect.signature(Prepare).parameters)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_dp.proposals.walk import Moves, adapted
+from pymc_dp.proposals.walk import Moves, adapted, check_walk
 
 # Fractions of the tuning phase after which the mass is set from the draws since the last time.
 _MASS_UPDATES = (0.3, 0.5, 0.75)
@@ -54,10 +54,7 @@ class Trajectories(Moves):
     ):
         if isinstance(n_leapfrog, bool) or not isinstance(n_leapfrog, int | np.integer) or n_leapfrog < 1:
             raise ValueError(f"n_leapfrog must be an integer of at least 1, got {n_leapfrog!r}.")
-        if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
-            raise ValueError(f"step_size must be positive and finite, got {step_size!r}.")
-        if not 0 < target_accept < 1:
-            raise ValueError(f"target_accept must lie in (0, 1), got {target_accept!r}.")
+        check_walk(None, step_size, target_accept)
         given = np.ones(d) if mass is None else np.broadcast_to(np.asarray(mass, dtype=float), (d,))
         if not (np.all(np.isfinite(given)) and np.all(given > 0)):
             raise ValueError("mass must be positive and finite: a number, or one for each parameter.")

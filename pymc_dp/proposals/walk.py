@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,16 +12,12 @@ from pymc_dp.clipping import Clip, ConstantClip, LipschitzClip
 from pymc_dp.proposals.components import GuidedWalk, OneAtATime
 
 
+@runtime_checkable
 class Proposal(Protocol):
     """A symmetric random move.
 
-    An object with `move` is a proposal. Two more methods are used if it has them:
-
-    - ``decided(move, accepted, tune)`` is told what became of each move (its displacement, shape (d,)), and
-      whether the chain was tuning. A proposal with a memory is copied for every chain, and its moves must
-      leave the posterior invariant together with that memory (docs/proofs/penalty).
-    - ``parts(d)`` is the number of kinds of moves; then the attribute ``part`` is the kind of the last one,
-      and tuning gives each kind a step size of its own.
+    An object with `move` is a proposal. If it also is a `Learner` it is told what became of its moves, and if
+    it is `ByParts` tuning gives each kind of its moves a step size of its own.
 
     Notes
     -----
@@ -30,6 +26,34 @@ class Proposal(Protocol):
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
         """Displacement, shape (d,), for step size 1."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A proposal with a memory.
+
+    It is copied for every chain, and its moves must leave the posterior invariant together with that memory
+    (docs/proofs/penalty).
+    """
+
+    def decided(self, move: np.ndarray, accepted: bool, tune: bool) -> None:
+        """Take note of what became of a move, shape (d,), and of whether the chain was tuning."""
+
+
+@runtime_checkable
+class ByParts(Protocol):
+    """A proposal of several kinds of moves.
+
+    Attributes
+    ----------
+    part : int
+        Kind of the last move.
+    """
+
+    part: int
+
+    def parts(self, d: int) -> int:
+        """Number of kinds."""
 
 
 def _transform(scale: ArrayLike) -> np.ndarray:
@@ -127,7 +151,7 @@ def as_proposal(proposal: "str | Proposal") -> Proposal:
         if proposal not in PROPOSALS:
             raise ValueError(f"unknown proposal {proposal!r}; known: {', '.join(sorted(PROPOSALS))}.")
         return PROPOSALS[proposal]()
-    if isinstance(proposal, type) or not callable(getattr(proposal, "move", None)):
+    if isinstance(proposal, type) or not isinstance(proposal, Proposal):
         raise ValueError(
             f"a proposal is one of {', '.join(sorted(PROPOSALS))} or an object with move(rng, d)."
         )
@@ -188,15 +212,6 @@ class Moves:
     def decided(self, accepted: bool, tune: bool) -> None:
         """Take note of a decision, whether or not the chain is tuning."""
 
-    @property
-    def state(self) -> Any:
-        """What a resumed chain must remember, besides the step size."""
-        return None
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        pass
-
 
 class RandomWalk(Moves):
     """Symmetric moves, no longer than a public bound.
@@ -256,8 +271,7 @@ class RandomWalk(Moves):
     def begin(self) -> None:
         """Start from the proposal as it was given: nothing is carried from one chain to another."""
         self.proposal = copy.deepcopy(self._given)
-        parts = getattr(self.proposal, "parts", None)
-        self.relative = np.ones(parts(self.d) if parts else 1)
+        self.relative = np.ones(self.proposal.parts(self.d) if isinstance(self.proposal, ByParts) else 1)
         self._tried = np.zeros(self.relative.size, dtype=int)
         self._move = np.zeros(self.d)
         self._shortened = False
@@ -286,7 +300,7 @@ class RandomWalk(Moves):
         """Part and measure of public moves of step size 1."""
         rng, proposal = np.random.default_rng(0), copy.deepcopy(self._given)
         size = max(1000, 20 * self.relative.size)
-        found = [(measure(proposal.move(rng, self.d)), getattr(proposal, "part", 0)) for _ in range(size)]
+        found = [(measure(proposal.move(rng, self.d)), _part_of(proposal)) for _ in range(size)]
         values, parts = np.array(found).T
         return parts.astype(int) % self.relative.size, values
 
@@ -331,7 +345,7 @@ class RandomWalk(Moves):
 
     @property
     def _part(self) -> int:
-        return getattr(self.proposal, "part", 0) if self.relative.size > 1 else 0
+        return _part_of(self.proposal) if self.relative.size > 1 else 0
 
     def move(self, rng: np.random.Generator) -> np.ndarray:
         """Displacement, shape (d,)."""
@@ -349,9 +363,8 @@ class RandomWalk(Moves):
 
     def decided(self, accepted: bool, tune: bool) -> None:
         """Tell the proposal what became of its last move."""
-        decided = getattr(self.proposal, "decided", None)
-        if decided is not None:
-            decided(self._move, accepted, tune)
+        if isinstance(self.proposal, Learner):
+            self.proposal.decided(self._move, accepted, tune)
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt the step sizes to a decision; `iteration` counts from 1."""
@@ -366,14 +379,9 @@ class RandomWalk(Moves):
                 self.relative[part], accepted, self.target_accept, int(self._tried[part])
             )
 
-    @property
-    def state(self) -> Any:
-        """The proposal with its memory, and the relative step sizes; a copy."""
-        return copy.deepcopy((self.proposal, self.relative, self._tried))
 
-    @state.setter
-    def state(self, value: Any) -> None:
-        self.proposal, self.relative, self._tried = copy.deepcopy(value)
+def _part_of(proposal: Proposal) -> int:
+    return proposal.part if isinstance(proposal, ByParts) else 0
 
 
 def _length(move: np.ndarray) -> float:

@@ -6,11 +6,11 @@ N(0, 2) + V is close to the standard logistic, which Barker's test needs. V take
 """
 
 import math
-from typing import Protocol
 
 import numpy as np
 
 from pymc_dp.clipping import shares
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
 #: Variance of the Gaussian noise that V completes.
 NOISE_VARIANCE = 2.0
@@ -25,7 +25,15 @@ _MASS = np.array([*(w / 2 for w in WEIGHTS[:0:-1]), WEIGHTS[0], *(w / 2 for w in
 _CUMULATIVE = np.cumsum(_MASS)[:-1]
 
 
-_GRID = 2**20
+#: Ratios of a batch are rounded to multiples of their clip bound over this.
+GRID = 2**20
+
+
+def exact_sums(ratios: np.ndarray, bound: float) -> tuple[int, int]:
+    """Sum of a batch's clipped ratios, and b times their sum of squared deviations, in units of the grid."""
+    grid = np.round(shares(ratios, bound) * GRID).astype(np.int64)
+    total = int(grid.sum())
+    return total, grid.size * int((grid * grid).sum()) - total * total
 
 
 def clip_bound(b: int, n: int, tempering: float) -> float:
@@ -60,24 +68,17 @@ def batch_ratio(ratios: np.ndarray, n: int, tempering: float) -> tuple[float, fl
     docs/proofs/barker says what that costs.
     """
     b = ratios.size
-    grid = np.round(shares(ratios, clip_bound(b, n, tempering)) * _GRID).astype(np.int64)
-    total = int(grid.sum())
-    squares = b * int((grid * grid).sum()) - total * total  # b^2 times the variance, exact
+    total, squares = exact_sums(ratios, clip_bound(b, n, tempering))
     finite_population = min(1.0, (n - b) * b / (n * (b - 1)))
-    return total / _GRID / math.sqrt(b), finite_population * (squares / (b * _GRID) ** 2)
+    return total / GRID / math.sqrt(b), finite_population * (squares / (b * GRID) ** 2)
 
 
-class _Uniform(Protocol):
-    def uniform(self, size: int) -> np.ndarray: ...
-
-
-def draw(random: _Uniform) -> float:
+def draw(random: PrivacyRandom) -> float:
     """One draw of V.
 
     Parameters
     ----------
     random : PrivacyRandom
-        Anything with ``uniform(size)``.
 
     Returns
     -------
@@ -86,6 +87,6 @@ def draw(random: _Uniform) -> float:
     return float(_SORTED[np.searchsorted(_CUMULATIVE, random.uniform(1)[0], side="right")])
 
 
-def accepts(log_ratio: float, noise_std: float, random: _Uniform) -> bool:
+def accepts(log_ratio: float, noise_std: float, random: PrivacyRandom) -> bool:
     """Barker's test of a ratio with noise of variance 2: positive after the correction; False for NaN."""
     return log_ratio + draw(random) > 0

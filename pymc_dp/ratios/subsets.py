@@ -4,13 +4,11 @@ import math
 
 import numpy as np
 
-from pymc_dp.clipping import shares
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, FixedSizeBatches, Gaussian, PrivacyRandom
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.all_records import Fresh, Records
-
-_GRID = 2**20
+from pymc_dp.ratios.barker_correction import GRID, exact_sums
 
 
 class CorrectedBatch(Fresh[Records]):
@@ -106,11 +104,9 @@ def corrected_ratio(ratios: np.ndarray, bound: float, n: int, tempering: float) 
     ``bound * 2**-20`` and their sums are exact integers.
     """
     b = ratios.size
-    grid = np.round(shares(ratios, bound) * _GRID).astype(np.int64)
-    total = int(grid.sum())
-    squares = b * int((grid * grid).sum()) - total * total  # b * sum of squared deviations, exact
-    variance = bound * _variance_factor(b, n, tempering) * (squares / (b * _GRID**2))
-    return n * tempering / b * (total / _GRID) - 0.5 * variance
+    total, squares = exact_sums(ratios, bound)
+    variance = bound * _variance_factor(b, n, tempering) * (squares / (b * GRID**2))
+    return n * tempering / b * (total / GRID) - 0.5 * variance
 
 
 def sensitivity(bound: float, b: int, n: int, tempering: float) -> float:

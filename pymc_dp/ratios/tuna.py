@@ -11,10 +11,7 @@ from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom, TunaBatches
 from pymc_dp.ratios.all_records import Fresh, Records
-
-# Terms are rounded to a multiple of the largest one's 2**-20: sums of up to 2**33 of them are exact, in any
-# order.
-GRID = float(2**20)
+from pymc_dp.records.sums import GRID
 
 
 class TunaBatch(Fresh[Records]):

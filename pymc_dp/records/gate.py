@@ -125,8 +125,3 @@ def initial_point(model: pm.Model) -> dict[str, np.ndarray]:
 def predictive_mode() -> Any:
     """A mode for what PyMC compiles itself at public inputs, of which none may be beyond its table."""
     return _safe(None, raising=True)
-
-
-def holders_mode() -> Any:
-    """A mode for what PyMC compiles itself, for the data holder alone."""
-    return _safe(None)

@@ -5,7 +5,7 @@ trusted with the data. From a data owner a code may come back, of `REFUSALS`, an
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, kind
 
@@ -26,7 +26,7 @@ class Failure(NamedTuple):
     error: PrivacyError
 
 
-def answer(function: Callable[..., Any], *args: Any) -> Any:
+def answer[T](function: Callable[..., T], *args: object) -> T | Failure:
     """Call a function of private rows; return its value or a `Failure`, and raise nothing.
 
     An exception would be sent and logged by whatever carries the answer, with its message. Errors of this
@@ -50,7 +50,7 @@ def answer(function: Callable[..., Any], *args: Any) -> Any:
     )
 
 
-def call_for_user(function: Callable[..., Any], *args: Any) -> Any:
+def call_for_user[T](function: Callable[..., T], *args: object) -> T:
     """Call a user's function of a part, whose errors are never taken for errors of this package.
 
     Raises
@@ -64,7 +64,7 @@ def call_for_user(function: Callable[..., Any], *args: Any) -> Any:
         raise RuntimeError("an error of the package, raised by a user's function") from error
 
 
-def value(answered: Any) -> Any:
+def value[T](answered: T | Failure) -> T:
     """Give an answer's value, or raise its failure.
 
     Raises
@@ -119,7 +119,7 @@ class Refusal(Exception):  # noqa: N818 - what it is, not what went wrong
         self.code = code
 
 
-def refused(name: str, code: Any) -> PrivacyError:
+def refused(name: str, code: object) -> PrivacyError:
     """Error to raise for an owner's code; a code that is not in the list is not shown."""
     error, texts = REFUSALS[code if isinstance(code, str) and code in REFUSALS else "failed"]
     what, *rest = texts

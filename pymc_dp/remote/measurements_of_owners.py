@@ -1,7 +1,7 @@
 """Noisy sums of several data owners, of which a likelihood is made: what each is asked, and their sum."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -106,15 +106,15 @@ class OwnMeasurements:
     def __init__(self, measurements: Measurements):
         self._measurements, self._size = measurements, measurements.source.size
 
-    def scales(self, phi: Any, twins: Any, share: Any) -> Callable[[], dict[str, Any]]:
+    def scales(self, phi: object, twins: object, share: object) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         point, (own,) = _numbers(phi, (self._size,)), self._shares([share])
         twins = _count(twins)
         return lambda: _plain(self._measurements.scales(point, twins, own))
 
     def compare_with_twins(
-        self, phi: Any, metric: Any, bounds: Any, twins: Any, shares: Any
-    ) -> Callable[[], dict[str, Any]]:
+        self, phi: object, metric: object, bounds: Iterable[object], twins: object, shares: Iterable[object]
+    ) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         points, matrix = _points(phi, self._size), _numbers(metric, (self._size, self._size))
         score, slope = (_positive(bound) for bound in bounds)
@@ -124,7 +124,7 @@ class OwnMeasurements:
             self._measurements.compare(points, matrix, Bounds(score, slope), twins, (of_score, of_slope))
         )
 
-    def _shares(self, shares: Any) -> list[float]:
+    def _shares(self, shares: Iterable[object]) -> list[float]:
         """Of what is left of the owner's budget.
 
         Raises
@@ -138,33 +138,34 @@ class OwnMeasurements:
         return given
 
 
-def _points(given: Any, size: int) -> np.ndarray:
-    many = isinstance(given, list) and bool(given) and isinstance(given[0], list)
-    if many and len(given) > _MOST_POINTS:
+def _points(given: object, size: int) -> np.ndarray:
+    if not (isinstance(given, list) and given and isinstance(given[0], list)):
+        return _numbers(given, (size,))
+    if len(given) > _MOST_POINTS:
         raise ValueError("points")
-    return _numbers(given, (len(given), size) if many else (size,))
+    return _numbers(given, (len(given), size))
 
 
-def _numbers(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _numbers(given: object, shape: tuple[int, ...]) -> np.ndarray:
     values = np.array(given, dtype=float)
     if values.shape != shape or not np.all(np.isfinite(values)):
         raise ValueError("numbers")
     return values
 
 
-def _positive(given: Any) -> float:
-    if not is_number(given) or not 0 < given < math.inf:
+def _positive(given: object) -> float:
+    if not isinstance(given, int | float) or not is_number(given) or not 0 < given < math.inf:
         raise ValueError("positive")
     return float(given)
 
 
-def _count(given: Any) -> int:
+def _count(given: object) -> int:
     if type(given) is not int or not 0 <= given <= MOST_TWINS:
         raise ValueError("twins")
     return given
 
 
-def _plain(measured: Scales | Comparison) -> dict[str, Any]:
+def _plain(measured: Scales | Comparison) -> dict[str, object]:
     """As JSON takes it."""
     return {
         name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.measurements_of_owners import OwnMeasurements
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.shard import Shard
+from pymc_dp.remote.template import Agreement
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,11 @@ class DataOwner:
             pass
         return json.dumps({"refused": code})
 
-    def _reply(self, request: str) -> Any:
+    def _reply(self, request: str) -> object:
         if self._failed:
             raise Refusal("failed")
         question, arguments = json.loads(request)
-        questions: dict[str, Callable[..., Any]]
+        questions: dict[str, Callable[..., object]]
         questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
         questions |= {"begin_likelihood": self._begin_likelihood, "end": self._end}
         measured = OwnMeasurements.scales, OwnMeasurements.compare_with_twins
@@ -139,7 +139,7 @@ class DataOwner:
             raise Refusal("question")
         return questions[question](**arguments)
 
-    def _open(self, agreement: dict[str, Any]) -> dict[str, Any]:
+    def _open(self, agreement: Agreement) -> dict[str, object]:
         """Make and check the model; tell n where it is public."""
         with _refusing("records"):
             shard = Shard(load(self._recipe))
@@ -176,7 +176,9 @@ class DataOwner:
         self._measurements = OwnMeasurements(Measurements(source, spending))
         return {"noise_multiplier": spending.multipliers[0]}
 
-    def _measure(self, method: Callable[..., Any], **question: Any) -> dict[str, Any]:
+    def _measure(
+        self, method: Callable[..., Callable[[], dict[str, object]]], **question: object
+    ) -> dict[str, object]:
         """Next noisy sum that a likelihood is made of."""
         if self._measurements is None:
             raise Refusal("question")

@@ -3,7 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -74,8 +75,8 @@ class Owner:
     """
 
     name: str
-    build: Callable[[Any], pm.Model]
-    part: Any
+    build: Callable[[object], pm.Model]
+    part: object
     epsilon: float
     delta: float
     lipschitz: float | None = None
@@ -156,7 +157,6 @@ class Owners:
             raise ValueError("owners= is a list of dp.Owner with different names.")
         if len({owner.lipschitz is None for owner in self.owners}) > 1:
             raise ValueError("All owners give lipschitz=, or all give clip_bound=.")
-        self.likelihood = likelihood
         for owner in self.owners:
             if not likelihood:
                 as_clip(owner.lipschitz, owner.clip_bound)
@@ -192,18 +192,25 @@ class Owners:
         self,
         model: pm.Model,
         *,
-        privacy_unit: Any = None,
+        privacy_unit: object = None,
+        likelihood: bool = False,
         **settings: Any,
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
         refuse_privacy_unit(privacy_unit)
-        theirs = {**settings, "integrate": self.likelihood}
+        theirs = {**settings, "integrate": likelihood}
         homes = [
             owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, theirs), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
         ]
         unit = next((one.privacy_unit for one in self.owners if one.privacy_unit is not None), None)
-        return RecordsOfOwners(model, self, homes, likelihood=self.likelihood, unit=unit, **settings)
+        return RecordsOfOwners(model, self, homes, likelihood=likelihood, unit=unit, **settings)
+
+
+def refuse_beside_owners(given: Mapping[str, object]) -> None:
+    """Refuse arguments of a call, by name, that each of its owners has for itself."""
+    if refused := [name for name, argument in given.items() if argument is not None]:
+        raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
 
 
 class RecordsOfOwners(Template):
@@ -242,13 +249,15 @@ class RecordsOfOwners(Template):
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
-    def measurements(self, spending: Spending) -> MeasurementsOfOwners:
+    def measurements(self, spending: Spending, debug_seed: int | None, kept: float) -> MeasurementsOfOwners:
         """Noisy sums that a likelihood is made of: every owner charges them now.
 
         Parameters
         ----------
         spending : Spending
             Of `Owners.spending`. It was paid.
+        debug_seed, kept
+            Not used: owners draw their own noise, and none tests the fit.
 
         Raises
         ------
@@ -260,7 +269,12 @@ class RecordsOfOwners(Template):
             raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
         return MeasurementsOfOwners(self.twins, self.ask, spending)
 
-    def guarantees(self) -> list[dict[str, Any]]:
+    def end(self) -> None:
+        """Let owners confirm what they charged; one that is gone has said all that it was asked."""
+        with suppress(PrivacyError):
+            self.ask("end")
+
+    def guarantees(self) -> list[dict[str, object]]:
         """What each owner is guaranteed by a released likelihood."""
         return [
             {
@@ -275,7 +289,7 @@ class RecordsOfOwners(Template):
             for owner, terms, n in zip(self.owners.owners, self.owners.terms, self.sizes, strict=True)
         ]
 
-    def ask(self, question: str, **arguments: Any) -> list[Any]:
+    def ask(self, question: str, **arguments: object) -> list[Any]:
         """Ask every owner at once; their answers, in order.
 
         Raises

@@ -13,7 +13,7 @@ from pymc_dp.records.units import Ids, ids_in, ids_of, unit_of
 from pymc_dp.remote.answers import call_for_user
 
 #: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
-Unit = Callable[[Any], Any] | str | Mapping[str, Callable[[Any], Any] | str] | None
+Unit = Callable[[object], Any] | str | Mapping[str, Callable[[object], Any] | str] | None
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Recipe:
         Other arguments of `RecordModel`.
     """
 
-    build: Callable[[Any], pm.Model]
+    build: Callable[[object], pm.Model]
     part: Any
     privacy_unit: Unit = None
     settings: Mapping[str, Any] = field(default_factory=dict)

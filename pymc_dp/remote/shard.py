@@ -1,9 +1,8 @@
 """One part of the records, where it is: its model, and its rows at the points in use."""
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pymc as pm
@@ -14,11 +13,9 @@ from pymc_dp.records import graph
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
-from pymc_dp.remote.template import check_agreement
+from pymc_dp.remote.template import Agreement, check_agreement
 
 Sums = TypeVar("Sums")
-# Rows are kept at the current point and at the last proposal.
-KEPT_POINTS = 2
 
 
 class ShardFacts(NamedTuple):
@@ -59,14 +56,14 @@ class Shard:
 
     def __init__(self, recipe: Recipe | bytes):
         self._recipe = recipe
-        self._rows: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._rows: dict[bytes, np.ndarray] = {}
 
-    def answer(self, request: tuple) -> Any:
+    def answer(self, request: tuple) -> object:
         """Result of ``(method, *arguments)``, of a method of this class, or a `Failure`."""
         method, *arguments = request
         return answer(method, self, *arguments)
 
-    def open(self, agreement: Mapping[str, Any]) -> ShardFacts:
+    def open(self, agreement: Agreement) -> ShardFacts:
         """Make the model, check it, and check that it agrees with the step's.
 
         Raises
@@ -82,7 +79,7 @@ class Shard:
         model, self.records, units = load(self._recipe).make()
         return ShardFacts(self.records.n, self.records.n_rows, units, digest(model))
 
-    def agree(self, agreement: Mapping[str, Any]) -> None:
+    def agree(self, agreement: Agreement) -> None:
         """Check that the model agrees with the step's: parameters and prior, which read no record."""
         check_agreement(self.records, agreement)
 
@@ -99,15 +96,17 @@ class Shard:
         total, clipped : float
             As in `SumOfRatios`.
         """
-        ratios = self.records.full_batch(new, self._rows_at(theta), clip_bound)
-        self._keep(new, ratios.rows)
+        here, there = theta.tobytes(), new.tobytes()
+        rows = self._rows[here] if here in self._rows else self.records.full_batch.rows(theta)
+        ratios = self.records.full_batch(new, rows, clip_bound)
+        self._rows = {here: rows, there: ratios.rows}  # the next point is one of these
         return ratios.total, ratios.clipped
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `RecordModel.ratios`; positions are those in this shard."""
         return self.records.ratios(theta, new, units)
 
-    def sums(self, key: np.ndarray, method: Callable[..., Sums], *arguments: Any) -> Sums:
+    def sums(self, key: np.ndarray, method: Callable[..., Sums], *arguments: object) -> Sums:
         """What a likelihood is made of.
 
         Parameters
@@ -120,18 +119,6 @@ class Shard:
             Its own.
         """
         return method(RecordsHere(self.records.twins, PrivacyRandom.keyed(key)), *arguments)
-
-    def _rows_at(self, theta: np.ndarray) -> np.ndarray:
-        if theta.tobytes() not in self._rows:
-            self._keep(theta, self.records.full_batch.rows(theta))
-        self._rows.move_to_end(theta.tobytes())
-        return self._rows[theta.tobytes()]
-
-    def _keep(self, theta: np.ndarray, rows: np.ndarray) -> None:
-        self._rows[theta.tobytes()] = rows
-        self._rows.move_to_end(theta.tobytes())
-        while len(self._rows) > KEPT_POINTS:
-            self._rows.popitem(last=False)
 
 
 def digest(model: pm.Model) -> str:

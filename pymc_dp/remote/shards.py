@@ -8,6 +8,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import Ids
@@ -83,7 +85,7 @@ class Shards:
     300
     """
 
-    build: Callable[[Any], pm.Model]
+    build: Callable[[object], pm.Model]
     parts: Any
     client: "Client | None" = None
     privacy_unit: Unit = None
@@ -96,7 +98,7 @@ class Shards:
         self,
         model: pm.Model,
         *,
-        privacy_unit: Any = None,
+        privacy_unit: object = None,
         likelihood: bool = False,
         **settings: Any,
     ) -> "ShardedRecords":
@@ -185,20 +187,25 @@ class ShardedRecords(Template):
             out[here] = values if here.size else 0.0
         return out
 
+    def measurements(self, spending: Spending, debug_seed: int | None, kept: float) -> Measurements:
+        """Noisy sums of a likelihood; twins have a stream of their own, the same for any number of parts."""
+        return Measurements(self.source(PrivacyRandom(debug_seed, stream=1)), spending, kept)
+
     def source(self, random: PrivacyRandom) -> SumsOfParts:
         """Sums that a likelihood is made of; `random` keys the streams of the parts' twins."""
 
-        def ask(*question: Any) -> list[Any]:
+        def ask(*question: object) -> list[Any]:
             return self._ask([(Shard.sums, key, *question) for key in random.keys(len(self._homes))])
 
         return SumsOfParts(self.twins, ask)
 
     def _ask(self, requests: Sequence[tuple | None]) -> list[Any]:
         """Ask every part at once, and wait for all answers."""
-        pending = [r and home.ask(r) for r, home in zip(requests, self._homes, strict=True)]
-        return [w and self._answer(k, w, requests[k]) for k, w in enumerate(pending)]
+        waiting = [None if r is None else home.ask(r) for r, home in zip(requests, self._homes, strict=True)]
+        pairs = enumerate(zip(waiting, requests, strict=True))
+        return [None if wait is None or r is None else self._answer(k, wait, r) for k, (wait, r) in pairs]
 
-    def _answer(self, k: int, wait: Callable[[], Any], request: Any) -> Any:
+    def _answer(self, k: int, wait: Callable[[], Any], request: tuple) -> Any:
         """Answer of part `k`, which is loaded again if it was lost: the answer is the same."""
         for reload in range(RELOADS + 1):
             try:
@@ -212,23 +219,21 @@ class ShardedRecords(Template):
             "reserved stays spent."
         )
 
-    def _asked_again(self, k: int, request: Any) -> Callable[[], Any]:
+    def _asked_again(self, k: int, request: tuple) -> Callable[[], Any]:
         self._homes[k].restart()
         if request[0] is not Shard.open:
-            self._same_part(k, value(self._homes[k].ask((Shard.open, self.agreement()))()))
+            again: ShardFacts = value(self._homes[k].ask((Shard.open, self.agreement()))())
+            if again.digest != self._digests[k]:
+                raise PrivacyError(
+                    f"Part {k} of the records was lost, and what was loaded in its place is not the same: "
+                    "the chain, and its budget, are about other records. Make a new step."
+                )
         return self._homes[k].ask(request)
-
-    def _same_part(self, k: int, facts: ShardFacts) -> None:
-        if facts.digest != self._digests[k]:
-            raise PrivacyError(
-                f"Part {k} of the records was lost, and what was loaded in its place is not the same: the "
-                "chain, and its budget, are about other records. Make a new step."
-            )
 
 
 def _parts(parts: Any) -> list[Any]:
     if hasattr(parts, "to_delayed"):
-        if any(blocks > 1 for blocks in getattr(parts, "numblocks", (1,))[1:]):
+        if hasattr(parts, "numblocks") and any(blocks > 1 for blocks in parts.numblocks[1:]):
             raise ValueError("a Dask array of records is divided into chunks along its first axis only.")
         parts = parts.to_delayed()
         if isinstance(parts, np.ndarray):

@@ -26,6 +26,10 @@ TRIALS = 8
 TOLERANCE = 1e-9
 
 
+#: What parts have in common with the template: JSON, by name.
+type Agreement = Mapping[str, Any]
+
+
 class Template:
     """The model in whose context a step is made, or a likelihood released, when its rows are not the records.
 
@@ -108,7 +112,7 @@ class Template:
         of_parts = {name for name, length in self._dims.items() if length in lengths}
         self.withheld_dims = sorted(of_parts.union(self._records.withheld_dims))
 
-    def agreement(self) -> dict[str, Any]:
+    def agreement(self) -> Agreement:
         """What the model of every part must have in common with the template; JSON-able, and data-free."""
         rng = np.random.default_rng(0)
         points = self._start + np.concatenate(
@@ -125,7 +129,7 @@ class Template:
         }
 
 
-def check_agreement(records: RecordModel, agreement: Mapping[str, Any]) -> None:
+def check_agreement(records: RecordModel, agreement: Agreement) -> None:
     """Refuse a part whose model has other parameters or another prior than the template.
 
     Raises
@@ -160,7 +164,7 @@ def check_agreement(records: RecordModel, agreement: Mapping[str, Any]) -> None:
             )
 
 
-def shapes_of(records: RecordModel) -> dict[str, Any]:
+def shapes_of(records: RecordModel) -> dict[str, object]:
     """What is public of records' scores, as JSON has it: see `Twins`."""
     twins = records.twins
     return {
@@ -206,7 +210,7 @@ def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None
         )
 
 
-def refuse_privacy_unit(privacy_unit: Any) -> None:
+def refuse_privacy_unit(privacy_unit: object) -> None:
     """Refuse ids of rows that are not here."""
     if privacy_unit is not None:
         raise ValueError("privacy_unit= belongs where the rows are: a function of a part, given with it.")

@@ -35,7 +35,7 @@ class OnWorker:
     """
 
     def __init__(
-        self, client: "Client", servant: type, *arguments: Any, worker: str | None = None, patience: float
+        self, client: "Client", servant: type, *arguments: object, worker: str | None = None, patience: float
     ):
         self._client, self._servant, self._arguments = client, servant, arguments
         self._worker, self.patience = worker, patience
@@ -52,7 +52,7 @@ class OnWorker:
             workers=None if self._worker is None else [self._worker],
         )
 
-    def ask(self, request: Any) -> Callable[[], Any]:
+    def ask(self, request: object) -> Callable[[], Any]:
         """Send a request to the worker."""
         try:
             if self._actor is None:

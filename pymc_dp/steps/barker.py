@@ -57,7 +57,7 @@ class DPBarker(WalkStep):
         As in `DPPenaltyMH`; all records only.
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `data`, `exclude_deterministics`,
-        `ledger`, `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`. On batches
+        `ledger`, `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`. On batches
         `neighboring_relation` is "substitute".
 
     Raises
@@ -120,9 +120,7 @@ class DPBarker(WalkStep):
             vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
         )
         if batch_size is not None:
-            if self.neighboring_relation != "substitute":
-                raise ValueError("batch_size= is for neighboring_relation='substitute': n must be public.")
-            self._batches = FixedSizeBatches(self.records.n, batch_size)
+            self._batches = self._fixed_batches(batch_size)
             self._batches.barker_event()  # refuses batches so small that no order is left
             self.mechanism = "clipped log-likelihood ratios of a batch, noise up to variance 2, Barker's test"
             self.approximation = BarkerBatch.approximation
@@ -148,7 +146,7 @@ class DPBarker(WalkStep):
             self.moves.longest = chain.clip_bound / self.clip.constant
         longest = self.moves.longest
         default = longest / self.moves.unit_length if math.isfinite(longest) else 0.1
-        self.step_size = self.moves.initial or default
+        self.moves.step_size = self.moves.initial or default
 
     def _clip_name(self) -> str:
         if self.plan.clip_bound is None:

@@ -1,50 +1,38 @@
 """What every private step shares: the model as records, the budget of one call, the noise, the stats."""
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.step_methods.state import DataClassState, dataclass_state
+from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
-from pymc_dp.errors import BudgetError
+from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
+from pymc_dp.privacy.accounting.values import is_number, weaknesses
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.steps import arguments, progress, surroundings
+from pymc_dp.records.units import unit_of
+from pymc_dp.remote.owners import Owners
+from pymc_dp.remote.shards import Shards
+from pymc_dp.steps import progress, surroundings
 from pymc_dp.steps.chain import Chain, Iterating, Released
 from pymc_dp.versions import versions
 
+# A warning shows the line of the user that made the step.
+_PACKAGE = str(Path(__file__).parents[1])
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
 NOISY_RATIO = "noisy_log_ratio"
-
-
-@dataclass_state
-class DPStepState(StepMethodState):
-    """Resumable state of a chain; holds nothing that was computed from data except decisions."""
-
-    tune: bool
-    iteration: int
-    accepted: int
-    step_size: float
-    moves_state: Any
-    debug_stream: dict[str, Any] | None
-    epsilon: float = field(metadata={"frozen": True})
-    delta: float = field(metadata={"frozen": True})
-
-
-# Every chain is paid for: two tell whether they agree.
-_CHAINS = 2
 
 
 class DPStep(Iterating):
@@ -61,7 +49,7 @@ class DPStep(Iterating):
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
     default_tune_steps = 500
-    _state_class = DPStepState
+    _state_class = StepMethodState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
         "accepted": (bool, []),
         "acceptance_rate": (np.float64, []),
@@ -76,41 +64,34 @@ class DPStep(Iterating):
         facts.DRAW: (object, None),
     }
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Check names first: Python's own error does not say which argument was meant."""
-        arguments.check_names(cls, kwargs)
-        return super().__new__(cls, *args, **kwargs)
-
     def __init__(
         self,
         vars: Sequence[Variable] | None = None,
         *,
         epsilon: float,
         delta: float,
-        chains: int | None = None,
+        chains: int = 2,
         tempering: float = 1.0,
         neighboring_relation: str = "substitute",
-        privacy_unit: Any = None,
-        data: surroundings.Data | None = None,
+        privacy_unit: object = None,
+        data: Shards | Owners | None = None,
         exclude_deterministics: Collection[str] = (),
-        public: Collection[Any] = (),
-        trusted_ops: Collection[Any] = (),
+        public: Collection[object] = (),
+        trusted_ops: Collection[object] = (),
         clip_fraction: bool = True,
         ledger: Ledger | None = None,
         label: str | None = None,
         debug_seed: int | None = None,
         model: pm.Model | None = None,
-        rng: RandomGenerator = None,
-        compile_kwargs: Mapping[str, Any] | None = None,
-        initial_point: PointType | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
         blocked: bool = True,
+        rng: RandomGenerator = None,  # both are PyMC's to pass: a chain has its own
     ):
         model = pm.modelcontext(model)
         if data is not None and not self.takes_data:
             raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
-        chains = _CHAINS if chains is None else chains
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
-        arguments.check_shared(exclude_deterministics, debug_seed, tempering)
+        _check_shared(exclude_deterministics, debug_seed, tempering)
         self.chains = chains
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighboring_relation = neighboring_relation
@@ -119,8 +100,9 @@ class DPStep(Iterating):
         self.tempering = float(tempering)
         self.debug_seed = debug_seed
         self.label = label
-        self._call = CallBudget(chains, neighboring_relation, ledger, surroundings.unit(privacy_unit, data))
-        self.model, self._parts = model, surroundings.random_parts(model)
+        unit, _ = unit_of(privacy_unit if data is None else data.privacy_unit)
+        self._call = CallBudget(chains, neighboring_relation, ledger, unit)
+        self.model, self._parts = model, surroundings.density_parts(model)
         self.vars = surroundings.all_free_variables(vars, model)
         self.records = (RecordModel if data is None else data.records)(
             model,
@@ -131,11 +113,24 @@ class DPStep(Iterating):
             neighboring_relation=neighboring_relation,
             compile_kwargs=compile_kwargs,
         )
-        self._released = Released.of_records(model, self.records, compile_kwargs)
-        arguments.warn_if_weak(self)
+        self._released = Released(
+            model,
+            self.records.released_variables,
+            self.records.reading.start,
+            withheld_dims=self.records.withheld_dims,
+            left_out=self.records.reading.left_out,
+            compile_kwargs=compile_kwargs,
+        )
+        self._warn_if_weak()
         self.exclude_deterministics = sorted(exclude_deterministics)
         self.rng = get_random_generator(rng)
         self.blocked, self.tune = True, True
+
+    def _warn_if_weak(self) -> None:
+        """Warn of a guarantee that is true and says little; see `weaknesses`."""
+        public_n = self.records.n if self.neighboring_relation == "substitute" else None
+        for said in weaknesses(self.epsilon, self.delta, public_n):
+            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(_PACKAGE,))
 
     # the budget
 
@@ -186,7 +181,7 @@ class DPStep(Iterating):
         self._chain = None
         self.records.check_data()
         self.plan = self.cost(draws, tune)
-        label = self.label or self.title
+        label = self.label or type(self).__name__
         budget = self._call.open_chain(self.rng, self.plan, is_private=self.is_private, label=label)
         random = PrivacyRandom(self.debug_seed, stream=budget.slot)
         chain = Chain(budget, self.plan, random, facts.parts(self.facts(), self.plan.draws))
@@ -196,20 +191,17 @@ class DPStep(Iterating):
         self._start(chain)
         self._chain = chain
 
-    @property
-    def title(self) -> str:
-        """What a report calls the step."""
-        return type(self).__name__
-
     def __repr__(self) -> str:
-        return f"<{self.title}: epsilon={self.epsilon!r}, delta={self.delta!r}, chains={self.chains}>"
+        return (
+            f"<{type(self).__name__}: epsilon={self.epsilon!r}, delta={self.delta!r}, chains={self.chains}>"
+        )
 
     def facts(self) -> facts.Facts:
         """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
         records = self.records
         return {
             "plan": self.plan.to_dict(),
-            "step": self.title,
+            "step": type(self).__name__,
             "mechanism": self._mechanism(),
             "approximation": self.approximation,
             "is_private": self.is_private,
@@ -252,64 +244,14 @@ class DPStep(Iterating):
     def _clip_name(self) -> str:
         """Bound on a record's part, for the report."""
 
-    # state and pickling
-
-    @property
-    def step_size(self) -> float:
-        """Current step size of the moves."""
-        return self.moves.step_size
-
-    @step_size.setter
-    def step_size(self, value: float) -> None:
-        self.moves.step_size = value
-
-    @property
-    def moves_state(self) -> Any:
-        """What the moves remember of the chain's decisions."""
-        return self.moves.state
-
-    @moves_state.setter
-    def moves_state(self, value: Any) -> None:
-        self.moves.state = value
-
-    @property
-    def iteration(self) -> int:
-        """Iterations of the chain so far."""
-        return 0 if self._chain is None else self._chain.iteration
-
-    @iteration.setter
-    def iteration(self, value: int) -> None:
-        if self._chain is not None:
-            self._chain.iteration = value
-
-    @property
-    def accepted(self) -> int:
-        """Proposals of the chain that were accepted."""
-        return 0 if self._chain is None else self._chain.accepted
-
-    @accepted.setter
-    def accepted(self, value: int) -> None:
-        if self._chain is not None:
-            self._chain.accepted = value
-
-    @property
-    def debug_stream(self) -> dict[str, Any] | None:
-        """State of the noise stream in a debug run, otherwise None: a private stream is never stored."""
-        return None if self.debug_seed is None or self._chain is None else self._chain.random.state
-
-    @debug_stream.setter
-    def debug_stream(self, state: dict[str, Any] | None) -> None:
-        if state is not None and self.debug_seed is not None and self._chain is not None:
-            self._chain.random.state = state
+    # copies
 
     @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
-        """State to resume a chain from; the noise stream is in it only with `debug_seed`."""
-        BlockedStep.sampling_state.fset(self, state)
-        if self._chain is not None:
-            self._chain.state = self._chain.values = None
+        """Ends the chain: none is resumed, nor its noise stored; PyMC sets this before each."""
+        self._chain = None
 
-    def __deepcopy__(self, memo: Any = None) -> "DPStep":
+    def __deepcopy__(self, memo: object = None) -> "DPStep":
         raise BudgetError("A private step is not copied: its budget is for one call. Make a new step.")
 
     __copy__ = __deepcopy__
@@ -332,3 +274,25 @@ class DPStep(Iterating):
     @staticmethod
     def _make_progressbar_update_functions():
         return progress.updates()
+
+
+def _check_shared(exclude_deterministics: Any, debug_seed: Any, tempering: Any) -> None:
+    """Check arguments that are not part of the price.
+
+    Raises
+    ------
+    TypeError
+        A text in the place of a list of texts.
+    ValueError
+        A number is out of range.
+    """
+    if isinstance(exclude_deterministics, str):
+        raise TypeError(
+            f"exclude_deterministics must be a list of names: write [{exclude_deterministics!r}] instead of "
+            f"{exclude_deterministics!r}."
+        )
+    integer = isinstance(debug_seed, int | np.integer) and not isinstance(debug_seed, bool)
+    if debug_seed is not None and not (integer and debug_seed >= 0):
+        raise ValueError(f"debug_seed must be None or an integer of at least 0, got {debug_seed!r}.")
+    if not (is_number(tempering) and 0 < tempering <= 1):
+        raise ValueError(f"tempering must lie in (0, 1], got {tempering!r}.")

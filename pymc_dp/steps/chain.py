@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
@@ -18,6 +18,7 @@ from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.proposals.walk import Moves, RandomWalk
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.steps import surroundings
 
@@ -37,7 +38,7 @@ class Chain:
     Attributes
     ----------
     state : State or None
-        None before the first iteration, and after a chain was resumed. Private in part.
+        None before the first iteration. Private in part.
     iteration, accepted : int
         So far.
     clipped : float
@@ -119,26 +120,12 @@ class Released:
         self._names, self._point = list(names), start
         self._withheld, self._left_out = set(withheld_dims), sorted(left_out)
 
-    @classmethod
-    def of_records(
-        cls, model: pm.Model, records: Any, compile_kwargs: Mapping[str, Any] | None
-    ) -> "Released":
-        """Those of a `RecordModel`, or of its interface."""
-        return cls(
-            model,
-            records.released_variables,
-            records.reading.start,
-            withheld_dims=records.withheld_dims,
-            left_out=records.reading.left_out,
-            compile_kwargs=compile_kwargs,
-        )
-
     def __call__(self, point: PointType) -> bytes:
         """Values of all variables, one after another."""
         pairs = zip(self._values(point), self._start, strict=True)
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> facts.Facts:
         """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able."""
         free = {rv.name for rv in self._model.free_RVs}
         dims = {name: self._model.named_vars_to_dims.get(name, ()) for name in self._names}
@@ -174,20 +161,14 @@ class Released:
     @cached_property
     def _computed(self) -> Callable[[PointType], dict[str, np.ndarray]]:
         """The variables that are not their own values."""
-        model = self._model
-        missing = set(self._names) - {v.name for v in model.value_vars}
-        variables = [v for v in model.unobserved_value_vars if v.name in missing]
+        inputs = self._model.value_vars
+        missing = set(self._names) - {v.name for v in inputs}
+        variables = [v for v in self._model.unobserved_value_vars if v.name in missing]
         if not variables:
             return lambda point: {}
-        inputs, names = [v.name for v in model.value_vars], [v.name for v in variables]
-        function = compile_graph(
-            model.value_vars, variables, private=(), as_pymc=True, **self._compile_kwargs
-        )
-
-        def computed(point: PointType) -> dict[str, np.ndarray]:
-            return dict(zip(names, function(*[point[name] for name in inputs]), strict=True))
-
-        return computed
+        function = compile_graph(inputs, variables, private=(), as_pymc=True, **self._compile_kwargs)
+        names = [v.name for v in variables]
+        return lambda point: dict(zip(names, function(*(point[v.name] for v in inputs)), strict=True))
 
     def __getstate__(self):  # a copy compiles again
         return {name: value for name, value in self.__dict__.items() if name != "_computed"}
@@ -200,7 +181,7 @@ class Iterating(BlockedStep):
     `_propose`.
     """
 
-    moves: Any  # Moves
+    moves: Moves
     records: Any  # a RecordModel, or its interface on records that are elsewhere
     clip: Clip
     clip_fraction: bool
@@ -282,7 +263,7 @@ class Iterating(BlockedStep):
         return info.accepted, self._stats(chain, info)
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
-        move = self.moves.move(rng)
+        move = cast(RandomWalk, self.moves).move(rng)
         return Move(state.theta + move, chain.clip_bound or self.clip.bound(move), prior_change(state))
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:

@@ -62,7 +62,7 @@ class DPFastMH(WalkStep):
         Whether tuning adapts the step size, from accept decisions only (not with `clip_bound`).
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
-        `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+        `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class DPFastMH(WalkStep):
         bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
         if isinstance(self.clip, LipschitzClip):
             self.moves.longest = bound / self.clip.constant
-        self.step_size = self.moves.initial or self._default_step_size(chain.ratio)
+        self.moves.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
     def _default_step_size(self, ratio: Ratio) -> float:
         if math.isinf(self.moves.longest):

@@ -1,19 +1,19 @@
 """DP HMC: noisy gradients for the trajectory, the penalty test at its end (Räisä 2021, Algorithm 3)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.clipping import LipschitzClip
-from pymc_dp.errors import BudgetError
-from pymc_dp.kernels.metropolis import LogRatio, State
+from pymc_dp.kernels.metropolis import Info, LogRatio, Move, State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.mechanisms.iterations import Hamiltonian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain
@@ -21,22 +21,6 @@ from pymc_dp.steps.metropolis_step import MetropolisStep
 
 # Standard deviation of the final ratio's noise that the first step size aims at, in nats.
 _RATIO_NOISE = 1.5
-
-
-class Gradient(NamedTuple):
-    """The noisy gradient of the tempered log-posterior at a point, both of shape (d,); released."""
-
-    point: np.ndarray
-    value: np.ndarray
-
-
-class Trajectory(NamedTuple):
-    """A `Move` with the gradient at its end."""
-
-    new: np.ndarray
-    clip_bound: float
-    log_public: Callable[[LogRatio], float]
-    gradient: np.ndarray
 
 
 class DPHMC(MetropolisStep):
@@ -75,7 +59,7 @@ class DPHMC(MetropolisStep):
         Whether tuning adapts the step size (from decisions) and the mass (from the draws so far).
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`,
-        `clip_fraction`, `ledger`, `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+        `clip_fraction`, `ledger`, `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
 
     Raises
     ------
@@ -149,7 +133,7 @@ class DPHMC(MetropolisStep):
         )
 
     def _start_moves(self, chain: Chain) -> None:
-        mechanism: Any = chain.plan.mechanism
+        mechanism = cast(Hamiltonian, chain.plan.mechanism)
         noise = mechanism.gradient_noise_multiplier * self._sensitivity * self.gradient_clip_bound
         chain.noise = Gaussian(noise)
         self.moves.start(self.moves.initial or self._default_step_size(chain.plan, noise), chain.plan.tune)
@@ -167,12 +151,8 @@ class DPHMC(MetropolisStep):
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         state = super()._arrive(chain, theta)
-        if chain.memory is None:
-            chain.memory = Gradient(theta, self._gradient_at(chain, theta))
-        elif not np.array_equal(theta, chain.memory.point):
-            raise BudgetError(
-                "A resumed chain is not where it stopped: another starting gradient was not paid for."
-            )
+        # Noisy gradients: at the point, and at the end of the last trajectory.
+        chain.memory = self._gradient_at(chain, theta), None
         return state
 
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
@@ -181,26 +161,27 @@ class DPHMC(MetropolisStep):
         noisy = chain.noise.release(ExactSum(total), chain.random)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
 
-    def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Any:
+    def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
         start = self.moves.momentum(rng)
         new, gradient, end = self.moves.run(
-            state.theta, chain.memory.value, start, partial(self._gradient_at, chain)
+            state.theta, chain.memory[0], start, partial(self._gradient_at, chain)
         )
+        chain.memory = chain.memory[0], gradient
 
         def log_public(found: LogRatio) -> float:
             energy = self.moves.kinetic_energy(start) - self.moves.kinetic_energy(end)
             return found.log_prior - state.log_prior + energy
 
         bound = self.clip.bound(new - state.theta)
-        return Trajectory(new, bound, log_public, gradient)
+        return Move(new, bound, log_public)
 
     @np.errstate(over="ignore", invalid="ignore")  # a trajectory that runs away is rejected
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
         return super()._iterate(chain)
 
-    def _stats(self, chain: Chain, info: Any) -> dict[str, float]:
+    def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         if info.accepted:
-            chain.memory = Gradient(info.move.new, info.move.gradient)
+            chain.memory = chain.memory[1], None
         if self.tune:
             self.moves.learn_mass(chain.state.theta, chain.iteration + 1)
         return super()._stats(chain, info)

@@ -8,6 +8,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios.build import ratio_of, test_of
@@ -55,3 +56,9 @@ class WalkStep(MetropolisStep):
         self.moves = RandomWalk(
             proposal, self.records.d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
         )
+
+    def _fixed_batches(self, batch_size: int) -> FixedSizeBatches:
+        """Batches without replacement, of which n is known."""
+        if self.neighboring_relation != "substitute":
+            raise ValueError("batch_size= is for neighboring_relation='substitute' only: n must be public.")
+        return FixedSizeBatches(self.records.n, batch_size)

@@ -28,17 +28,11 @@ from pymc_dp.releasing import release_likelihood
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Released
 
-# Arguments of `pymc.NUTS` that are passed on.
-_OF_NUTS = frozenset(
-    {
-        name
-        for function in (pm.NUTS.__init__, BaseHMC.__init__)
-        for name, parameter in signature(function).parameters.items()
-        if parameter.kind is not parameter.VAR_KEYWORD
-    }
-    - {"self", "vars", "model", "blocked", "rng", "initial_point", "dtype"}
-)
-_OF_RELEASE = frozenset(signature(release_likelihood).parameters)
+#: Arguments of `pymc.NUTS` that are passed on, and of `release_likelihood`: known before anything is paid.
+OF_NUTS = (signature(pm.NUTS.__init__).parameters.keys() | signature(BaseHMC.__init__).parameters.keys()) - {
+    *("self", "vars", "model", "blocked", "rng", "initial_point", "dtype", "kwargs", "pytensor_kwargs")
+}
+OF_RELEASE = signature(release_likelihood).parameters.keys()
 # What PyMC calls some of these stats in its result, and a release too.
 _RENAMED = {
     "model_logp": "lp",
@@ -134,7 +128,7 @@ class DPNUTS(BlockedStep):
     _carried: list[np.ndarray] | None = None
     _point: PointType | None = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "DPNUTS":
+    def __new__(cls, *args: object, **kwargs: object) -> "DPNUTS":
         """Without PyMC's note of the arguments, among which is the model: it would be in each copy."""
         return object.__new__(cls)
 
@@ -150,14 +144,14 @@ class DPNUTS(BlockedStep):
         model: pm.Model | None = None,
         **kwargs: Any,
     ):
-        if unknown := kwargs.keys() - _OF_RELEASE - _OF_NUTS:
+        if unknown := kwargs.keys() - OF_RELEASE - OF_NUTS:
             raise TypeError(
                 f"DPNUTS got {sorted(unknown)}, which neither dp.release_likelihood nor pymc.NUTS has."
             )
         model = pm.modelcontext(model)
         self.vars = surroundings.all_free_variables(vars, model)
         _refuse_discrete(model)
-        given = {name: kwargs.pop(name) for name in sorted(_OF_RELEASE & kwargs.keys())}
+        given = {name: kwargs.pop(name) for name in sorted(OF_RELEASE & kwargs.keys())}
         _refuse_effects(model, given)
         self.settings, self._call = kwargs, uuid.uuid4().hex
         self.likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, **given)

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import ConstantClip, LipschitzByPart, LipschitzClip
+from pymc_dp.clipping import Clip, ConstantClip, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
+from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, Gaussian
 from pymc_dp.ratios import on_owners as of_owners
@@ -18,12 +19,13 @@ from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
 from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.records.statistics import Statistics
 from pymc_dp.records.sufficient import SufficientStatistics
-from pymc_dp.remote.owners import Owner
+from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import WalkStep
-from pymc_dp.steps.penalty_arguments import clip_of, settings
 
+# Arguments that do not go with sufficient statistics.
+_NOT_OF_STATISTICS = ("lipschitz", "batch_size", "privacy_unit", "data")
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
 
@@ -101,8 +103,6 @@ class DPPenaltyMH(WalkStep):
     debug_seed : int, optional
         Reproducible noise, for debugging; marks every result as not private.
     model : pymc.Model, optional
-    rng : optional
-        PyMC's generator, for the proposals.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`.
 
@@ -144,8 +144,6 @@ class DPPenaltyMH(WalkStep):
     name = "dp_penalty"
     takes_data = True
     mechanism = MECHANISM
-    # Where the log-ratio comes from, if not from all records in one place or in shards.
-    _asks_owners = False
     _batches: FixedSizeBatches | None = None
     statistics: SufficientStatistics
 
@@ -165,17 +163,30 @@ class DPPenaltyMH(WalkStep):
     ):
         if release not in ("decisions", "noisy_ratio"):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
-        epsilon, delta, lipschitz, clip_bound = settings(
-            owners,
-            kwargs,
-            epsilon=epsilon,
-            delta=delta,
-            lipschitz=lipschitz,
-            clip_bound=clip_bound,
-            batch_size=batch_size,
-            sufficient_statistics=sufficient_statistics,
-        )
-        self.clip = clip_of(sufficient_statistics, lipschitz, clip_bound, batch_size, kwargs)
+        given: dict[str, object] = {"epsilon": epsilon, "delta": delta, "lipschitz": lipschitz}
+        given |= {"clip_bound": clip_bound, "batch_size": batch_size}
+        given |= {"sufficient_statistics": sufficient_statistics}
+        given |= {name: kwargs.get(name) for name in ("ledger", "privacy_unit", "data")}
+        if owners is not None:
+            refuse_beside_owners(given)
+            joint = Owners(owners, kwargs.get("neighboring_relation", "substitute"))
+            epsilon, delta = joint.epsilon, joint.delta
+            lipschitz, clip_bound = joint.lipschitz, joint.clip_bound
+            kwargs |= {"data": joint, "clip_fraction": False}
+        elif epsilon is None or delta is None:
+            raise TypeError("epsilon= and delta= are required: the guarantee of the whole call.")
+        self.clip: Clip
+        if sufficient_statistics is None:
+            self.clip = as_clip(lipschitz, clip_bound, by_part=True)
+        elif clip_bound is None:
+            raise ValueError(
+                "With sufficient_statistics=, give clip_bound=: a public bound on the norm of a record's "
+                "statistic (docs/exponential_families)."
+            )
+        elif beside := [name for name in _NOT_OF_STATISTICS if given[name] is not None]:
+            raise ValueError(f"With sufficient_statistics=, leave out {', '.join(beside)}.")
+        else:
+            self.clip = StatisticClip(sufficient_statistics, clip_bound)
         self.release = release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
@@ -183,19 +194,14 @@ class DPPenaltyMH(WalkStep):
         if batch_size is not None:
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-        self._asks_owners = owners is not None
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
         elif isinstance(self.clip, StatisticClip):
             self.mechanism = STATISTICS_MECHANISM
             self.statistics = SufficientStatistics(self.model, self.records, self.clip.statistics, self.clip)
         elif batch_size is not None:
-            if self.neighboring_relation != "substitute":
-                raise ValueError(
-                    "batch_size= is for neighboring_relation='substitute' only: n must be public."
-                )
             self.approximation = CorrectedBatch.approximation
-            self._batches = FixedSizeBatches(self.records.n, batch_size)
+            self._batches = self._fixed_batches(batch_size)
         if isinstance(self.clip, LipschitzByPart):
             names, shapes = self.model.values_to_rvs, self.records.shapes
             self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})
@@ -204,7 +210,7 @@ class DPPenaltyMH(WalkStep):
         self._best_noise_std, self.moves.target_accept = best[0], self.moves.target_accept or best[1]
 
     def _price(self, call: Call) -> PrivacyPlan:
-        if self._asks_owners:
+        if isinstance(self.records, RecordsOfOwners):
             return of_owners.price(self.records, call, self.release)
         if self._batches is not None:
             return pricing.penalty_on_batches(call, self._batches, release=self.release)
@@ -216,15 +222,15 @@ class DPPenaltyMH(WalkStep):
             fixed = {"noise_std": self._best_noise_std}
         return pricing.penalty(call, clip_fraction=self.clip_fraction, release=self.release, **fixed)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """What a report needs to know; nothing here is computed from private rows."""
-        if not self._asks_owners:
+        if not isinstance(self.records, RecordsOfOwners):
             return super().facts()
         return super().facts() | of_owners.facts(self.records, self.plan)
 
     def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from; owners charge the call here."""
-        if self._asks_owners:
+        if isinstance(self.records, RecordsOfOwners):
             return OnOwners(self.records, self.tempering, plan)
         if isinstance(self.clip, StatisticClip):
             nm = plan.noise_multiplier
@@ -233,14 +239,14 @@ class DPPenaltyMH(WalkStep):
 
     def _start_moves(self, chain: Chain) -> None:
         ratio: Any = chain.ratio
-        self.step_size = self.moves.initial or 0.1
+        self.moves.step_size = self.moves.initial or 0.1
         if isinstance(ratio, OnStatistics):
             rate = ratio.rate(self.records.ravel(self.records.reading.start))
         else:
             rate = None if isinstance(self.clip, ConstantClip) else self.clip.bound
         if self.moves.initial is None and rate is not None and chain.plan.noise_multiplier > 0:
             self.moves.set_steps(rate, ratio.bound_of_noise(self._best_noise_std))
-        chain.clip_bound = self.moves.constant_clip_bound(self.clip, self.step_size)
+        chain.clip_bound = self.moves.constant_clip_bound(self.clip, self.moves.step_size)
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         stats = super()._stats(chain, info)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -14,6 +14,7 @@ from pymc_dp.kernels.metropolis import State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.friction import Dynamics
+from pymc_dp.privacy.mechanisms.iterations import Friction
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PoissonBatches
 from pymc_dp.proposals.walk import Moves
 from pymc_dp.steps.base import DPStep
@@ -61,7 +62,7 @@ class DPSGHMC(DPStep):
         stochastic gradient Langevin dynamics, the limit of full friction.
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
-        `debug_seed`, `model`, `rng`, `compile_kwargs`: as in `DPPenaltyMH`.
+        `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
 
     Raises
     ------
@@ -123,11 +124,11 @@ class DPSGHMC(DPStep):
         return pricing.friction(call, self.dynamics, self.n_steps)
 
     def _start(self, chain: Chain) -> None:
-        mechanism: Any = chain.plan.mechanism
+        mechanism = cast(Friction, chain.plan.mechanism)
         noise = np.broadcast_to(mechanism.noise_multipliers, chain.plan.length)
         step_sizes, frictions = self.dynamics.realized(noise, self.neighboring_relation)
         chain.memory = Schedule(step_sizes, frictions, noise * self._sensitivity * self.dynamics.clip_bound)
-        self.step_size = float(step_sizes[0])
+        self.moves.step_size = float(step_sizes[0])
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         """Nothing is kept from one iteration to the next but the point."""
@@ -151,7 +152,7 @@ class DPSGHMC(DPStep):
             theta,
             self.rng.standard_normal(theta.size),
             partial(self._gradient_at, chain, Gaussian(noise)),
-            steps=chain.plan.mechanism.n_steps,  # type: ignore[attr-defined]
+            steps=cast(Friction, chain.plan.mechanism).n_steps,
             step_size=eta,
             friction=friction,
         )

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, Protocol
 
 import numpy as np
 import pymc as pm
@@ -13,28 +12,11 @@ from pymc.util import get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.records.units import unit_of
 
 MOVED = (
     "Something other than this step moved the parameters: another step that samples the same variables reads "
     "the exact likelihood. Pass the private step alone."
 )
-
-
-class Data(Protocol):
-    """Records that are not those of the step's model."""
-
-    @property
-    def privacy_unit(self) -> Any:
-        """What tells whose rows are whose; None where each row is a unit."""
-
-    def records(self, model: pm.Model, **settings: Any) -> Any:
-        """The interface of `RecordModel` on them; `settings` are its arguments."""
-
-
-def unit(privacy_unit: Any, data: Data | None) -> str:
-    """Name of the privacy unit of a step, whose ids may be where its records are."""
-    return unit_of(privacy_unit if data is None else data.privacy_unit)[0]
 
 
 def all_free_variables(vars: Sequence[Variable] | None, model: pm.Model) -> list[Variable]:
@@ -56,7 +38,7 @@ def all_free_variables(vars: Sequence[Variable] | None, model: pm.Model) -> list
     return list(model.value_vars)
 
 
-def random_parts(model: pm.Model) -> list[Variable]:
+def density_parts(model: pm.Model) -> list[Variable]:
     """What makes a model's density: variables and Potentials."""
     return [*model.basic_RVs, *model.potentials]
 
@@ -71,7 +53,7 @@ def check(step: BlockedStep, model: pm.Model, parts: Sequence[Variable]) -> None
     PrivacyError
         See `check_alone`.
     """
-    now = random_parts(model)
+    now = density_parts(model)
     named = {
         "added": [str(v.name) for v in now if v not in parts],
         "removed": [str(v.name) for v in parts if v not in now],

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -255,7 +256,7 @@ def test_sampling_error_is_that_of_the_sum():
 def test_the_right_model_wins():
     result = dp.compare(pair(), epsilon=20.0, delta=1e-6, reference="none")
     assert list(result.table.index) == ["slope", "none"] and result.probability_better("slope") > 0.9
-    assert result.n == N and json.loads(result.to_json())["reference"] == "none"
+    assert result.n == N and json.loads(json.dumps(asdict(result)))["reference"] == "none"
     for part in ("slope", "-differential privacy by itself", "in no ledger"):
         assert part in str(result)
     assert "<table" in result._repr_html_()

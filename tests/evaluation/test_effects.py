@@ -70,8 +70,6 @@ def test_what_needs_a_likelihood_of_rows_is_refused_before_it_is_paid(fitted, tm
     with pytest.raises(dp.errors.ModelRefusedError, match="'z' was integrated"):
         dp.compare({"a": (idata, model), "b": (idata, model)}, **given)
     assert not ledger.entries()
-    with pytest.raises(dp.errors.ModelRefusedError, match="'z' was integrated"):
-        dp.log_likelihood(idata, model)
 
 
 def test_a_model_without_the_effect_is_another(fitted):

@@ -115,23 +115,6 @@ def test_the_number_of_rows_is_refused_where_it_is_private():
         dp.predict(fit(model, neighboring_relation="add_remove"), model)
 
 
-def test_private_predictions_and_likelihoods_say_so_at_once(fitted, tmp_path):
-    model, idata = fitted
-    with pytest.warns(dp.errors.NotPrivateWarning, match="DO NOT PUBLISH"):
-        draws = dp.predict(idata, model, at_private_rows=True)
-    with pytest.warns(dp.errors.NotPrivateWarning, match="DO NOT PUBLISH"):
-        likelihood = dp.log_likelihood(idata, model)
-    assert likelihood.log_likelihood["y"].shape == (1, 60, N)
-    for tree, extra in ((draws, "predictions"), (likelihood, "log_likelihood")):
-        file = tmp_path / f"{extra}.nc"
-        tree.to_netcdf(file, engine="netcdf4")
-        for found in (tree, xr.open_datatree(file, engine="netcdf4")):
-            assert "DO NOT PUBLISH" in repr(found)
-            assert extra in dp.privacy_report(found).not_released
-            with pytest.raises(dp.errors.PrivacyError, match="for the data holder alone"):
-                dp.release(found)
-
-
 def test_what_pymc_adds_to_a_result_is_found(fitted, tmp_path):
     model, idata = fitted
     idata = idata.copy()

@@ -30,29 +30,10 @@ def made(request, model):
 
 
 @every_step
-@pytest.mark.parametrize(
-    "typo, meant",
-    [
-        ("eps", "epsilon"),
-        ("lipschit", "lipschitz"),
-        ("delt", "delta"),
-        ("chain", "chains"),
-        ("stepsize", "step_size"),
-    ],
-)
-def test_a_typo_is_told_what_was_meant(kind, model, typo, meant):
-    with pytest.raises(
-        TypeError, match=rf"^{kind.__name__} has no argument {typo}=: did you mean {meant}=\?"
-    ):
-        kind(model=model, **{**ARGS, typo: 1})
-    with pytest.raises(TypeError, match=f"did you mean {meant}="):
-        kind(**{typo: 1}, model=model)
-
-
-@every_step
-def test_an_argument_like_no_other(kind, model):
-    with pytest.raises(TypeError, match="has no argument xyz=: its docstring"):
-        kind(model=model, xyz=1, **ARGS)
+@pytest.mark.parametrize("name", ["eps", "lipschit", "xyz"])
+def test_an_argument_that_it_does_not_have(kind, model, name):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        kind(model=model, **{**ARGS, name: 1})
 
 
 # values

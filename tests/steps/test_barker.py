@@ -334,19 +334,6 @@ def test_tuning_aims_at_barkers_rate_and_stops(logistic):
     assert len({s["step_size"] for s in after}) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kwargs", [{}, {"batch_size": 20, "epsilon": 100.0}])
-def test_debug_seed_resumes_where_it_was(logistic, kwargs):
-    step = started(logistic, debug_seed=7, draws=60, **kwargs)
-    point, _ = run(step, logistic.initial_point(0), 20)
-    state = step.sampling_state
-    ahead, _ = run(step, point, 20)
-    other = started(logistic, debug_seed=7, draws=60, **kwargs)
-    other.sampling_state = state
-    again, _ = run(other, point, 20)
-    np.testing.assert_array_equal(ahead["beta"], again["beta"])
-
-
 # arguments
 
 

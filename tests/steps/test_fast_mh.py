@@ -175,7 +175,7 @@ def test_a_poisoned_record_moves_the_ratio_by_its_own_draws_only(bad):
 def test_tuning_stays_within_the_longest_move(large):
     """Decisions alone move the step size; accepted longest moves do not make it grow."""
     step = started(large, tune=100, draws=100)
-    before = step.step_size
+    before = step.moves.step_size
     step.moves.move(step.rng)
     step.moves.learn(True, 1)
     longest = step.moves.longest / step.moves.unit_length
@@ -183,10 +183,10 @@ def test_tuning_stays_within_the_longest_move(large):
     for iteration in range(2, 100):
         step.moves.move(step.rng)
         step.moves.learn(True, iteration)
-    assert step.step_size <= 1.5 * longest
+    assert step.moves.step_size <= 1.5 * longest
     step.moves.move(step.rng)
     step.moves.learn(False, 100)
-    assert step.step_size < 1.5 * longest
+    assert step.moves.step_size < 1.5 * longest
 
 
 def test_infinite_epsilon_is_plain_tunamh_and_says_so(large):

@@ -108,19 +108,6 @@ def test_tuning_adapts_step_and_mass_from_what_is_released(logistic):
     assert np.array_equal(again.moves.mass, [1.0, 1.0])
 
 
-@pytest.mark.slow
-def test_resuming_elsewhere_is_not_paid_for(logistic):
-    step = started(logistic)
-    point = logistic.initial_point(0)
-    point, _ = step.step(point)
-    state = step.sampling_state
-    step.sampling_state = state
-    point, _ = step.step(point)  # where it stopped
-    step.sampling_state = state
-    with pytest.raises(dp.errors.BudgetError, match="not where it stopped"):
-        step.step({"beta": np.array([5.0, 5.0])})
-
-
 @pytest.mark.parametrize("far", [1e100, 5e153, 1e160, 1e300, np.inf, np.nan])
 def test_a_trajectory_that_runs_away_is_rejected(logistic, monkeypatch, far):
     """However far: an exception would tell of the data, and end the run."""
