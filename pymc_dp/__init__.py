@@ -70,7 +70,6 @@ __all__ = [
 
 # Names that were here before 0.1.0: they go with the release after it.
 _MOVED = {name: errors for name in errors.__all__} | {name: plots for name in plots.__all__}
-_MOVED |= {"compare_accountants": privacy}
 
 if not _TYPE_CHECKING:
 

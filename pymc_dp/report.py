@@ -11,7 +11,7 @@ from xarray import DataTree
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
 from pymc_dp.printing import Printed
-from pymc_dp.privacy.accounting.composition import compare_accountants
+from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
@@ -67,11 +67,10 @@ class PrivacyReport(Printed):
             **plan.to_dict(),
             "iterations": plan.iterations,
             "mu": plan.mu,
-            "rho": plan.rho,
             "epsilon_at_delta": plan.epsilon_at(plan.delta),
             "epsilon_of_delta": {f"{delta:g}": plan.epsilon_at(delta) for delta in self._deltas()},
             "accountant": plan.guarantee.accountant if plan.is_private else "none",
-            "accountants": plan.guarantee.valid if plan.is_private else {},
+            "accountants": plan.guarantee.by_accountant(),
             "clip_fractions": self.clip_fractions,
             "not_released": self.not_released,
             "changed": self.changed,
@@ -126,14 +125,12 @@ class PrivacyReport(Printed):
         plan = self.plan
         noisy = plan.release == "decisions" and plan.noise_multiplier > 0
         behind = ", decisions counted as the noisy ratios behind them" if noisy else ""
-        for name, value in (("mu (Gaussian DP)", plan.mu), ("rho (zCDP)", plan.rho)):
-            if not np.isnan(value):
-                yield name, f"{value:.5g}{behind}"
+        if not np.isnan(plan.mu):
+            yield "mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"
         curve = (f"{round_up(plan.epsilon_at(delta))} at {delta:g}" for delta in self._deltas())
         yield "epsilon at delta", "; ".join(curve)
         yield "Accountant", plan.guarantee.accountant
-        accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
-        yield "All accountants", f"epsilon at {plan.delta:g}: {accountants}"
+        yield "All accountants", f"epsilon at {plan.delta:g}: {_compared(plan.guarantee, plan.delta)}"
 
     def __str__(self) -> str:
         lines = (line for key, value in self.rows() for line in wrap(key, value))
@@ -170,7 +167,7 @@ class LedgerReport(Printed):
             "spent": spent.epsilon(ledger.delta),
             "remaining": ledger.remaining(),
             "accountant": spent.accountant,
-            "accountants": spent.valid,
+            "accountants": spent.by_accountant(),
             "epsilon_of_delta": {f"{d:g}": spent.epsilon(d) for d in sorted({*DELTAS, ledger.delta})},
             "entries": [
                 {
@@ -187,15 +184,22 @@ class LedgerReport(Printed):
     def __str__(self) -> str:
         spent = self.ledger.spent()
         curve = "; ".join(f"{round_up(spent.epsilon(d))} at {d:g}" for d in DELTAS)
-        compared = compare_accountants(spent, self.ledger.delta)
         return (
             f"{self.ledger}\n\nGuarantee: the budget, whatever was asked in the light of earlier results. "
-            f"Price of the list by itself, epsilon at delta: {curve}\n\n{compared}"
+            f"Price of the list by itself, epsilon at delta: {curve}\n\n{self._accountants(spent)}"
         )
 
     def _repr_html_(self) -> str:
-        compared = compare_accountants(self.ledger.spent(), self.ledger.delta)
-        return f"{self.ledger._repr_html_()}{compared._repr_html_()}"
+        return f"{self.ledger._repr_html_()}<p>{self._accountants(self.ledger.spent())}</p>"
+
+    def _accountants(self, spent: Guarantee) -> str:
+        delta = self.ledger.delta
+        return f"All accountants, epsilon at {delta:g}: {_compared(spent, delta)}"
+
+
+def _compared(guarantee: Guarantee, delta: float) -> str:
+    found = guarantee.by_accountant(delta).items()
+    return "; ".join(f"{name} {round_up(epsilon)}" for name, epsilon in found)
 
 
 def _of_owner(owner: Facts) -> str:

@@ -64,11 +64,7 @@ def test_every_name_in_the_reference_exists():
 
 def test_a_name_that_moved_is_found_with_a_warning():
     """Those that notebooks and pages used; no other."""
-    for name, place in {
-        "PrivacyError": "errors",
-        "plot_check": "plots",
-        "compare_accountants": "privacy",
-    }.items():
+    for name, place in {"PrivacyError": "errors", "plot_check": "plots"}.items():
         with pytest.warns(DeprecationWarning, match=rf"pymc_dp\.{name} is pymc_dp\.{place}\.{name} now"):
             assert getattr(pymc_dp, name) is getattr(getattr(pymc_dp, place), name)
     with pytest.raises(AttributeError, match="no attribute 'plot_nothing'"):

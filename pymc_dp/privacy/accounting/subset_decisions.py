@@ -1,7 +1,7 @@
 """Renyi divergence of accept decisions on a batch drawn without replacement: one bit.
 
 Charging the noisy log-ratio behind it costs 1.4 to 1.8 times as much for the penalty test, hundreds of times
-for Barker's by Räisä 2021, Theorem 8 (`rdp.barker_minibatch_rdp`). Proofs: docs/proofs/barker.
+for Barker's by Räisä 2021, Theorem 8. Proofs: docs/proofs/barker.
 """
 
 import math

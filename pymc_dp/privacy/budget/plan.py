@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
+from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
@@ -158,20 +158,10 @@ class PrivacyPlan(Call):
 
         inf without privacy, NaN when not every release is Gaussian.
         """
-        return self._total(lambda events: exact_gaussian(events).mu)
-
-    @property
-    def rho(self) -> float:
-        """Zero-concentrated DP parameter of the whole call; NaN when a release has none."""
-        return self._total(lambda events: zero_concentrated(events).rho)
-
-    def _total(self, accountant: Callable[[EventSet], float]) -> float:
         if not self.is_private:
             return math.inf
-        try:
-            return accountant(self.events)
-        except NotApplicableError:
-            return math.nan
+        found = exact_gaussian(self.events)
+        return math.nan if found is None else found.mu
 
     @cached_property
     def events(self) -> EventSet:
@@ -252,8 +242,7 @@ class PrivacyPlan(Call):
         )
         if not self.is_private:
             return f"NOT PRIVATE: epsilon = inf, no noise is added.\n{calls}"
-        totals = [(name, getattr(self, name)) for name in ("mu", "rho")]
-        gaussian = ", ".join(f"{name} = {value:.4g}" for name, value in totals if not math.isnan(value))
+        gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
                 f"({self.epsilon:g}, {self.delta:g})-differential privacy for the whole call, "
