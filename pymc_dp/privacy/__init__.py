@@ -3,7 +3,7 @@
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.calibration import calibrate, iterations_allowed
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.event_sets import EventSet, subsampled_penalty
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import (
     ApproximateZCDpEvent,
     BarkerMinibatchDpEvent,
@@ -34,5 +34,4 @@ __all__ = [
     "gaussian",
     "iterations_allowed",
     "running_epsilon",
-    "subsampled_penalty",
 ]

@@ -21,6 +21,7 @@ from pymc_dp.privacy.accounting import events as ev
 from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, sampled_gaussians
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.pricing import penalty
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 
 Many = dp_event.SelfComposedDpEvent
 
@@ -143,11 +144,11 @@ def test_profiles_under_substitution_are_above_explicit_pairs(kind):
         assert kind != "poisson substitute" or np.all(bounds <= (1 + 1e-4) * exact)
 
 
-def test_loss_distribution_refuses_a_delta_below_its_own_errors():
+def test_losses_that_are_not_tilted_have_no_delta_below_their_own_errors():
     one = SampledGaussian(0.01, 1.0, "poisson add_remove")
-    ours = loss_distribution.LossDistribution({one: 100})
-    assert ours.epsilon(1e-9) < ours.epsilon(1e-15) == math.inf
-    assert ours.delta(400.0) > 1e-15
+    for ours in loss_distribution._composed({one: 100}, 2e-4, 1.0, None):
+        assert ours.epsilon(1e-9) < ours.epsilon(1e-15) == math.inf
+        assert ours.delta(400.0) > 1e-15
 
 
 # ---- Renyi curves
@@ -155,7 +156,7 @@ def test_loss_distribution_refuses_a_delta_below_its_own_errors():
 
 def test_theorem_9_against_dp_accounting():
     """dp_accounting implements a stronger theorem for Gaussians: ours is above, and not far."""
-    event = privacy.subsampled_penalty(4.0, 100, 10_000)
+    event = FixedSizeBatches(10_000, 100).gaussian_event(2.0)
     theirs = RdpAccountant([4.0, 8.0, 16.0], NeighboringRelation.REPLACE_ONE).compose(event).rdp
     ours = [costs.event_rdp(event, order, "substitute") for order in (4.0, 8.0, 16.0)]
     assert np.all(ours >= theirs * (1 - 1e-9))
@@ -247,7 +248,7 @@ EVENTS = st.sampled_from(
         ev.BoundedRangeDecisionDpEvent(0.02),
         ev.PoissonMixtureDpEvent(0.01, 0.001, 1.0),
         ev.BarkerMinibatchDpEvent(1000, 10**6),
-        privacy.subsampled_penalty(1.0, 100, 10**5),
+        FixedSizeBatches(10**5, 100).gaussian_event(1.0),
     ]
 )
 
@@ -352,7 +353,7 @@ def test_calibration_is_never_over_budget(epsilon, delta, count, kind):
     build, ends = {
         "penalty": (ev.PenaltyDecisionDpEvent, (1e-2, 1e6)),
         "barker": (ev.BoundedRangeDecisionDpEvent, (1e-7, 50.0)),
-        "subsampled": (lambda tau: privacy.subsampled_penalty(tau, 100, 10_000), (0.05, 1e5)),
+        "subsampled": (FixedSizeBatches(10_000, 100).gaussian_event, (0.2, 300.0)),
     }[kind]
 
     def events(x):

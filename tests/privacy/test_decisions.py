@@ -193,5 +193,5 @@ def test_tangents_are_above_all_bits_of_a_cell(s):
     cell = d._excess_on_cells(threshold, 1.0, ends[:1], ends[1:], shift, 2.0)[0]
     largest = math.expm1(float(d.threshold_rdp(threshold, 1.0, shift, 2.0)))
     lower, gap, _ = d.pairs(threshold, ends, shift)
-    assert np.max(d.excess(d.Corners(lower, gap), 2.0)) < 0.9 * largest
+    assert np.max(d.excess(lower, gap, 2.0)) < 0.9 * largest
     assert largest <= cell * (1 + 1e-3)

@@ -16,6 +16,7 @@ from pymc_dp.privacy.accounting.subset_decisions import (
     subset_barker_rdp,
     subset_penalty_rdp,
 )
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from tests import barker_law
 
 U = np.linspace(-8, 8, 321)  # public part of the log-ratio, and where the decision is made
@@ -193,7 +194,7 @@ def test_iterations_of_the_penalty_test_on_batches(q, noise_multiplier, epsilon,
     """Against the Gaussian behind the bit, and against who takes one offset: a binomial sum."""
     n, delta = 10_000, 1e-5
     decision = privacy.BatchPenaltyDecisionDpEvent(round(q * n), n, noise_multiplier)
-    release = privacy.subsampled_penalty(noise_multiplier**2, round(q * n), n)
+    release = FixedSizeBatches(n, round(q * n)).gaussian_event(noise_multiplier)
     fewer, k = (
         privacy.iterations_allowed(event, epsilon, delta, neighboring_relation="substitute")
         for event in (release, decision)

@@ -123,7 +123,7 @@ def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOf
     counts, relation = events.counts, events.neighboring_relation
     mechanisms = sampled_gaussians(counts, relation)
     halves = half_replacements(counts) if relation == "substitute" else None
-    kind = loss_distribution.Whole if halves is None else loss_distribution.Replacement
+    kind = loss_distribution.LossDistribution if halves is None else loss_distribution.Replacement
     found = mechanisms if halves is None else halves
     if found is None:
         return None

@@ -1,9 +1,8 @@
 """The guarantee of a set of events: every valid accountant, and the smallest of what they say."""
 
 import math
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, TradeOff, never_best
@@ -11,10 +10,6 @@ from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.rounding import round_up
-
-# What was asked last: a plan is asked for what its search has found.
-_KNOWN: OrderedDict[tuple[Any, ...], tuple[float, str]] = OrderedDict()
-_MOST_KNOWN = 256
 
 
 @dataclass(frozen=True)
@@ -35,39 +30,11 @@ class Guarantee:
 
     events: EventSet
     reference_delta: float = 1e-6
-    _built: dict[str, TradeOff | None] = field(default_factory=dict, repr=False, compare=False)
-
-    def _trade_off(self, name: str) -> TradeOff | None:
-        if name not in self._built:
-            self._built[name] = ACCOUNTANTS[name](self.events)
-        return self._built[name]
 
     @property
     def is_private(self) -> bool:
         """False once something non-private happened."""
         return all(costs_of(event).private for event in self.events.counts)
-
-    def _smallest(self, quantity: str, at: float, worst: float) -> tuple[float, str]:
-        if not self.is_private:
-            return worst, "none"
-        if not self.events.counts:
-            return 0.0, "none"
-        key = (self.events, quantity, at)
-        if key not in _KNOWN:
-            _KNOWN[key] = self._found(quantity, at, worst)
-            if len(_KNOWN) > _MOST_KNOWN:
-                _KNOWN.popitem(last=False)
-        return _KNOWN[key]
-
-    def _found(self, quantity: str, at: float, worst: float) -> tuple[float, str]:
-        best, name = worst, "none"
-        for candidate in ACCOUNTANTS.keys() - never_best(self.events):
-            trade_off = self._trade_off(candidate)
-            if trade_off is not None:
-                value = getattr(trade_off, quantity)(at)
-                if value < best or (value == best and name != "none" and candidate < name):
-                    best, name = value, candidate
-        return best, name
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon that a valid accountant proves at `delta`; inf if none does.
@@ -83,7 +50,7 @@ class Guarantee:
             `delta` is outside (0, 1).
         """
         check_delta(delta)
-        return self._smallest("epsilon", float(delta), math.inf)[0]
+        return _smallest(self.events, "epsilon", float(delta))[0]
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta that a valid accountant proves at `epsilon`; 1 if none does.
@@ -95,12 +62,12 @@ class Guarantee:
         """
         if not (is_number(epsilon) and epsilon >= 0):
             raise ValueError(f"epsilon must be at least 0, and in double precision, got {epsilon!r}.")
-        return self._smallest("delta", float(epsilon), 1.0)[0]
+        return _smallest(self.events, "delta", float(epsilon))[0]
 
-    @cached_property
+    @property
     def accountant(self) -> str:
         """Accountant with the smallest epsilon at the reference delta."""
-        return self._smallest("epsilon", self.reference_delta, math.inf)[1]
+        return _smallest(self.events, "epsilon", self.reference_delta)[1]
 
     def by_accountant(self, delta: float | None = None) -> dict[str, float]:
         """Epsilon at a delta of every accountant that has one, smallest first: all of them upper bounds.
@@ -112,7 +79,7 @@ class Guarantee:
         """
         at = self.reference_delta if delta is None else delta
         check_delta(at)
-        built = {name: self._trade_off(name) for name in ACCOUNTANTS} if self.is_private else {}
+        built = {name: _trade_off(name, self.events) for name in ACCOUNTANTS} if self.is_private else {}
         found = {name: one.epsilon(at) for name, one in built.items() if one is not None}
         return dict(sorted(((name, e) for name, e in found.items() if math.isfinite(e)), key=lambda p: p[1]))
 
@@ -131,6 +98,27 @@ class Guarantee:
             f"({round_up(value)}, {self.reference_delta:g})-differential privacy, "
             f"{self.events.neighboring_relation}, {self.accountant} accounting"
         )
+
+
+@lru_cache(maxsize=64)
+def _trade_off(name: str, events: EventSet) -> TradeOff | None:
+    return ACCOUNTANTS[name](events)
+
+
+@lru_cache(maxsize=256)  # a plan is asked for what its search has found
+def _smallest(events: EventSet, quantity: str, at: float) -> tuple[float, str]:
+    """Smallest epsilon at a delta, or delta at an epsilon, and which accountant proves it."""
+    best, name = math.inf if quantity == "epsilon" else 1.0, "none"
+    if not all(costs_of(event).private for event in events.counts):
+        return best, name
+    if not events.counts:
+        return 0.0, name
+    for candidate in sorted(ACCOUNTANTS.keys() - never_best(events)):
+        trade_off = _trade_off(candidate, events)
+        value = math.inf if trade_off is None else getattr(trade_off, quantity)(at)
+        if value < best:
+            best, name = value, candidate
+    return best, name
 
 
 def check_delta(delta: float) -> None:

@@ -5,8 +5,6 @@ of the pair, so that its largest value on a region is at corners of a polygon ar
 (docs/proofs/decision_accounting, section 2).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from pymc_dp.privacy.accounting.thresholds import Threshold
@@ -19,27 +17,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _SHORT = 0.5  # shifts below, in scales of the threshold, are integrals, not differences
 
 
-@dataclass(frozen=True)
-class Corners:
-    """Pairs of probabilities of one outcome of a decision, in both orders of the data sets.
-
-    Parameters
-    ----------
-    lower, gap : ndarray, shape (m,)
-        The smaller probability, and how much larger the other one is.
-    """
-
-    lower: np.ndarray
-    gap: np.ndarray
-
-    @property
-    def losses(self) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of the ratio of the larger to the smaller probability, and of what is left of 1."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log1p(self.gap / self.lower), np.log1p(-self.gap / (1 - self.lower))
-
-
-def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> Corners:
+def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Corners of tangents of a concave curve, given at both ends of each of several cells.
 
     Parameters
@@ -51,9 +29,9 @@ def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> Corners:
 
     Returns
     -------
-    Corners
-        One of each cell. With the ends of the first and the last cell their hull holds all cells, where
-        neighbours have the point between them, and its slope, in common.
+    lower, gap : ndarray, shape (m,)
+        One corner of each cell. With the ends of the first and the last cell their hull holds all cells,
+        where neighbours have the point between them, and its slope, in common.
     """
     width = lower[1] - lower[0]
     with np.errstate(all="ignore"):
@@ -62,7 +40,7 @@ def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> Corners:
             np.where(np.isnan(along), 0.0, along), 0.0, width
         )  # any point between the ends will do
         top = np.maximum(gap[0] + bend[0] * along, gap[1] + bend[1] * (along - width))
-    return Corners(lower[0] + along, np.maximum(top, 0.0) * (1 + _ROUNDING))
+    return lower[0] + along, np.maximum(top, 0.0) * (1 + _ROUNDING)
 
 
 def pairs(

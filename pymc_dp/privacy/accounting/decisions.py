@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.corners import Corners, around, on_batches, pairs
+from pymc_dp.privacy.accounting.corners import around, on_batches, pairs
 from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, PenaltyThreshold, Threshold
 
 # Relative distance between the certified bound and the largest value found.
@@ -240,18 +240,27 @@ def largest_excess(curves: Sequence[tuple[np.ndarray, ...]], alpha: float) -> np
     """Largest excess on cells of concave curves, each given at both ends as for `corners.around`."""
     corners = [(lower, gap) for curve in curves for lower, gap in zip(*curve[:2], strict=True)]
     if any(np.any(curve[0][0] != curve[0][1]) for curve in curves):  # cells, not points
-        corners += [(one.lower, one.gap) for one in (around(*curve) for curve in curves)]
+        corners += [around(*curve) for curve in curves]
     lower, gap = np.array(corners).swapaxes(0, 1)
-    return np.max(excess(Corners(lower, gap), alpha), axis=0)
+    return np.max(excess(lower, gap, alpha), axis=0)
 
 
-def excess(corners: Corners, alpha: float) -> np.ndarray:
-    """``exp((alpha - 1) D) - 1`` at corners, the larger one of both orders of the data sets."""
-    low, high = corners.lower, corners.lower + corners.gap
-    up, down = corners.losses
+def excess(low: np.ndarray, gap: np.ndarray, alpha: float) -> np.ndarray:
+    """``exp((alpha - 1) D) - 1`` of pairs of probabilities, the larger one of both orders of the data sets.
+
+    Parameters
+    ----------
+    low, gap : ndarray
+        The smaller probability of one outcome of a decision, and how much larger the other one is.
+    alpha : float
+        Order.
+    """
+    high = low + gap
+    with np.errstate(divide="ignore", invalid="ignore"):  # log ratios of it, and of the other outcome
+        up, down = np.log1p(gap / low), np.log1p(-gap / (1 - low))
     with np.errstate(over="ignore", invalid="ignore"):
         one, other, back, rest = convex_excess(np.array([up, down, -up, -down]), alpha)
-        values = np.maximum(low * one + (1 - low) * other, high * back + (1 - low - corners.gap) * rest)
+        values = np.maximum(low * one + (1 - low) * other, high * back + (1 - low - gap) * rest)
     return np.where(np.isnan(values), np.inf, values)
 
 

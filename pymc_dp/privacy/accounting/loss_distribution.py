@@ -33,16 +33,13 @@ _TWO_CURVES = ("poisson add_remove", "poisson mixture")
 
 
 class LossDistribution:
-    """Upper bound of the trade-off curve of a composition of sampled Gaussians.
+    """Upper bound of the trade-off curve of a composition of sampled Gaussians and Poisson mixtures.
 
     Parameters
     ----------
-    mechanisms : mapping of SampledGaussian to int
+    mechanisms : mapping of SampledGaussian or PoissonMixture to int
     coarse : bool
         Fast and a few per cent looser, still an upper bound.
-    delta : float, optional
-        The numerical error is small about this delta. Default: it is about the same at every epsilon, some
-        1e-12, and grows with the number of releases.
 
     Raises
     ------
@@ -56,41 +53,9 @@ class LossDistribution:
     composed.
     """
 
-    def __init__(self, mechanisms: Mapping[Lossy, int], coarse: bool = False, delta: float | None = None):
-        self._directions = _composed(mechanisms, *(_COARSE if coarse else _FINE), delta)
-
-    @property
-    def directions(self) -> tuple[Composed, Composed]:
-        """For record present / absent, and for absent / present."""
-        return self._directions[0], self._directions[-1]
-
-    def epsilon(self, delta: float) -> float:
-        """Upper bound of epsilon at `delta`; inf below what the numerical error allows."""
-        return max((one.epsilon(delta) for one in self._directions), default=0.0)
-
-    def delta(self, epsilon: float) -> float:
-        """Upper bound of delta at `epsilon`."""
-        return min(max((one.delta(epsilon) for one in self._directions), default=0.0), 1.0)
-
-
-class Whole:
-    """Trade-off curve of a composition, with the error small where it is read.
-
-    Parameters
-    ----------
-    mechanisms : mapping of SampledGaussian or PoissonMixture to int
-    coarse : bool
-        As in `LossDistribution`.
-
-    Raises
-    ------
-    OverflowError
-        The losses spread too far for the numerical method.
-    """
-
     def __init__(self, mechanisms: Mapping[Lossy, int], coarse: bool = False):
-        self._mechanisms, self._coarse = mechanisms, coarse
-        self._plain = LossDistribution(mechanisms, coarse)
+        self._settings = mechanisms, *(_COARSE if coarse else _FINE)
+        self._plain = _composed(*self._settings, None)  # its error is about the same everywhere, some 1e-12
 
     def epsilon(self, delta: float) -> float:
         """Upper bound."""
@@ -110,20 +75,21 @@ class Whole:
                 return min(plain, value)
         return plain
 
-    def _near(self, delta: float) -> LossDistribution:
+    def _near(self, delta: float) -> list[Composed]:
+        """With the error small about one delta."""
         try:
-            return LossDistribution(self._mechanisms, self._coarse, delta)
+            return _composed(*self._settings, delta)
         except OverflowError:
             return self._plain
 
-    def _epsilon(self, losses: LossDistribution, delta: float) -> float:
-        return losses.epsilon(delta)
+    def _epsilon(self, losses: list[Composed], delta: float) -> float:
+        return max((one.epsilon(delta) for one in losses), default=0.0)
 
-    def _delta(self, losses: LossDistribution, epsilon: float) -> float:
-        return losses.delta(epsilon)
+    def _delta(self, losses: list[Composed], epsilon: float) -> float:
+        return min(max((one.delta(epsilon) for one in losses), default=0.0), 1.0)
 
 
-class Replacement(Whole):
+class Replacement(LossDistribution):
     """One record removed, then another added: `mechanisms` is half of a replacement.
 
     Notes
@@ -132,8 +98,8 @@ class Replacement(Whole):
     exp(e1) addition(e2)`` for all e1, e2 (docs/proofs/decision_accounting, "Replacing a record").
     """
 
-    def _epsilon(self, losses: LossDistribution, delta: float) -> float:
-        removal, addition = losses.directions
+    def _epsilon(self, losses: list[Composed], delta: float) -> float:
+        removal, addition = losses[0], losses[-1]
         best = math.inf
         for share in _SHARES:
             first = removal.epsilon(share * delta)
@@ -141,8 +107,8 @@ class Replacement(Whole):
                 best = min(best, first + addition.epsilon((1 - share) * delta * math.exp(-first)))
         return best * (1 + 1e-12)
 
-    def _delta(self, losses: LossDistribution, epsilon: float) -> float:
-        removal, addition = losses.directions
+    def _delta(self, losses: list[Composed], epsilon: float) -> float:
+        removal, addition = losses[0], losses[-1]
         parts = [share * epsilon for share in _SHARES]
         values = [removal.delta(e) + math.exp(e) * addition.delta(epsilon - e) for e in parts if e < 600]
         return min(min(values, default=1.0) * (1 + 1e-12), 1.0)

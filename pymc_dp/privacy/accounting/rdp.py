@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
@@ -43,43 +43,27 @@ def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
     objective : callable
         What to minimize, of the order and the divergence.
     """
-    if curve(2.0) < math.inf:  # begin where a straight line through this point is at its best
-        slope = curve(2.0) / 2
-        start = _best_index(lambda order: slope * order, objective, range(0, ORDERS.size, _STRIDE), {})
-        seen: dict[int, float] = {}
-        index = _best_index(curve, objective, range(start % 6, ORDERS.size, 6), seen, start)
-        if seen[index] < math.inf:
-            return seen[index]
-    seen = {}
-    index = _best_index(curve, objective, range(0, ORDERS.size, _STRIDE), seen)
-    return seen[index]
 
-
-def _best_index(
-    curve: Curve,
-    objective: Callable[[float, float], float],
-    grid: range,
-    seen: dict[int, float],
-    start: int | None = None,
-) -> int:
+    @cache
     def value(index: int) -> float:
-        if index not in seen:
-            order = float(ORDERS[index])
-            divergence = curve(order)
-            seen[index] = objective(order, divergence) if divergence < math.inf else math.inf
-        return seen[index]
+        order = float(ORDERS[index])
+        divergence = curve(order)
+        return objective(order, divergence) if divergence < math.inf else math.inf
 
-    step = grid.step
-    best = min(grid, key=value) if start is None else start
-    while step >= 1:
+    few, slope = range(0, ORDERS.size, _STRIDE), curve(2.0) / 2
+    best = 0
+    if slope < math.inf:  # begin where a straight line through this point is at its best
+        best = min(few, key=lambda index: objective(float(ORDERS[index]), slope * float(ORDERS[index])))
+    if value(best) == math.inf:
+        best = min(few, key=value)
+    for step in (6, 3, 1):
         while True:  # downhill, the objective having one valley up to the spacing of the grid
-            neighbours = [i for i in (best - step, best, best + step) if 0 <= i < ORDERS.size]
-            better = min(neighbours, key=value)
+            near = [index for index in (best - step, best, best + step) if 0 <= index < ORDERS.size]
+            better = min(near, key=value)
             if value(better) >= value(best):
                 break
             best = better
-        step = step // 2 if step > 1 else 0
-    return best
+    return value(best)
 
 
 def gaussian_rdp(noise_multiplier: float, order: float) -> float:

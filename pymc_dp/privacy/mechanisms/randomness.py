@@ -17,7 +17,6 @@ from randomgen import ChaCha
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import events
-from pymc_dp.privacy.accounting.event_sets import subsampled_penalty
 from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
@@ -229,7 +228,8 @@ class FixedSizeBatches:
 
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a Gaussian release on a batch; noise relative to its sensitivity there."""
-        return subsampled_penalty(noise_multiplier**2, self.batch_size, self.dataset_size)
+        release = dp_event.GaussianDpEvent(noise_multiplier)
+        return dp_event.SampledWithoutReplacementDpEvent(self.dataset_size, self.batch_size, release)
 
     def penalty_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a decision of the penalty test on a batch."""
