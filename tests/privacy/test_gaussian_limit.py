@@ -119,7 +119,7 @@ def test_one_release_is_worth_its_price(kind):
             curve = lambda order, shift=shift: penalty_rdp(1 / shift, order)  # noqa: E731
         else:
             log_cdf, most = log_expit, (shift**2 if kind == "barker" else math.inf)
-            curve = lambda order, shift=shift: float(bounded_range_rdp(shift, [order])[0])  # noqa: E731
+            curve = lambda order, shift=shift: bounded_range_rdp(shift, order)  # noqa: E731
         v, remainder = shift**2 * 10 ** rng.uniform(-0.3, 3), 10 ** rng.uniform(-14, -5)
         (price,) = _Prices(Release(curve, most, 1)).at(np.array([v]), remainder)
         if not math.isfinite(price):
@@ -156,7 +156,7 @@ def test_mixed_runs():
 
 
 def test_parts_of_a_run_cost_less_than_the_run():
-    curve = lambda order: float(bounded_range_rdp(0.05, [order])[0])  # noqa: E731
+    curve = lambda order: bounded_range_rdp(0.05, order)  # noqa: E731
     along = [GaussianLimit([Release(curve, 0.05**2, k)]).mu_squared(1e-8) for k in range(1, 501, 20)]
     assert np.all(np.diff(along) > 0)
 

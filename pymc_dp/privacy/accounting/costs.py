@@ -11,7 +11,7 @@ from dp_accounting import dp_event as base
 from pymc_dp.privacy.accounting import events, rdp
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
 from pymc_dp.privacy.accounting.poisson_barker import (
-    largest_probit_shift,
+    largest_range,
     poisson_barker_rdp,
     probit_range,
 )
@@ -183,7 +183,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     ),
     # Proposition 1.
     events.BoundedRangeDecisionDpEvent: Costs(
-        renyi=lambda e, order, _: float(bounded_range_rdp(e.eta, [order])[0]),
+        renyi=lambda e, order, _: bounded_range_rdp(e.eta, order),
         decision=True,
         probit_shift=lambda e, _: probit_range(e.eta),
     ),
@@ -199,7 +199,9 @@ COSTS: dict[type[base.DpEvent], Costs] = {
             e.rate, e.clip_bound, order, relation == "substitute"
         ),
         decision=True,
-        probit_shift=lambda e, relation: largest_probit_shift(e.rate, e.clip_bound, relation == "substitute"),
+        probit_shift=lambda e, relation: probit_range(
+            largest_range(e.rate, e.clip_bound, relation == "substitute")
+        ),
     ),
     # docs/proofs/barker, Theorem 6; Räisä 2021, Theorem 9.
     events.BatchPenaltyDecisionDpEvent: Costs(

@@ -22,6 +22,8 @@ _ROUNDING = 1e-8
 _MAX_CELLS = 200_000
 _PARTS = 5  # a cell that is not settled is cut into
 _CELLS = 64
+#: Orders times ranges beyond which exponentials are not in floating point's range.
+LARGEST_EXPONENT = 600.0
 # Orders minus 1 of the search, over the noise multiplier.
 _AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 1])
 _LEAST_ORDER = 0.02
@@ -35,19 +37,19 @@ _SMALLEST_STD, _LARGEST_STD = 1e-3, 30.0
 # ---- bounded range -----------------------------------------------------------------------------------------
 
 
-def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
+def bounded_range_rdp(eta: float, order: float) -> float:
     """Renyi divergence bound of an eta-bounded-range decision (exact for Barker's test).
 
     Parameters
     ----------
     eta : float
         The log-odds of the decision move by at most this much, >= 0 (nats).
-    orders : sequence of float, shape (m,)
-        Renyi orders, > 1.
+    order : float
+        > 1.
 
     Returns
     -------
-    ndarray, shape (m,)
+    float
         ``sup_u D_alpha(Bern(sigma(u)) || Bern(sigma(u + eta)))``; both directions are equal.
 
     Notes
@@ -55,23 +57,29 @@ def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
     **Privacy.** Likelihood ratios of an eta-bounded-range mechanism lie in an interval
     ``[e^(x - eta), e^x]``; the worst mechanism puts all mass on its ends, and the worst x is a root in
     closed form (Dong, Durfee & Rogers 2020 for the mechanism; docs/proofs/decision_accounting, Proposition
-    1). Never more than ``alpha eta^2 / 8``.
+    1). Never more than ``alpha eta^2 / 8``, or eta.
     """
-    alpha = np.asarray(orders, dtype=float)
-    if eta == 0:
-        return np.zeros(alpha.shape)
-    if not np.isfinite(eta):
-        return np.full(alpha.shape, np.inf)
-    # e^x = (alpha - 1) A / (alpha B), A = 1 - e^(-alpha eta), B = e^-eta - e^(-alpha eta); F = e^((alpha-1)
-    # x) A / (alpha (1 - e^-eta)).
-    log_a = np.log(-np.expm1(-alpha * eta))
-    log_b = -eta + np.log(-np.expm1(-(alpha - 1) * eta))
-    x = np.log1p(-1 / alpha) + log_a - log_b
-    log_f = (alpha - 1) * x + log_a - np.log(alpha) - math.log(-math.expm1(-eta))
-    # All terms are of order one and cancel to (alpha - 1) alpha eta^2 / 8.
-    rounding = 64 * np.finfo(float).eps * (1 + np.abs((alpha - 1) * x) + np.abs(np.log(eta)) + alpha)
-    exact = (log_f + rounding) / (alpha - 1)
-    return np.minimum(np.minimum(exact, alpha * eta * eta / 8 * (1 + _ROUNDING)), eta)
+    coarse = min(eta, order * eta * eta / 8 * (1 + _ROUNDING))
+    if eta == 0 or order * eta > LARGEST_EXPONENT:
+        return coarse
+    one = np.asarray(eta, dtype=float)
+    exact = math.log1p(float(range_excess(range_peak(one, order), one, order))) / (order - 1)
+    return min(exact * (1 + _ROUNDING), coarse)
+
+
+def range_peak(eta: np.ndarray, order: float) -> np.ndarray:
+    """Probability at which `range_excess` is largest (docs/proofs/decision_accounting, Proposition 1)."""
+    log_a = np.log(-np.expm1(-order * eta))
+    log_b = -eta + np.log(-np.expm1(-(order - 1) * eta))
+    log_ratio = np.clip(math.log1p(-1 / order) + log_a - log_b, 0.0, eta)
+    return np.expm1(eta - log_ratio) / np.expm1(eta)
+
+
+def range_excess(q: np.ndarray, eta: np.ndarray, order: float) -> np.ndarray:
+    """``sum_b q_b (r_b^order - 1 - order (r_b - 1))`` for odds of q multiplied by ``exp(eta)``."""
+    log_reject = -np.log1p(q * np.expm1(eta))
+    with np.errstate(over="ignore"):
+        return q * convex_excess(eta + log_reject, order) + (1 - q) * convex_excess(log_reject, order)
 
 
 # ---- penalty: thresholds with log-concave noise ------------------------------------------------------------
