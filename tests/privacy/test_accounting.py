@@ -267,7 +267,7 @@ def test_more_events_never_cost_less(events, extra, delta):
     epsilon = total.epsilon(delta)
     # The part of delta that is set aside is searched for, as the splits of a replacement are, and not
     # found again to the last digit.
-    assert total.delta(epsilon * (1 + 1e-6)) <= delta * (1 + 3e-3)
+    assert total.delta(epsilon * (1 + 1e-6)) <= delta * (1 + 5e-3)
 
 
 @pytest.mark.parametrize("count", [1, 10**4, 10**8])

@@ -9,7 +9,7 @@ from typing import Any
 from dp_accounting import dp_event as base
 
 from pymc_dp.privacy.accounting import events, rdp
-from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
+from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
 from pymc_dp.privacy.accounting.poisson_barker import (
     largest_range,
     poisson_barker_rdp,
@@ -170,14 +170,14 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     ),
     # docs/proofs/decision_accounting, Theorem 2.
     events.PenaltyDecisionDpEvent: Costs(
-        renyi=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
+        renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order),
         decision=True,
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     # Theorem 3.
     events.FixedScalePenaltyDecisionDpEvent: Costs(
-        renyi=lambda e, order, _: penalty_curve(e.noise_multiplier, order, e.noise_std),
+        renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order, e.noise_std),
         decision=True,
         noise_multiplier=_multiplier,
     ),

@@ -24,9 +24,6 @@ _PARTS = 5  # a cell that is not settled is cut into
 _CELLS = 64
 #: Orders times ranges beyond which exponentials are not in floating point's range.
 LARGEST_EXPONENT = 600.0
-# Orders minus 1 of the search, over the noise multiplier.
-_AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 1])
-_LEAST_ORDER = 0.02
 _LARGEST = 30.0  # of divergences that are searched for
 _RAREST = -690.0  # logarithm of probabilities that can be written down
 _FARTHER = 1.3 ** np.arange(60)  # where tails are tried
@@ -124,29 +121,6 @@ def penalty_rdp(noise_multiplier: float, order: float, noise_std: float = math.i
     noise_std = max(noise_std, _SMALLEST_STD)
     found = threshold_rdp(PenaltyThreshold(noise_std), 1.0, noise_std / noise_multiplier, order)
     return min(found, gaussian)
-
-
-def penalty_curve(noise_multiplier: float, order: float, noise_std: float = math.inf) -> float:
-    """As `penalty_rdp` at one order, from a few searches for all orders next to 1.
-
-    At most a few ten-thousandths more: ``(F - 1) / (order (order - 1))`` is log-convex (Lemma 10), so that
-    chords of its logarithm are above it.
-    """
-    if order / noise_multiplier**2 > 2 * _LARGEST:
-        return penalty_rdp(noise_multiplier, order, noise_std)
-    sigma, log_moments = _nodes(noise_multiplier, noise_std)
-    if not sigma[0] <= order - 1 <= sigma[-1]:
-        return penalty_rdp(noise_multiplier, order, noise_std)
-    moment = math.exp(float(np.interp(order - 1, sigma, log_moments)) + _ROUNDING)
-    between = math.log1p(order * (order - 1) * moment) / (order - 1)
-    return min(between, order / (2 * noise_multiplier**2))
-
-
-@lru_cache(maxsize=5_000)
-def _nodes(noise_multiplier: float, noise_std: float) -> tuple[np.ndarray, np.ndarray]:
-    sigma = np.unique(np.maximum(_AT * noise_multiplier, _LEAST_ORDER))
-    divergence = [penalty_rdp(noise_multiplier, 1 + float(one), noise_std) for one in sigma]
-    return sigma, np.log(np.expm1(sigma * divergence) / (sigma * (sigma + 1)))
 
 
 def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) -> float:
