@@ -63,6 +63,5 @@ def test_the_ends_of_a_range():
     ],
 )
 def test_a_search_goes_on_where_an_accountant_has_no_value(plan):
-    """Value iteration ends at a noise of .1."""
     found = plan()
     assert found.epsilon_at(found.delta) <= found.epsilon
