@@ -18,7 +18,7 @@ from scipy.stats import norm, poisson
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import accountants, costs, gaussian, loss_distribution, poisson_mixture
 from pymc_dp.privacy.accounting import events as ev
-from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, sampled_gaussians
+from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.pricing import penalty
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
@@ -104,7 +104,7 @@ def test_conventions_of_dp_accounting_that_differ_under_replacement():
 def test_loss_distribution_agrees_with_dp_accounting(q, nm, count):
     theirs = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE).compose(sampled(q, nm, count))
     ours = loss_distribution.LossDistribution(
-        sampled_gaussians(privacy.EventSet(sampled(q, nm, count), "add_remove").counts, "add_remove")
+        accountants.losses(privacy.EventSet(sampled(q, nm, count), "add_remove").counts, "add_remove")
     )
     for delta in (1e-3, 1e-6):
         assert ours.epsilon(delta) == pytest.approx(theirs.get_epsilon(delta), rel=2e-3, abs=1e-4)
@@ -115,7 +115,7 @@ def test_loss_distribution_is_above_the_exact_curve_of_one_step(nm):
     """Hockey-stick divergences of the two mixtures by quadrature, in both directions."""
     q, mu = 0.1, 1 / nm
     event = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(nm))
-    (mechanism,) = sampled_gaussians({event: 1}, "add_remove")
+    (mechanism,) = accountants.losses({event: 1}, "add_remove")
     ours = loss_distribution.LossDistribution({mechanism: 1})
     for epsilon in (0.01, 0.05, 0.3, 1.0):
 

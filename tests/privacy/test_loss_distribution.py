@@ -14,8 +14,8 @@ from scipy.stats import norm
 
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import calibration, composed_losses, loss_distribution
-from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
-from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, sampled_gaussians, strongest
+from pymc_dp.privacy.accounting.accountants import losses, privacy_loss_distribution
+from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, strongest
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
 EACH = 2e-4, 1.0
@@ -111,7 +111,7 @@ def test_curve_of_a_replacement_is_right_in_many_digits(q, shift, epsilon):
 )
 def test_few_noise_scales_are_above_many_and_close(relation, first, decay):
     counts = privacy.EventSet(falling(first, 60, decay=decay), relation).counts
-    mechanisms = sampled_gaussians(counts, relation)
+    mechanisms = losses(counts, relation)
     fine = loss_distribution.LossDistribution(mechanisms)
     coarse = loss_distribution.LossDistribution(mechanisms, coarse=True)
     for delta in (1e-8, 1e-5, 1e-2):
@@ -149,7 +149,7 @@ def test_different_scales_of_replaced_records_agree_with_dp_accounting():
 def test_the_bound_of_rounding_covers_it(monkeypatch, delta):
     """The same composition with transforms in extended precision."""
     events = [*falling(1.0, 30), dp_event.GaussianDpEvent(50.0)]
-    mechanisms = sampled_gaussians(privacy.EventSet(events, "add_remove").counts, "add_remove")
+    mechanisms = losses(privacy.EventSet(events, "add_remove").counts, "add_remove")
     ours, *_ = loss_distribution._composed(mechanisms, *EACH, delta)
     if np.finfo(np.longdouble).eps == np.finfo(float).eps:
         pytest.skip("this platform has no extended precision")

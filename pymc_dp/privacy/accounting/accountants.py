@@ -16,7 +16,8 @@ from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
 from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, total_curve
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release
-from pymc_dp.privacy.accounting.sampled_gaussian import half_replacements, sampled_gaussians
+from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
+from pymc_dp.privacy.accounting.sampled_gaussian import WHOLE, Lossy, SampledGaussian
 
 # Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
 _GROUP_RATIO = 1.01
@@ -120,17 +121,46 @@ def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEve
 
 def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff | None:
     """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
-    counts, relation = events.counts, events.neighboring_relation
-    mechanisms = sampled_gaussians(counts, relation)
-    halves = half_replacements(counts) if relation == "substitute" else None
-    kind = loss_distribution.LossDistribution if halves is None else loss_distribution.Replacement
-    found = mechanisms if halves is None else halves
-    if found is None:
-        return None
+    kind, found = loss_distribution.LossDistribution, losses(events.counts, events.neighboring_relation)
+    if found is None and events.neighboring_relation == "substitute":
+        kind, found = loss_distribution.Replacement, _halves(events.counts)
     try:
-        return kind(found, coarse)
+        return None if found is None else kind(found, coarse)
     except OverflowError:
         return None
+
+
+def losses(counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str) -> dict[Lossy, int] | None:
+    """What has loss distributions that bound the events'; None if one of them has none.
+
+    Full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
+    """
+    found: dict[Lossy, int] = defaultdict(int)
+    squared = 0.0
+    for event, count in counts.items():
+        one = costs_of(event).loss(event, neighboring_relation)
+        if one is None:
+            return None
+        if one.kind == WHOLE:
+            squared += count * one.mu**2
+        else:
+            found[one] += count
+    if squared > 0:
+        found[SampledGaussian(1.0, math.sqrt(squared), WHOLE)] = 1
+    return dict(found)
+
+
+def _halves(counts: Mapping[dp_event.DpEvent, int]) -> dict[Lossy, int] | None:
+    """Half a replacement each of events under "substitute"; None if one of them cannot be halved.
+
+    A record that enters a Poisson number of times is removed, or added; a Gaussian's mean goes half way.
+    """
+    found = losses(counts, "add_remove") or {}
+    whole = {one: n for one, n in found.items() if one.kind == WHOLE}
+    mixed = {one: n for one, n in found.items() if isinstance(one, PoissonMixture)}
+    if not mixed or len(whole) + len(mixed) < len(found):
+        return None
+    return {SampledGaussian(1.0, one.mu / 2, WHOLE): n for one, n in whole.items()} | mixed
 
 
 def gaussian_limit(events: EventSet) -> GaussianLimit | None:

@@ -103,9 +103,8 @@ def dearest(
     def cost(parameter: float, coarse: bool = False) -> float:
         return epsilon_of(events(parameter), delta, coarse)
 
-    at_start = [costs_of(event) for event in events(start).counts]
     search = partial(find_dearest, low=low, high=high, rising=rising, tolerance=tolerance)
-    if sum(one.sampled is not None for one in at_start) > _MANY:
+    if len(events(start).counts) > _MANY:
         start = search(partial(cost, coarse=True), epsilon, start) or start
     return search(cost, epsilon, start)
 
@@ -126,8 +125,7 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
         At least what `compose` says, and much sooner for many noise scales.
     """
     costs = [costs_of(event) for event in events.counts]
-    plain = all((one.sampled or one.noise_multiplier or one.mixture) and not one.decision for one in costs)
-    if plain and any(one.sampled or one.mixture for one in costs):
+    if not any(one.decision for one in costs) and any(one.noise_multiplier is None for one in costs):
         losses = privacy_loss_distribution(events, coarse)
         value = math.inf if losses is None else losses.epsilon(delta)
         if value < math.inf:

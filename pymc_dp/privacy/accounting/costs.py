@@ -15,7 +15,12 @@ from pymc_dp.privacy.accounting.poisson_barker import (
     poisson_barker_rdp,
     probit_range,
 )
-from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity, poisson_mixture_rdp
+from pymc_dp.privacy.accounting.poisson_mixture import (
+    PoissonMixture,
+    largest_multiplicity,
+    poisson_mixture_rdp,
+)
+from pymc_dp.privacy.accounting.sampled_gaussian import FIXED, WHOLE, Lossy, SampledGaussian
 from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
 from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS, check_count
 
@@ -53,13 +58,8 @@ class Costs:
         Of a full-batch Gaussian that the event is, or is made from.
     probit_shift : callable
         Most that one record moves the probit of a decision, under a relation: its mu.
-    sampled : callable
-        Inclusion probability and noise multiplier of a Gaussian release on a random part of the records.
-    sampling : {"poisson", "fixed"}
-        How that part is drawn.
-    mixture : callable
-        Largest expected number of times that a record enters a noisy sum, and what it then adds each time,
-        over the noise's standard deviation.
+    loss : callable
+        What has a loss distribution that bounds the event's, under a relation; None where there is none.
     noise : callable
         What events of many noise scales have in common, and the scale: some of them may be rounded down to
         that of a neighbour.
@@ -73,14 +73,32 @@ class Costs:
     excluded: _Of[float] | None = None
     noise_multiplier: _Of[float] | None = None
     probit_shift: Callable[[Any, str], float] | None = None
-    sampled: _Of[tuple[float, float]] | None = None
-    sampling: str = ""
-    mixture: _Of[tuple[float, float]] | None = None
+    loss: Callable[[Any, str], Lossy | None] = lambda event, relation: None
     noise: _Of[tuple[Any, float]] | None = None
 
 
 def _multiplier(event: base.DpEvent) -> float:
     return event.noise_multiplier
+
+
+def _whole(event: base.DpEvent, relation: str) -> Lossy:
+    noise = event.noise_multiplier
+    return SampledGaussian(1.0, 1 / noise if noise > 0 else math.inf, WHOLE)
+
+
+def _sampled(q: float, release: Any, kind: str) -> Lossy:
+    whole = _whole(release, kind)
+    if q in (0, 1):
+        return whole if q else SampledGaussian(1.0, 0.0, WHOLE)
+    return SampledGaussian(q, whole.mu, kind)
+
+
+def _mixture(event: base.DpEvent, relation: str) -> Lossy | None:
+    if relation == "substitute":
+        return None
+    return PoissonMixture(
+        event.rate + event.clip_bound, math.log1p(event.clip_bound / event.rate) / event.noise_std
+    )
 
 
 def _gaussian_rdp(event: base.DpEvent, order: float, relation: str) -> float:
@@ -145,22 +163,21 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     base.GaussianDpEvent: Costs(
         check=_check_gaussian,
         renyi=_gaussian_rdp,
+        loss=_whole,
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     base.PoissonSampledDpEvent: Costs(
         check=_check_poisson_sampled,
         renyi=_poisson_sampled_rdp,
-        sampled=lambda e: (e.sampling_probability, e.event.noise_multiplier),
-        sampling="poisson",
+        loss=lambda e, relation: _sampled(e.sampling_probability, e.event, f"poisson {relation}"),
         noise=lambda e: (e.sampling_probability, e.event.noise_multiplier),
     ),
     base.SampledWithoutReplacementDpEvent: Costs(
         check=_check_fixed_size,
         relations=("substitute",),
         renyi=_fixed_size_rdp,
-        sampled=lambda e: (e.sample_size / e.source_dataset_size, e.event.noise_multiplier),
-        sampling="fixed",
+        loss=lambda e, _: _sampled(e.sample_size / e.source_dataset_size, e.event, FIXED),
         noise=lambda e: ((e.source_dataset_size, e.sample_size), e.event.noise_multiplier),
     ),
     # docs/proofs/prepare, sections 2 and 3.
@@ -172,6 +189,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     events.PenaltyDecisionDpEvent: Costs(
         renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order),
         decision=True,
+        loss=_whole,
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
@@ -179,6 +197,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     events.FixedScalePenaltyDecisionDpEvent: Costs(
         renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order, e.noise_std),
         decision=True,
+        loss=_whole,
         noise_multiplier=_multiplier,
     ),
     # Proposition 1.
@@ -191,7 +210,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     events.PoissonMixtureDpEvent: Costs(
         renyi=_poisson_mixture_rdp,
         excluded=lambda e: largest_multiplicity(e.rate, e.clip_bound)[1],
-        mixture=lambda e: (e.rate + e.clip_bound, math.log1p(e.clip_bound / e.rate) / e.noise_std),
+        loss=_mixture,
     ),
     # docs/proofs/fast_mh, Theorem 5.
     events.PoissonBarkerDecisionDpEvent: Costs(
@@ -209,8 +228,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         renyi=_batch_penalty_rdp,
         decision=True,
         probit_shift=lambda e, _: 1 / e.noise_multiplier,
-        sampled=lambda e: (e.sampling_probability, e.noise_multiplier),
-        sampling="fixed",
+        loss=lambda e, _: _sampled(e.sampling_probability, e, FIXED),
     ),
     # docs/proofs/barker, Theorem 4.
     events.BarkerMinibatchDpEvent: Costs(

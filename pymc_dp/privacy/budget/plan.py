@@ -15,7 +15,7 @@ from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
 from pymc_dp.privacy.budget.running import running_epsilon
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism
+from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
 from pymc_dp.rounding import round_up
 
 #: What an iteration lets out, and how a report says it.
@@ -98,20 +98,20 @@ class PrivacyPlan(Call):
         super().__post_init__()
         _ = self.events  # refuses what cannot be priced
 
+    @property
+    def _charged(self) -> Mechanism:
+        return Unlimited() if math.isinf(self.epsilon) else self.mechanism
+
     @cached_property
     def iteration(self) -> tuple[EventSet, ...]:
         """What each iteration of a chain releases: one entry when all are alike, else ``tune + draws``."""
-        if math.isinf(self.epsilon):
-            return (EventSet.unlimited(self.neighboring_relation),)
-        return self.mechanism.iterations(self.neighboring_relation, self.length)
+        return self._charged.iterations(self.neighboring_relation, self.length)
 
     @cached_property
     def chain(self) -> EventSet:
         """What each chain releases once."""
         relation = self.neighboring_relation
-        if math.isinf(self.epsilon):
-            return EventSet([], relation)
-        own = self.mechanism.chain(relation)
+        own = self._charged.chain(relation)
         return own if self.clip_fraction is None else EventSet(self.clip_fraction.event(), relation) + own
 
     @property
@@ -138,19 +138,9 @@ class PrivacyPlan(Call):
         return self.mechanism.parameters().get("noise_multiplier", math.nan)
 
     @property
-    def noise_std(self) -> float | None:
-        """Standard deviation of the noise of the log-ratio, in nats, when it is one public number."""
-        return self.mechanism.parameters().get("noise_std")
-
-    @property
     def clip_bound(self) -> float | None:
         """Largest bound of a record's untempered log-likelihood ratio, in nats; None if not one number."""
         return self.mechanism.parameters().get("clip_bound")
-
-    @property
-    def clip_fraction_noise_multiplier(self) -> float:
-        """Noise of a chain's mean clipped share over its sensitivity; inf when it is not released."""
-        return math.inf if self.clip_fraction is None else self.clip_fraction.noise_multiplier
 
     @property
     def mu(self) -> float:
@@ -166,11 +156,7 @@ class PrivacyPlan(Call):
     @cached_property
     def events(self) -> EventSet:
         """Everything the call releases."""
-        relation = self.neighboring_relation
-        if math.isinf(self.epsilon):
-            chain = EventSet.unlimited(relation).repeated(self.length)
-        else:
-            chain = self.mechanism.run(relation, self.length) + self.chain
+        chain = self._charged.run(self.neighboring_relation, self.length) + self.chain
         return chain.repeated(self.chains) + self.once
 
     @cached_property

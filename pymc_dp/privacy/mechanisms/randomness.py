@@ -75,18 +75,6 @@ class PrivacyRandom:
         """Standard normal draws of a shape."""
         return self.generator.standard_normal(size)
 
-    def poisson(self, mean: float) -> int:
-        """One Poisson draw."""
-        return int(self.generator.poisson(mean))
-
-    def binomial(self, n: int, probability: float) -> int:
-        """One binomial draw."""
-        return int(self.generator.binomial(n, probability))
-
-    def integers(self, n: int, size: int) -> np.ndarray:
-        """Independent uniform positions 0..n-1 with repeats, shape (size,)."""
-        return self.generator.integers(n, size=size)
-
     def without_replacement(self, n: int, size: int) -> np.ndarray:
         """Uniform set of `size` different positions 0..n-1, in no particular order, shape (size,)."""
         return self.generator.choice(n, size, replace=False, shuffle=False)
@@ -271,7 +259,7 @@ class PoissonBatches:
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
         """Positions 0..n-1, all different, in no particular order; all of them when q is 1."""
-        return random.without_replacement(n, random.binomial(n, self.sampling_probability))
+        return random.without_replacement(n, int(random.generator.binomial(n, self.sampling_probability)))
 
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a Gaussian release of a sum over the batch, which is everyone when q is 1."""
@@ -330,7 +318,7 @@ class TunaBatches:
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
         """Positions 0..n-1 with repeats; their number is ``Poisson(n inclusion)``, and secret."""
-        return random.integers(n, random.poisson(n * self.inclusion))
+        return random.generator.integers(n, size=int(random.generator.poisson(n * self.inclusion)))
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a decision by Barker's test."""
