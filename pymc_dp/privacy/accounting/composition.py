@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, TradeOff, never_best
 from pymc_dp.privacy.accounting.costs import costs_of
@@ -82,15 +81,6 @@ class Guarantee:
         built = {name: _trade_off(name, self.events) for name in ACCOUNTANTS} if self.is_private else {}
         found = {name: one.epsilon(at) for name, one in built.items() if one is not None}
         return dict(sorted(((name, e) for name, e in found.items() if math.isfinite(e)), key=lambda p: p[1]))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings."""
-        return {
-            "neighboring_relation": self.events.neighboring_relation,
-            "delta": self.reference_delta,
-            "epsilon": self.epsilon(self.reference_delta),
-            "accountant": self.accountant,
-        }
 
     def __str__(self) -> str:
         value = self.epsilon(self.reference_delta)
