@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from pymc_dp.privacy.accounting.search import find_dearest
@@ -18,7 +19,7 @@ class Counted:
 
     def __call__(self, parameter):
         self.asked.append(parameter)
-        return self._cost(parameter)
+        return np.float64(self._cost(parameter))  # as accountants do
 
 
 COSTS = {

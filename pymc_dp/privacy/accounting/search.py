@@ -65,7 +65,7 @@ def find_dearest(
         else:
             bad = (x, y)
         left = tolerance * (1 if count < _PATIENCE else _MORE_LEFT)
-        if x == ends[within] or (within and value >= epsilon * (1 - left)):
+        if x == (ends[1] if within else ends[0]) or (within and value >= epsilon * (1 - left)):
             break
         if good is None or bad is None:  # farther each time, until the budget lies between
             step = math.copysign(max(abs(y), 1e-3 * tolerance), -1 if y > 0 else 1)
