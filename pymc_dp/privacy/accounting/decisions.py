@@ -143,14 +143,12 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
         Upper bound over all u, both directions; inf where the search does not reach.
     """
 
-    def values(u: np.ndarray) -> np.ndarray:
-        return _excess_on_cells(threshold, q, u, u, shift, alpha)
-
     def bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return _excess_on_cells(threshold, q, left, right, shift, alpha)
 
     spread = max(threshold.scale, threshold.std)
-    best = float(np.max(values(threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, _CELLS + 1))))
+    points = threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, _CELLS + 1)
+    best = float(np.max(bounds(points, points)))
     # With little noise one tail is longer by far than the noise.
     reach = 4 * spread * _FARTHER
     below = q * _below(threshold, threshold.centre - shift - reach, shift, alpha) <= best
@@ -161,13 +159,12 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
     rarest = threshold.log_probabilities(np.array([low, high + shift]))
     if min(rarest[0][0], rarest[1][1]) < _RAREST:
         return math.inf
-    largest = supremum(bounds, values, np.linspace(low, high, _CELLS + 1))
+    largest = supremum(bounds, np.linspace(low, high, _CELLS + 1))
     return math.log1p(max(largest, best)) / (alpha - 1)
 
 
 def supremum(
     bounds: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    values: Callable[[np.ndarray], np.ndarray],
     edges: np.ndarray,
 ) -> float:
     """Upper bound of a function: cells are cut until their bounds are about the largest value found.
@@ -175,9 +172,7 @@ def supremum(
     Parameters
     ----------
     bounds : callable
-        Of an excess on cells, given both ends of each.
-    values : callable
-        Of it at points.
+        Of an excess on cells, given both ends of each; its values where these are one point.
     edges : ndarray
         Of the first cells; infinite ones are never cut.
 
@@ -189,7 +184,7 @@ def supremum(
     left, right = edges[:-1], edges[1:]
     best = settled = 0.0
     while left.size:
-        best = max(best, float(np.max(values(left))))
+        best = max(best, float(np.max(bounds(left, left))))
         found = bounds(left, right)
         # An error of log F - not of F - 1 - is what counts once F is large.
         done = found <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))

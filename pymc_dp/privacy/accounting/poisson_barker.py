@@ -120,7 +120,7 @@ def _supremum(rate: float, clip_bound: float, order: float, up: float, down: flo
         return _largest_excess(left, right, rise, fall, order)
 
     edges = np.concatenate([[-np.inf], np.linspace(-reach, reach, _CELLS), [np.inf]])
-    return math.log1p(supremum(bounds, lambda y: bounds(y, y), edges)) / (order - 1)
+    return math.log1p(supremum(bounds, edges)) / (order - 1)
 
 
 def _largest_excess(

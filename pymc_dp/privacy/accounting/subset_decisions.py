@@ -88,15 +88,13 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
             found.append(on_batches(q, *curve, below))
         return largest_excess(found, order)
 
-    def values(y: np.ndarray) -> np.ndarray:
-        return bounds(y, y)
-
-    best = float(np.max(values(np.linspace(-_REACHES[0], 0.0, _CELLS + 1))))
+    points = np.linspace(-_REACHES[0], 0.0, _CELLS + 1)
+    best = float(np.max(bounds(points, points)))
     small = min(math.log(best) if best > 0 else -math.inf, -math.log(2 * order))
     reach = next((one for one in _REACHES if tail(one) < small), None)
     if reach is None or not best < math.inf:
         return math.inf
-    largest = supremum(bounds, values, np.linspace(-reach, 0.0, _CELLS + 1))
+    largest = supremum(bounds, np.linspace(-reach, 0.0, _CELLS + 1))
     return math.log1p(max(largest, best)) / (order - 1)
 
 
