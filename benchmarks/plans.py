@@ -105,7 +105,8 @@ def barker_on_batches(rng):
 
 def forget():
     """Nothing is known of what was asked before."""
-    composition._KNOWN.clear()
+    composition._smallest.cache_clear()
+    composition._trade_off.cache_clear()
     subset_decisions.subset_barker_rdp.cache_clear()
 
 

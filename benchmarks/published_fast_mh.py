@@ -90,7 +90,7 @@ class Published:
     ) -> LogRatio:
         """One iteration of Algorithm 2 up to its test; M is tempering times the distance, `clip_bound`."""
         bound = self.tempering * clip_bound
-        drawn = random.poisson(self.base + self.total * bound)
+        drawn = int(random.generator.poisson(self.base + self.total * bound))
         full = drawn >= self.most
         ratio = self._full_batch(theta, new, bound) if full else self._batch(theta, new, bound, drawn, random)
         sensitivity = 2 * (self.largest * bound if full else math.log1p(self.total * bound / self.base))

@@ -11,6 +11,7 @@ from xarray import DataTree
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
 from pymc_dp.printing import html_terms
+from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
@@ -64,11 +65,10 @@ class PrivacyReport:
             **plan.to_dict(),
             "iterations": plan.iterations,
             "mu": plan.mu,
-            "rho": plan.rho,
             "epsilon_at_delta": plan.epsilon_at(plan.delta),
             "epsilon_of_delta": {f"{delta:g}": plan.epsilon_at(delta) for delta in self._deltas()},
             "accountant": plan.guarantee.accountant if plan.is_private else "none",
-            "accountants": plan.guarantee.valid if plan.is_private else {},
+            "accountants": plan.guarantee.by_accountant(),
             "clip_fractions": self.clip_fractions,
             "not_released": self.not_released,
             "changed": self.changed,
@@ -127,14 +127,12 @@ class PrivacyReport:
         plan = self.plan
         noisy = plan.release == "decisions" and plan.noise_multiplier > 0
         behind = ", decisions counted as the noisy ratios behind them" if noisy else ""
-        for name, value in (("mu (Gaussian DP)", plan.mu), ("rho (zCDP)", plan.rho)):
-            if not np.isnan(value):
-                yield name, f"{value:.5g}{behind}"
+        if not np.isnan(plan.mu):
+            yield "mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"
         curve = (f"{round_up(plan.epsilon_at(delta))} at {delta:g}" for delta in self._deltas())
         yield "epsilon at delta", "; ".join(curve)
         yield "Accountant", plan.guarantee.accountant
-        accountants = "; ".join(f"{name} {round_up(e)}" for name, e in plan.guarantee.valid.items())
-        yield "All accountants", f"epsilon at {plan.delta:g}: {accountants}"
+        yield "All accountants", f"epsilon at {plan.delta:g}: {_compared(plan.guarantee, plan.delta)}"
 
     def __str__(self) -> str:
         lines = (line for key, value in self.rows() for line in wrap(key, value))
@@ -145,6 +143,11 @@ class PrivacyReport:
 
     def _repr_html_(self) -> str:
         return f"<h4>Privacy report</h4>{html_terms(self.rows())}"
+
+
+def _compared(guarantee: Guarantee, delta: float) -> str:
+    found = guarantee.by_accountant(delta).items()
+    return "; ".join(f"{name} {round_up(epsilon)}" for name, epsilon in found)
 
 
 def _of_owner(owner: Facts) -> str:

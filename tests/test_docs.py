@@ -516,7 +516,7 @@ def test_noise_of_the_clip_fraction():
     cost = plan(2.0, 1e-6, draws=100, tune=50, chains=4)
     largest = float(gaussian.mu(2.0, 1e-6))
     assert largest == pytest.approx(0.448, abs=5e-4)
-    assert cost.clip_fraction_noise_multiplier == pytest.approx(100 * np.sqrt(4) / largest, rel=1e-6)
+    assert cost.clip_fraction.noise_multiplier == pytest.approx(100 * np.sqrt(4) / largest, rel=1e-6)
     assert CLIP_FRACTION_SHARE == 1e-4
     assert 100 / (largest * 20_000) == pytest.approx(0.01, abs=2e-3)  # docs/clipping.md
 

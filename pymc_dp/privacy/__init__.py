@@ -2,13 +2,8 @@
 
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.calibration import calibrate, iterations_allowed
-from pymc_dp.privacy.accounting.composition import (
-    AccountantComparison,
-    Guarantee,
-    compare_accountants,
-    compose,
-)
-from pymc_dp.privacy.accounting.event_sets import EventSet, subsampled_penalty
+from pymc_dp.privacy.accounting.composition import Guarantee, compose
+from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import (
     ApproximateZCDpEvent,
     BarkerMinibatchDpEvent,
@@ -23,7 +18,6 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.running import running_epsilon
 
 __all__ = [
-    "AccountantComparison",
     "ApproximateZCDpEvent",
     "BarkerMinibatchDpEvent",
     "BatchPenaltyDecisionDpEvent",
@@ -36,10 +30,8 @@ __all__ = [
     "PoissonBarkerDecisionDpEvent",
     "PoissonMixtureDpEvent",
     "calibrate",
-    "compare_accountants",
     "compose",
     "gaussian",
     "iterations_allowed",
     "running_epsilon",
-    "subsampled_penalty",
 ]

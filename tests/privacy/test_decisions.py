@@ -125,7 +125,7 @@ def test_gains_over_the_gaussian():
 @pytest.mark.parametrize("eta", [1e-6, 1e-3, 0.1, 1.0, 8.0])
 @pytest.mark.parametrize("alpha", ORDERS)
 def test_bounded_range_bound_is_barkers_supremum(eta, alpha):
-    bound = float(bounded_range_rdp(eta, [alpha])[0])
+    bound = bounded_range_rdp(eta, alpha)
     reach = 3 + 2 * eta * alpha
     largest = refined(logistic, eta, alpha, -reach, reach)
     assert largest <= bound * (1 + 1e-15)
@@ -137,7 +137,7 @@ def test_a_wrong_curve_is_seen():
     """Control: 0.9 of the bound is below the supremum, so that the tests above can fail."""
     largest = refined(normal, mp.mpf("0.01"), 8.0, -6, 6)
     assert 0.9 * penalty_rdp(100.0, 8.0) < largest
-    assert 0.9 * bounded_range_rdp(0.01, [8.0])[0] < refined(logistic, 0.01, 8.0, -3, 3)
+    assert 0.9 * bounded_range_rdp(0.01, 8.0) < refined(logistic, 0.01, 8.0, -3, 3)
 
 
 @given(st.floats(0.5, 1e4), st.floats(1.001, 3), st.floats(1.1, 60), st.sampled_from([math.inf, 0.5, 2.0]))
@@ -193,5 +193,5 @@ def test_tangents_are_above_all_bits_of_a_cell(s):
     cell = d._excess_on_cells(threshold, 1.0, ends[:1], ends[1:], shift, 2.0)[0]
     largest = math.expm1(float(d.threshold_rdp(threshold, 1.0, shift, 2.0)))
     lower, gap, _ = d.pairs(threshold, ends, shift)
-    assert np.max(d.excess(d.Corners(lower, gap), 2.0)) < 0.9 * largest
+    assert np.max(d.excess(lower, gap, 2.0)) < 0.9 * largest
     assert largest <= cell * (1 + 1e-3)

@@ -178,7 +178,6 @@ def test_every_form_counts(events):
     assert privacy.EventSet(events, "substitute").counts == COUNTED
     wanted = privacy.compose(privacy.EventSet(COUNTED, "substitute")).epsilon(1e-6)
     assert privacy.compose(events, "substitute").epsilon(1e-6) == wanted
-    assert privacy.compare_accountants(events, 1e-6, "substitute").rows[0].epsilon == wanted
     running = privacy.running_epsilon(GAUSSIAN, 3, 1e-6, neighboring_relation="substitute", once=events)
     assert running[-1] > wanted
     fits = privacy.iterations_allowed(GAUSSIAN, 8.0, 1e-6, neighboring_relation="substitute", once=events)
@@ -218,7 +217,6 @@ def test_what_is_not_understood_is_refused(events):
     for door in (
         lambda: privacy.EventSet(events, "substitute"),
         lambda: privacy.compose(events, "substitute"),
-        lambda: privacy.compare_accountants(events, 1e-6, "substitute"),
         lambda: calibrate(lambda x: events, 1.0, 1e-6, neighboring_relation="substitute", low=1.0, high=2.0),
         lambda: privacy.iterations_allowed(
             GAUSSIAN, 1.0, 1e-6, neighboring_relation="substitute", once=events
@@ -341,16 +339,11 @@ def test_an_event_without_a_price_is_refused_before_anything_is_charged(tmp_path
 def test_an_event_is_added_by_one_line(monkeypatch):
     """Every accountant for which the line has a number takes it; the others say that they do not."""
     same = ev.BoundedRangeDecisionDpEvent
-    monkeypatch.setitem(COSTS, Toy, Costs(decision=COSTS[same].decision, eta=lambda e: e.eta))
+    monkeypatch.setitem(COSTS, Toy, Costs(renyi=COSTS[same].renyi, decision=True))
     toys, known = ({cls(0.01): 50} for cls in (Toy, same))
-    found, expected = (
-        {row.accountant: row.epsilon for row in privacy.compare_accountants(e, 1e-6, "substitute").rows}
-        for e in (toys, known)
-    )
-    for name in ("decision", "zCDP", "basic composition"):
-        assert found[name] == expected[name] < math.inf
-    assert found["RDP"] == found["decision"]
-    assert found["exact Gaussian"] == math.inf  # no number for it
+    found, expected = (privacy.compose(e, "substitute").by_accountant(1e-6) for e in (toys, known))
+    assert found["RDP"] == expected["RDP"] < math.inf
+    assert "exact Gaussian" not in found  # no number for it
     assert privacy.EventSet.from_json(privacy.EventSet(toys, "substitute").to_json()).counts == toys
 
 

@@ -73,21 +73,8 @@ def test_edges():
         lambda: gaussian.mu(-1.0, 1e-5),
         lambda: gaussian.mu(np.nan, 1e-5),
         lambda: gaussian.delta(1.0, -1e-9),
-        lambda: gaussian.running_epsilon([2.0, 1.0], 1e-5),
-        lambda: gaussian.running_epsilon([], 1e-5),
     ],
 )
 def test_bad_numbers_are_refused(call):
     with pytest.raises(ValueError):
         call()
-
-
-def test_running_epsilon_is_an_upper_bound_within_half_a_per_cent():
-    mus = np.sqrt(np.arange(1, 20_001)) / 150
-    running = gaussian.running_epsilon(mus, 1e-6)
-    exact = gaussian.epsilon(mus[::37], 1e-6)
-    some = exact > 1e-6
-    assert np.all(running[::37] >= exact)
-    assert np.all(running[::37][some] <= 1.005 * exact[some])
-    assert running[-1] == gaussian.epsilon(mus[-1], 1e-6)
-    assert np.all(np.diff(running) >= 0)

@@ -6,10 +6,10 @@ from dp_accounting.dp_event import GaussianDpEvent, SelfComposedDpEvent
 from scipy import special, stats
 
 from pymc_dp.privacy import compose
-from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, NotApplicableError
+from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent
-from pymc_dp.privacy.accounting.poisson_barker import largest_probit_shift, largest_range, probit_range
+from pymc_dp.privacy.accounting.poisson_barker import largest_range, probit_range
 
 GDP = ACCOUNTANTS["Gaussian limit"]
 
@@ -63,7 +63,7 @@ def test_close_to_the_gaussians_where_the_rest_is_little():
     gaussian = compose(SelfComposedDpEvent(GaussianDpEvent(np.sqrt(50) / 0.44), 50), "substitute")
     apart = GDP(events).epsilon(1e-6)
     assert gaussian.epsilon(1e-6) <= apart <= 1.001 * gaussian.epsilon(1e-6)
-    assert ACCOUNTANTS["decision"](events).epsilon(1e-6) > 1.04 * apart
+    assert ACCOUNTANTS["RDP"](events).epsilon(1e-6) > 1.04 * apart
     assert compose(events).accountant == "Gaussian limit"
 
 
@@ -88,8 +88,7 @@ def test_probits_differ_most_around_even_odds(eta):
 @pytest.mark.parametrize("relation", ["substitute", "add_remove"])
 def test_fast_decisions(rate, clip_bound, relation):
     """The probit moves at least as far as the shifts at even odds, and as at the worst odds on a grid."""
-    bound = largest_probit_shift(rate, clip_bound, relation == "substitute")
-    assert bound <= probit_range(largest_range(rate, clip_bound, relation == "substitute"))
+    bound = probit_range(largest_range(rate, clip_bound, relation == "substitute"))
     found = 0.0
     for w, other in [(clip_bound, -clip_bound), (clip_bound, None), (None, -clip_bound)]:
         if (relation == "substitute") == (None in (w, other)):
@@ -110,5 +109,4 @@ def acceptance(base, ratio, rate, clip_bound):
 
 
 def test_needs_something_that_is_no_gaussian():
-    with pytest.raises(NotApplicableError):
-        GDP(EventSet(GaussianDpEvent(3.0), "substitute"))
+    assert GDP(EventSet(GaussianDpEvent(3.0), "substitute")) is None

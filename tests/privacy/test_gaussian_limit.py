@@ -119,7 +119,7 @@ def test_one_release_is_worth_its_price(kind):
             curve = lambda order, shift=shift: penalty_rdp(1 / shift, order)  # noqa: E731
         else:
             log_cdf, most = log_expit, (shift**2 if kind == "barker" else math.inf)
-            curve = lambda order, shift=shift: float(bounded_range_rdp(shift, [order])[0])  # noqa: E731
+            curve = lambda order, shift=shift: bounded_range_rdp(shift, order)  # noqa: E731
         v, remainder = shift**2 * 10 ** rng.uniform(-0.3, 3), 10 ** rng.uniform(-14, -5)
         (price,) = _Prices(Release(curve, most, 1)).at(np.array([v]), remainder)
         if not math.isfinite(price):
@@ -156,16 +156,12 @@ def test_mixed_runs():
 
 
 def test_parts_of_a_run_cost_less_than_the_run():
-    curve = lambda order: float(bounded_range_rdp(0.05, [order])[0])  # noqa: E731
-    limit = GaussianLimit([Release(curve, 0.05**2, 500)])
-    along = limit.along([np.arange(1, 501)], 1e-8)
-    assert np.all(np.diff(along) > 0) and along[-1] == limit.mu_squared(1e-8)
-    alone = GaussianLimit([Release(curve, 0.05**2, 250)]).mu_squared(0.5e-8)
-    assert alone == pytest.approx(along[249], rel=5e-3)
+    curve = lambda order: bounded_range_rdp(0.05, order)  # noqa: E731
+    along = [GaussianLimit([Release(curve, 0.05**2, k)]).mu_squared(1e-8) for k in range(1, 501, 20)]
+    assert np.all(np.diff(along) > 0)
 
 
 def test_what_cannot_be_proved_is_infinite():
     assert GaussianLimit([Release(lambda order: math.inf, math.inf, 3)]).mu_squared(1e-8) == math.inf
     assert GaussianLimit([Release(lambda order: math.inf, 0.5, 3)]).mu_squared(1e-8) == pytest.approx(1.5)
-    with pytest.raises(ValueError, match="all releases are Gaussian"):
-        gaussian_limit(privacy.EventSet(dp_event.GaussianDpEvent(1.0), "substitute"))
+    assert gaussian_limit(privacy.EventSet(dp_event.GaussianDpEvent(1.0), "substitute")) is None

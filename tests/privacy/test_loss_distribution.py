@@ -1,4 +1,4 @@
-"""Many different noise scales: a few for many, one composition, epsilon along a run, calibration."""
+"""Many different noise scales: a few for many, one composition, calibration."""
 
 import math
 
@@ -14,11 +14,11 @@ from scipy.stats import norm
 
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import calibration, composed_losses, loss_distribution
-from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
-from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, sampled_gaussians, strongest
+from pymc_dp.privacy.accounting.accountants import losses, privacy_loss_distribution
+from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, strongest
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
-EACH = loss_distribution._Accuracy(2e-4, 1.0)
+EACH = 2e-4, 1.0
 
 
 def sampled(q, nm, count=1):
@@ -32,8 +32,8 @@ def falling(first, iterations, steps=10, q=0.01, decay=1 / 6):
     return [sampled(q, first * t**decay, steps) for t in range(1, iterations + 1)]
 
 
-def epsilon(prefix, delta):
-    return max(one.epsilon(delta) for one in prefix)
+def epsilon(composed, delta):
+    return max(one.epsilon(delta) for one in composed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,12 +111,13 @@ def test_curve_of_a_replacement_is_right_in_many_digits(q, shift, epsilon):
 )
 def test_few_noise_scales_are_above_many_and_close(relation, first, decay):
     counts = privacy.EventSet(falling(first, 60, decay=decay), relation).counts
-    mechanisms = sampled_gaussians(counts, relation)
-    (each,) = loss_distribution._prefixes([mechanisms], EACH)
+    mechanisms = losses(counts, relation)
     fine = loss_distribution.LossDistribution(mechanisms)
     coarse = loss_distribution.LossDistribution(mechanisms, coarse=True)
     for delta in (1e-8, 1e-5, 1e-2):
-        exact = epsilon(each, delta)
+        exact = epsilon(
+            loss_distribution._composed(mechanisms, *EACH, delta if delta < 1e-6 else None), delta
+        )
         assert exact * (1 - 1e-7) <= fine.epsilon(delta) <= 1.004 * exact
         assert exact <= coarse.epsilon(delta) <= 1.1 * exact
 
@@ -148,13 +149,13 @@ def test_different_scales_of_replaced_records_agree_with_dp_accounting():
 def test_the_bound_of_rounding_covers_it(monkeypatch, delta):
     """The same composition with transforms in extended precision."""
     events = [*falling(1.0, 30), dp_event.GaussianDpEvent(50.0)]
-    mechanisms = sampled_gaussians(privacy.EventSet(events, "add_remove").counts, "add_remove")
-    ((ours, *_),) = loss_distribution._prefixes([mechanisms], EACH, delta)
+    mechanisms = losses(privacy.EventSet(events, "add_remove").counts, "add_remove")
+    ours, *_ = loss_distribution._composed(mechanisms, *EACH, delta)
     if np.finfo(np.longdouble).eps == np.finfo(float).eps:
         pytest.skip("this platform has no extended precision")
     monkeypatch.setattr(composed_losses, "rfft", lambda x: rfft(x.astype(np.longdouble)))
     monkeypatch.setattr(composed_losses, "irfft", irfft)
-    ((exact, *_),) = loss_distribution._prefixes([mechanisms], EACH, delta)
+    exact, *_ = loss_distribution._composed(mechanisms, *EACH, delta)
     assert exact.mass.dtype == np.longdouble
     weights = np.exp(ours.tilt * ours.losses)  # the error is that of the tilted law
     assert np.sum(np.abs(ours.mass - exact.mass) * weights) <= math.exp(ours.log_error)
@@ -163,46 +164,16 @@ def test_the_bound_of_rounding_covers_it(monkeypatch, delta):
 def test_there_is_no_floor_of_delta():
     """Gaussian releases are exact; a hundred as loss distributions are hardly more, at any delta."""
     hundred = {SampledGaussian(1.0, 0.1, "all records"): 100}
-    curve = loss_distribution.Whole(hundred)
+    curve = loss_distribution.LossDistribution(hundred)
     for delta in (1e-5, 1e-9, 1e-14, 1e-20):
         exact = float(privacy.gaussian.epsilon(1.0, delta))
         assert exact <= curve.epsilon(delta) <= exact * (1 + 5e-4)
         assert delta <= curve.delta(exact) <= 1.02 * delta
         # Control: of one release less it is below.
         (one,) = hundred
-        assert loss_distribution.Whole({one: 99}).epsilon(delta) < exact
+        assert loss_distribution.LossDistribution({one: 99}).epsilon(delta) < exact
     # Without a tilt there is a floor, which grows with the number of releases.
-    assert loss_distribution.LossDistribution(hundred).epsilon(1e-15) == math.inf
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("relation", ["add_remove", "substitute"])
-def test_epsilon_along_a_run_is_above_its_parts(relation):
-    steps = [privacy.EventSet(one, relation) for one in falling(1.0, 150)]
-    once = privacy.EventSet([dp_event.GaussianDpEvent(300.0)], relation)
-    running = loss_distribution.running_epsilon(steps, once, 150, 1e-5, chains=2)
-    assert running.shape == (150,) and np.all(np.diff(running) >= 0)
-    for t in (1, 2, 7, 40, 99, 150):
-        events = privacy.EventSet(steps[:t]).repeated(2) + once
-        (each,) = loss_distribution._prefixes([sampled_gaussians(events.counts, relation)], EACH)
-        exact = epsilon(each, 1e-5)
-        # 4e-4: both bounds are loose by discretization, by up to that.
-        assert exact * (1 - 4e-4) <= running[t - 1] <= 1.03 * exact
-
-
-def test_epsilon_along_a_run_of_equal_iterations():
-    step = privacy.EventSet(sampled(0.01, 0.9, 5), "add_remove")
-    nothing = privacy.EventSet([], "add_remove")
-    running = loss_distribution.running_epsilon([step], nothing, 500, 1e-6, chains=1)
-    for t in (1, 250, 500):
-        exact = privacy.compose(step.repeated(t)).epsilon(1e-6)
-        assert exact * (1 - 4e-4) <= running[t - 1] <= 1.03 * exact
-
-
-def test_epsilon_along_a_run_of_other_releases_is_left_to_others():
-    step = privacy.EventSet(privacy.BoundedRangeDecisionDpEvent(0.1), "substitute")
-    nothing = privacy.EventSet([], "substitute")
-    assert np.all(loss_distribution.running_epsilon([step], nothing, 5, 1e-6, chains=1) == np.inf)
+    assert epsilon(loss_distribution._composed(hundred, *EACH, None), 1e-15) == math.inf
 
 
 @pytest.mark.slow

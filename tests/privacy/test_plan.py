@@ -54,7 +54,9 @@ def test_noisy_ratios_never_over_the_target(epsilon, delta, draws, tune, chains,
     )
     assert plan.epsilon_at(delta) <= epsilon
     assert plan.epsilon_at(delta) >= epsilon * (1 - 1e-3), "most of the budget is used"
-    squared = plan.iterations / plan.noise_multiplier**2 + chains / plan.clip_fraction_noise_multiplier**2
+    squared = plan.iterations / plan.noise_multiplier**2
+    if clip_fraction:
+        squared += chains / plan.clip_fraction.noise_multiplier**2
     assert float(gaussian.epsilon(math.sqrt(squared), delta)) <= epsilon
     assert PrivacyPlan.from_dict(plan.to_dict()) == plan
 

@@ -31,7 +31,7 @@ def test_pairs_are_included_as_without_replacement():
     batches = [subsets.draw(random) for _ in range(BATCHES)]
     assert all(len(set(batch)) == B for batch in batches)
     assert pair_p_value(batches) > 1e-6
-    blocks = [np.arange(B) + B * k for k in random.integers(N // B, BATCHES)]  # fixed blocks
+    blocks = [np.arange(B) + B * k for k in random.generator.integers(N // B, size=BATCHES)]  # fixed blocks
     assert pair_p_value(blocks) < 1e-6
     reused = [batch for batch in batches[::20] for _ in range(20)]  # the same batch for 20 iterations
     assert pair_p_value(reused) < 1e-6

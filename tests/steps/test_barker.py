@@ -88,7 +88,7 @@ def test_batches_are_priced_by_their_sizes(logistic):
     step = started(logistic, batch_size=20, tempering=0.1, epsilon=50.0, draws=30)
     assert step.plan.iteration == (EventSet(BarkerMinibatchDpEvent(20, 60), "substitute"),)
     assert step.plan.parameters["clip_bound"] == pytest.approx(math.sqrt(20) / (60 * 0.1), rel=1e-15)
-    assert step.plan.guarantee.accountant == "decision"
+    assert step.plan.guarantee.accountant == "RDP"
     _, all_stats = run(step, logistic.initial_point(0), 30)
     # Neither the noise that was added nor anything else that the batch decides.
     assert {(s["noise_std"], s["batch_size"]) for s in all_stats} == {(math.sqrt(2), 20.0)}

@@ -41,7 +41,7 @@ def test_the_plan_holds_every_release(logistic, monkeypatch):
     assert counts[dp_event.GaussianDpEvent(nm)] == len(calls)
     assert counts[PenaltyDecisionDpEvent(step.plan.noise_multiplier)] == 30
     exact = 30 / step.plan.noise_multiplier**2 + len(calls) / nm**2
-    share = 1 / step.plan.clip_fraction_noise_multiplier**2
+    share = 1 / step.plan.clip_fraction.noise_multiplier**2
     assert step.plan.mu**2 == pytest.approx(exact + share)
     assert step.plan.epsilon_at(1e-6) <= 2.0 < 1.001 * step.plan.epsilon_at(1e-6)
 

@@ -38,7 +38,7 @@ def test_report_of_a_ledger(logistic, quiet, ledger):
     assert [e.label for e in ledger.entries()] == ["a histogram", "DPPenaltyMH"]
     spent = ledger.spent()
     assert 1.0 < spent.epsilon(ledger.delta) <= ledger.epsilon and ledger.remaining() > 0
-    assert spent.valid[spent.accountant] == pytest.approx(spent.epsilon(ledger.delta))
+    assert spent.by_accountant()[spent.accountant] == pytest.approx(spent.epsilon(ledger.delta))
     for text in (str(ledger), ledger._repr_html_()):
         assert "a histogram" in text and "DPPenaltyMH" in text
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from dp_accounting import dp_event
 
-from pymc_dp.privacy.accounting.accountants import NotApplicableError, privacy_loss_distribution
+from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
@@ -16,8 +16,6 @@ from pymc_dp.privacy.accounting.values import check_target
 _MOST_ITERATIONS = 10**9
 # With more noise scales than this, composing them is slow enough to search with a coarser bound first.
 _MANY = 8
-# Values of decisions on a grid jump by so much of epsilon between parameters.
-_ROUGH = 5e-3
 
 
 def calibrate(
@@ -105,11 +103,8 @@ def dearest(
     def cost(parameter: float, coarse: bool = False) -> float:
         return epsilon_of(events(parameter), delta, coarse)
 
-    at_start = [costs_of(event) for event in events(start).counts]
-    if any(one.corners for one in at_start):
-        tolerance = max(tolerance, _ROUGH)
     search = partial(find_dearest, low=low, high=high, rising=rising, tolerance=tolerance)
-    if sum(one.sampled is not None for one in at_start) > _MANY:
+    if len(events(start).counts) > _MANY:
         start = search(partial(cost, coarse=True), epsilon, start) or start
     return search(cost, epsilon, start)
 
@@ -122,7 +117,7 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
     events : EventSet
     delta : float
     coarse : bool
-        Faster and some per cent looser, for sampled Gaussians and for decisions.
+        Faster and some per cent looser, for sampled Gaussians.
 
     Returns
     -------
@@ -130,16 +125,12 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
         At least what `compose` says, and much sooner for many noise scales.
     """
     costs = [costs_of(event) for event in events.counts]
-    plain = all((one.sampled or one.noise_multiplier or one.mixture) and not one.decision for one in costs)
-    if plain and any(one.sampled or one.mixture for one in costs):
-        try:
-            value = privacy_loss_distribution(events, coarse).epsilon(delta)
-        except NotApplicableError:
-            value = math.inf
+    if not any(one.decision for one in costs) and any(one.noise_multiplier is None for one in costs):
+        losses = privacy_loss_distribution(events, coarse)
+        value = math.inf if losses is None else losses.epsilon(delta)
         if value < math.inf:
             return value
-    run = compose(events, reference_delta=delta)
-    return run.coarse_epsilon(delta) if coarse else run.epsilon(delta)
+    return compose(events).epsilon(delta)
 
 
 def iterations_allowed(
@@ -172,19 +163,13 @@ def iterations_allowed(
     one = EventSet(event, neighboring_relation)
     extra = EventSet(once, one.neighboring_relation)
 
-    def fits(iterations: int, coarse: bool = True) -> bool:
-        run = compose(one.repeated(iterations) + extra)
-        return (run.coarse_epsilon(delta) if coarse else run.epsilon(delta)) <= epsilon
+    def fits(iterations: int) -> bool:
+        return compose(one.repeated(iterations) + extra).epsilon(delta) <= epsilon
 
     good, step = 0, 1
     while good + step <= _MOST_ITERATIONS and fits(good + step):
         good, step = good + step, 2 * step
-    good = last_that_fits(fits, good, good + step)
-    # A coarse bound never says too many, but too few: it is some per cent above.
-    bad = good + 1
-    while bad <= _MOST_ITERATIONS and fits(bad, False):
-        good, bad = bad, bad + max(1, bad // 16)
-    return min(last_that_fits(lambda iterations: fits(iterations, False), good, bad), _MOST_ITERATIONS)
+    return min(last_that_fits(fits, good, good + step), _MOST_ITERATIONS)
 
 
 def last_that_fits(fits: Callable[[int], bool], good: int, bad: int) -> int:

@@ -4,7 +4,7 @@ All errors count under a tilted law: under it, what has probability delta is com
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,6 @@ _FARTHEST, _LEAST_SUM = 690.0, 1e-305
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
 Mass = tuple[np.ndarray, float]
-#: How often each mechanism comes, in each part of a run.
-Segments = Sequence[Mapping[Lossy, int]]
 
 
 @dataclass(frozen=True)
@@ -74,87 +72,70 @@ class Composed:
 
 
 def compose(
-    masses: Mapping[Lossy, Mass], parts: Segments, step: float, delta: float | None
-) -> list[Composed]:
-    """Composition of the first, of the first two, ... parts.
+    masses: Mapping[Lossy, Mass], counts: Mapping[Lossy, int], step: float, delta: float | None
+) -> Composed:
+    """Composition of discretized losses.
 
     Parameters
     ----------
     masses : mapping
         Discretized losses.
-    parts : Segments
+    counts : mapping
+        How often each comes.
     step : float
         Spacing of the grid.
     delta : float, optional
         Where the error is to be small.
-
-    Returns
-    -------
-    list of Composed
 
     Raises
     ------
     OverflowError
         The losses spread too far for one grid.
     """
-    infinities = {one: infinite for one, (_, infinite) in masses.items()}
-    tilt = 0.0 if delta is None else _best_tilt(masses, parts, step, delta)
+    losses = {one: (np.arange(mass.size) - mass.size // 2) * step for one, (mass, _) in masses.items()}
+    tilt = 0.0 if delta is None else _best_tilt(masses, losses, counts, delta)
     # Under a law with density exp(tilt loss), normalized, what has probability delta is common.
-    tilted, norms = {}, {}
-    for one, (mass, _) in masses.items():
-        weighted = mass * np.exp(tilt * _losses(mass, step))
-        norms[one] = float(weighted.sum())
-        tilted[one] = weighted
-    windows = _windows(tilted, norms, parts, step)
-    widest = max(high - low for low, high in windows)
-    length = max(next_fast_len(max(int(widest / step) + 3, 16), real=True), 16)
+    tilted = {one: mass * np.exp(tilt * losses[one]) for one, (mass, _) in masses.items()}
+    norms = {one: float(mass.sum()) for one, mass in tilted.items()}
+    low, high = _window(tilted, norms, losses, counts)
+    length = max(next_fast_len(max(int((high - low) / step) + 3, 16), real=True), 16)
     if length > LARGEST_GRID:
         raise OverflowError("the losses spread too far for one grid")
-    spectra = {one: _spectrum(mass, length) for one, mass in tilted.items()}
     spectrum = np.ones(length // 2 + 1, dtype=complex)
     infinite, total, log_norm = 0.0, 0, 0.0
-    prefixes = []
-    for part, (low, _) in zip(parts, windows, strict=True):
-        spectrum = spectrum * _product(part, spectra, norms)
-        for one, count in part.items():
-            infinite += count * infinities[one]
-            log_norm += count * math.log(norms[one])
-            total += count
-        result = irfft(spectrum, length)
-        rounding = _ROOM * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
-        first = math.floor(low / step)
-        index = np.arange(first, first + length)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mass = np.maximum(result[index % length], 0.0) * np.exp(log_norm - tilt * index * step)
-        mass = np.where(np.isnan(mass), 1.0, mass)  # 0 times infinity: no more than all of it
-        # Relative errors: of each weight exp(tilt loss), of the norms' powers.
-        slack = 1 + _EPS * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
-        prefixes.append(
-            Composed(
-                index * step,
-                np.where(index > 0, np.minimum(mass * slack, 1.0), 0.0) if tilt else mass,
-                infinite,
-                log_norm + math.log(2 * TAIL + rounding) + math.log(slack),
-                tilt,
-            )
-        )
-    return prefixes
+    for one, count in counts.items():
+        spectrum = spectrum * _power(_spectrum(tilted[one], length) / norms[one], count)
+        infinite += count * masses[one][1]
+        log_norm += count * math.log(norms[one])
+        total += count
+    result = irfft(spectrum, length)
+    rounding = _ROOM * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
+    index = np.arange(length) + math.floor(low / step)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mass = np.maximum(result[index % length], 0.0) * np.exp(log_norm - tilt * index * step)
+    mass = np.where(np.isnan(mass), 1.0, mass)  # 0 times infinity: no more than all of it
+    # Relative errors: of each weight exp(tilt loss), of the norms' powers.
+    slack = 1 + _EPS * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
+    if tilt:
+        mass = np.where(index > 0, np.minimum(mass * slack, 1.0), 0.0)
+    return Composed(
+        index * step, mass, infinite, log_norm + math.log(2 * TAIL + rounding) + math.log(slack), tilt
+    )
 
 
-def _losses(mass: np.ndarray, step: float) -> np.ndarray:
-    return (np.arange(mass.size) - mass.size // 2) * step
-
-
-def _best_tilt(masses: Mapping[Lossy, Mass], parts: Segments, step: float, delta: float) -> float:
+def _best_tilt(
+    masses: Mapping[Lossy, Mass],
+    losses: Mapping[Lossy, np.ndarray],
+    counts: Mapping[Lossy, int],
+    delta: float,
+) -> float:
     """Where Chernoff's bound of epsilon at `delta` is smallest; only steers the error, never a bound."""
-    widest = max(mass.size // 2 * step for mass, _ in masses.values())
+    widest = max(float(one[-1]) for one in losses.values())
     tilts = np.geomspace(0.05, _LARGEST_EXPONENT / widest, 60)
     total = np.zeros(tilts.shape)
     for one, (mass, _) in masses.items():
-        count = sum(part.get(one, 0) for part in parts)
         present = mass > 0
-        exponent = _losses(mass, step)[present] * tilts[:, None]
-        total += count * np.log(np.exp(exponent) @ mass[present])
+        total += counts[one] * np.log(np.exp(losses[one][present] * tilts[:, None]) @ mass[present])
     return float(tilts[np.argmin((total - math.log(delta)) / tilts)])
 
 
@@ -163,62 +144,43 @@ def _spectrum(mass: np.ndarray, length: int) -> np.ndarray:
     return rfft(np.bincount(np.arange(-n, n + 1) % length, weights=mass, minlength=length))
 
 
-def _product(
-    part: Mapping[Lossy, int], spectra: Mapping[Lossy, np.ndarray], norms: Mapping[Lossy, float]
-) -> np.ndarray | float:
-    by_count: dict[int, np.ndarray] = {}
-    for one, count in part.items():
-        found = spectra[one] / norms[one]
-        by_count[count] = by_count[count] * found if count in by_count else found
-    result: np.ndarray | float = 1.0
-    for count, values in by_count.items():
-        result = result * _power(values, count)
-    return result
-
-
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
     # Not BLAS: its threads cost more than they save on vectors.
     return float(np.einsum("i,i->", a, b))
 
 
 def _power(values: np.ndarray, exponent: int) -> np.ndarray:
-    result = None
+    result = np.ones_like(values)
     while exponent:
         if exponent & 1:
-            result = values if result is None else result * values
+            result = result * values
         exponent >>= 1
-        if exponent:
-            values = values * values
-    return np.ones_like(values) if result is None else result
+        values = values * values
+    return result
 
 
-def _windows(
-    masses: Mapping[Lossy, np.ndarray], norms: Mapping[Lossy, float], parts: Segments, step: float
-) -> list[tuple[float, float]]:
-    """For each prefix, an interval that its loss leaves with probability below 2 * TAIL (Chernoff)."""
-    losses = {one: _losses(mass, step) for one, mass in masses.items()}
-    means = {one: _dot(mass, losses[one]) / norms[one] for one, mass in masses.items()}
-    variances = {
-        one: _dot(mass, (losses[one] - means[one]) ** 2) / norms[one] for one, mass in masses.items()
-    }
-    variance = sum(count * variances[one] for part in parts for one, count in part.items())
+def _window(
+    masses: Mapping[Lossy, np.ndarray],
+    norms: Mapping[Lossy, float],
+    losses: Mapping[Lossy, np.ndarray],
+    counts: Mapping[Lossy, int],
+) -> tuple[float, float]:
+    """An interval that the composed loss leaves with probability below 2 * TAIL (Chernoff)."""
+    variance = 0.0
+    for one, mass in masses.items():
+        mean = _dot(mass, losses[one]) / norms[one]
+        variance += counts[one] * _dot(mass, (losses[one] - mean) ** 2) / norms[one]
     need = -math.log(TAIL)
     # Slopes fit for a sum that is nearly normal, and for rare large losses, whose tails are exponential.
     slopes = np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0])[:, None] * (0.25, 0.5, 1.0, 1.5)
     slopes = np.unique(slopes)
-    moments = {}
     log_moments = np.zeros((2, slopes.size))
-    windows = []
     with np.errstate(over="ignore", invalid="ignore"):
         for one, mass in masses.items():
             present = mass > 0
             exponent = losses[one][present] * slopes[:, None]
-            moments[one] = np.array(
-                [np.einsum("i,ji->j", mass[present], np.exp(sign * exponent)) for sign in (-1.0, 1.0)]
-            )
-        for part in parts:
-            for one, count in part.items():
-                log_moments += count * np.log(moments[one] / norms[one])
-            ends = (np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes
-            windows.append((-float(ends[0].min()), float(ends[1].min())))
-    return windows
+            for row, sign in enumerate((-1.0, 1.0)):
+                moments = np.einsum("i,ji->j", mass[present], np.exp(sign * exponent))
+                log_moments[row] += counts[one] * np.log(moments / norms[one])
+        low, high = np.min((np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes, axis=1)
+    return -float(low), float(high)

@@ -5,47 +5,19 @@ of the pair, so that its largest value on a region is at corners of a polygon ar
 (docs/proofs/decision_accounting, section 2).
 """
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
-from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, Threshold
+from pymc_dp.privacy.accounting.thresholds import Threshold
 
 # More than the rounding error of what is added to a probability.
 _ROUNDING = 1e-9
 #: Shifts of normal quantiles beyond this have no corners here: the probabilities would lose their digits.
 LARGEST_SHIFT = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-# Distances for values of many decisions: tangents are within some thousandths of the curve.
-_STEP, _LEAST_STEP = 0.17, 0.085
 _SHORT = 0.5  # shifts below, in scales of the threshold, are integrals, not differences
 
 
-@dataclass(frozen=True)
-class Corners:
-    """Pairs of probabilities of one outcome of a decision, in both orders of the data sets.
-
-    Parameters
-    ----------
-    lower, gap : ndarray, shape (m,)
-        The smaller probability, and how much larger the other one is.
-    """
-
-    lower: np.ndarray
-    gap: np.ndarray
-
-    def __add__(self, other: "Corners") -> "Corners":
-        return Corners(np.append(self.lower, other.lower), np.append(self.gap, other.gap))
-
-    @property
-    def losses(self) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of the ratio of the larger to the smaller probability, and of what is left of 1."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log1p(self.gap / self.lower), np.log1p(-self.gap / (1 - self.lower))
-
-
-def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> Corners:
+def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Corners of tangents of a concave curve, given at both ends of each of several cells.
 
     Parameters
@@ -57,9 +29,9 @@ def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> Corners:
 
     Returns
     -------
-    Corners
-        One of each cell. With the ends of the first and the last cell their hull holds all cells, where
-        neighbours have the point between them, and its slope, in common.
+    lower, gap : ndarray, shape (m,)
+        One corner of each cell. With the ends of the first and the last cell their hull holds all cells,
+        where neighbours have the point between them, and its slope, in common.
     """
     width = lower[1] - lower[0]
     with np.errstate(all="ignore"):
@@ -68,7 +40,7 @@ def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> Corners:
             np.where(np.isnan(along), 0.0, along), 0.0, width
         )  # any point between the ends will do
         top = np.maximum(gap[0] + bend[0] * along, gap[1] + bend[1] * (along - width))
-    return Corners(lower[0] + along, np.maximum(top, 0.0) * (1 + _ROUNDING))
+    return lower[0] + along, np.maximum(top, 0.0) * (1 + _ROUNDING)
 
 
 def pairs(
@@ -111,43 +83,3 @@ def on_batches(
         return lower, q * gap, q * bend
     with np.errstate(invalid="ignore"):
         return lower + (1 - q) * gap, q * gap, q * bend / (1 + (1 - q) * bend)
-
-
-def of_normal(q: float, shift: float, edges: np.ndarray, closed: bool = False) -> Corners:
-    """Corners of decisions whose quantile moves by a constant, between given distances from the middle.
-
-    Parameters
-    ----------
-    q : float
-        Batch size over number of records; 1 for all records.
-    shift : float
-        At most `LARGEST_SHIFT`.
-    edges : ndarray, shape (m,)
-        Distances of quantiles below the middle, from the largest one to 0.
-    closed : bool
-        Hold what is beyond the largest distance too.
-
-    Returns
-    -------
-    Corners
-    """
-    curve = pairs(GaussianThreshold(), -0.5 * shift - edges, shift)
-    found = _along(on_batches(q, *curve, False), closed)
-    return found if q == 1 else found + _along(on_batches(q, *curve, True), closed)
-
-
-def normal_edges(shift: float) -> np.ndarray:
-    """Distances for values of many decisions, where a tangent turns by so much of a shift."""
-    step = max(_STEP / max(shift, 1.0), _LEAST_STEP)
-    return np.concatenate([[12.0, 11.0, 10.0, 9.0], np.arange(math.ceil(8 / step), -1, -1) * step])
-
-
-def _along(curve: tuple[np.ndarray, ...], closed: bool) -> Corners:
-    """Corners of one curve through these points."""
-    lower, gap, bend = curve
-    ends = (np.array([one[:-1], one[1:]]) for one in curve)
-    found = around(*ends) + Corners(lower[[0, -1]], gap[[0, -1]] * (1 + _ROUNDING))
-    if not closed:
-        return found
-    # Where the first tangent meets the side of the square.
-    return found + Corners(np.zeros(1), (gap[:1] - bend[:1] * lower[:1]).clip(0) + _ROUNDING * gap[:1])

@@ -9,15 +9,18 @@ from typing import Any
 from dp_accounting import dp_event as base
 
 from pymc_dp.privacy.accounting import events, rdp
-from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, Corners, normal_edges, of_normal
-from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_curve
+from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
 from pymc_dp.privacy.accounting.poisson_barker import (
-    largest_probit_shift,
     largest_range,
     poisson_barker_rdp,
     probit_range,
 )
-from pymc_dp.privacy.accounting.poisson_mixture import largest_multiplicity, poisson_mixture_rdp
+from pymc_dp.privacy.accounting.poisson_mixture import (
+    PoissonMixture,
+    largest_multiplicity,
+    poisson_mixture_rdp,
+)
+from pymc_dp.privacy.accounting.sampled_gaussian import FIXED, WHOLE, Lossy, SampledGaussian
 from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
 from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS, check_count
 
@@ -46,27 +49,17 @@ class Costs:
     private : bool
         False if nothing bounds its cost.
     renyi : callable
-        Renyi divergence of what is released, or of the noisy value behind a decision.
-    decision : callable
-        Renyi divergence of the decision alone. An event with it is an accept decision; without `renyi` it is
-        charged for the bit everywhere.
+        Renyi divergence of what is released: of a decision alone, not of the noisy value behind it.
+    decision : bool
+        Whether what is released is an accept decision.
     excluded : callable
         Probability outside which the Renyi bounds hold.
-    corners : callable
-        Corners that hold all pairs of probabilities of a decision on a batch; None where it has none.
     noise_multiplier : callable
         Of a full-batch Gaussian that the event is, or is made from.
-    eta : callable
-        Range of the log-odds of a decision; a bound of its pure epsilon.
     probit_shift : callable
         Most that one record moves the probit of a decision, under a relation: its mu.
-    sampled : callable
-        Inclusion probability and noise multiplier of a Gaussian release on a random part of the records.
-    sampling : {"poisson", "fixed"}
-        How that part is drawn.
-    mixture : callable
-        Largest expected number of times that a record enters a noisy sum, and what it then adds each time,
-        over the noise's standard deviation.
+    loss : callable
+        What has a loss distribution that bounds the event's, under a relation; None where there is none.
     noise : callable
         What events of many noise scales have in common, and the scale: some of them may be rounded down to
         that of a neighbour.
@@ -76,20 +69,36 @@ class Costs:
     relations: tuple[str, ...] = NEIGHBORING_RELATIONS
     private: bool = True
     renyi: Renyi | None = None
-    decision: Renyi | None = None
+    decision: bool = False
     excluded: _Of[float] | None = None
-    corners: _Of[Corners | None] | None = None
     noise_multiplier: _Of[float] | None = None
-    eta: _Of[float] | None = None
     probit_shift: Callable[[Any, str], float] | None = None
-    sampled: _Of[tuple[float, float]] | None = None
-    sampling: str = ""
-    mixture: _Of[tuple[float, float]] | None = None
+    loss: Callable[[Any, str], Lossy | None] = lambda event, relation: None
     noise: _Of[tuple[Any, float]] | None = None
 
 
 def _multiplier(event: base.DpEvent) -> float:
     return event.noise_multiplier
+
+
+def _whole(event: base.DpEvent, relation: str) -> Lossy:
+    noise = event.noise_multiplier
+    return SampledGaussian(1.0, 1 / noise if noise > 0 else math.inf, WHOLE)
+
+
+def _sampled(q: float, release: Any, kind: str) -> Lossy:
+    whole = _whole(release, kind)
+    if q in (0, 1):
+        return whole if q else SampledGaussian(1.0, 0.0, WHOLE)
+    return SampledGaussian(q, whole.mu, kind)
+
+
+def _mixture(event: base.DpEvent, relation: str) -> Lossy | None:
+    if relation == "substitute":
+        return None
+    return PoissonMixture(
+        event.rate + event.clip_bound, math.log1p(event.clip_bound / event.rate) / event.noise_std
+    )
 
 
 def _gaussian_rdp(event: base.DpEvent, order: float, relation: str) -> float:
@@ -143,31 +152,9 @@ def _poisson_mixture_rdp(event: base.DpEvent, order: float, relation: str) -> fl
     return poisson_mixture_rdp(event.rate, event.clip_bound, event.noise_std, order, substitute=substitute)
 
 
-def _poisson_barker_range(event: base.DpEvent, order: float, relation: str) -> float:
-    return order * largest_range(event.rate, event.clip_bound, relation == "substitute") ** 2 / 8
-
-
-def _normal_corners(q: float, noise_multiplier: float) -> Corners | None:
-    shift = 1 / noise_multiplier
-    return None if shift > LARGEST_SHIFT else of_normal(q, shift, normal_edges(shift), closed=True)
-
-
-def _barker_minibatch_rdp(event: base.DpEvent, order: float, relation: str) -> float:
-    return rdp.barker_minibatch_rdp(event.batch_size, event.dataset_size, order)
-
-
-def _barker_minibatch_decision(event: base.DpEvent, order: float, relation: str) -> float:
-    bit = subset_barker_rdp(event.batch_size, event.dataset_size, order)
-    return min(bit, _barker_minibatch_rdp(event, order, relation))
-
-
 def _batch_penalty_rdp(event: base.DpEvent, order: float, relation: str) -> float:
-    return rdp.subsampled_gaussian_rdp(event.sampling_probability, event.noise_multiplier, order)
-
-
-def _batch_penalty_decision(event: base.DpEvent, order: float, relation: str) -> float:
-    bit = subset_penalty_rdp(event.sampling_probability, event.noise_multiplier, order)
-    return min(bit, _batch_penalty_rdp(event, order, relation))
+    size = event.sampling_probability, event.noise_multiplier
+    return min(subset_penalty_rdp(*size, order), rdp.subsampled_gaussian_rdp(*size, order))
 
 
 #: Every event that can be charged for; another one is refused when an `EventSet` is made of it.
@@ -176,22 +163,21 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     base.GaussianDpEvent: Costs(
         check=_check_gaussian,
         renyi=_gaussian_rdp,
+        loss=_whole,
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     base.PoissonSampledDpEvent: Costs(
         check=_check_poisson_sampled,
         renyi=_poisson_sampled_rdp,
-        sampled=lambda e: (e.sampling_probability, e.event.noise_multiplier),
-        sampling="poisson",
+        loss=lambda e, relation: _sampled(e.sampling_probability, e.event, f"poisson {relation}"),
         noise=lambda e: (e.sampling_probability, e.event.noise_multiplier),
     ),
     base.SampledWithoutReplacementDpEvent: Costs(
         check=_check_fixed_size,
         relations=("substitute",),
         renyi=_fixed_size_rdp,
-        sampled=lambda e: (e.sample_size / e.source_dataset_size, e.event.noise_multiplier),
-        sampling="fixed",
+        loss=lambda e, _: _sampled(e.sample_size / e.source_dataset_size, e.event, FIXED),
         noise=lambda e: ((e.source_dataset_size, e.sample_size), e.event.noise_multiplier),
     ),
     # docs/proofs/prepare, sections 2 and 3.
@@ -201,51 +187,54 @@ COSTS: dict[type[base.DpEvent], Costs] = {
     ),
     # docs/proofs/decision_accounting, Theorem 2.
     events.PenaltyDecisionDpEvent: Costs(
-        renyi=_gaussian_rdp,
-        decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order),
+        renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order),
+        decision=True,
+        loss=_whole,
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
     ),
     # Theorem 3.
     events.FixedScalePenaltyDecisionDpEvent: Costs(
-        renyi=_gaussian_rdp,
-        decision=lambda e, order, _: penalty_curve(e.noise_multiplier, order, e.noise_std),
+        renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order, e.noise_std),
+        decision=True,
+        loss=_whole,
         noise_multiplier=_multiplier,
     ),
     # Proposition 1.
     events.BoundedRangeDecisionDpEvent: Costs(
-        renyi=lambda e, order, _: order * e.eta**2 / 8,
-        decision=lambda e, order, _: float(bounded_range_rdp(e.eta, [order])[0]),
-        eta=lambda e: e.eta,
+        renyi=lambda e, order, _: bounded_range_rdp(e.eta, order),
+        decision=True,
         probit_shift=lambda e, _: probit_range(e.eta),
     ),
     # Theorem 7.
     events.PoissonMixtureDpEvent: Costs(
         renyi=_poisson_mixture_rdp,
         excluded=lambda e: largest_multiplicity(e.rate, e.clip_bound)[1],
-        mixture=lambda e: (e.rate + e.clip_bound, math.log1p(e.clip_bound / e.rate) / e.noise_std),
+        loss=_mixture,
     ),
     # docs/proofs/fast_mh, Theorem 5.
     events.PoissonBarkerDecisionDpEvent: Costs(
-        renyi=_poisson_barker_range,
-        decision=lambda e, order, relation: poisson_barker_rdp(
+        renyi=lambda e, order, relation: poisson_barker_rdp(
             e.rate, e.clip_bound, order, relation == "substitute"
         ),
-        probit_shift=lambda e, relation: largest_probit_shift(e.rate, e.clip_bound, relation == "substitute"),
+        decision=True,
+        probit_shift=lambda e, relation: probit_range(
+            largest_range(e.rate, e.clip_bound, relation == "substitute")
+        ),
     ),
-    # Theorem 6 there; Räisä 2021, Theorem 9.
+    # docs/proofs/barker, Theorem 6; Räisä 2021, Theorem 9.
     events.BatchPenaltyDecisionDpEvent: Costs(
         relations=("substitute",),
         renyi=_batch_penalty_rdp,
-        decision=_batch_penalty_decision,
-        corners=lambda e: _normal_corners(e.sampling_probability, e.noise_multiplier),
+        decision=True,
         probit_shift=lambda e, _: 1 / e.noise_multiplier,
-        sampled=lambda e: (e.sampling_probability, e.noise_multiplier),
-        sampling="fixed",
+        loss=lambda e, _: _sampled(e.sampling_probability, e, FIXED),
     ),
-    # docs/proofs/barker, Theorem 4; Räisä 2021, Theorem 8.
+    # docs/proofs/barker, Theorem 4.
     events.BarkerMinibatchDpEvent: Costs(
-        relations=("substitute",), renyi=_barker_minibatch_rdp, decision=_barker_minibatch_decision
+        relations=("substitute",),
+        renyi=lambda e, order, _: subset_barker_rdp(e.batch_size, e.dataset_size, order),
+        decision=True,
     ),
 }
 
@@ -255,29 +244,26 @@ def costs_of(event: base.DpEvent) -> Costs:
     return COSTS[type(event)]
 
 
-def event_rdp(event: base.DpEvent, order: float, neighboring_relation: str, decisions: bool) -> float:
+def event_rdp(event: base.DpEvent, order: float, neighboring_relation: str) -> float:
     """Renyi divergence bound of one event at one order; inf where there is none.
 
     Parameters
     ----------
     event : DpEvent
-        Of an `EventSet`.
+        Of an `EventSet`; decisions are charged for the bit.
     order : float
         > 1.
     neighboring_relation : {"substitute", "add_remove"}
-    decisions : bool
-        Charge accept decisions for the bit (decision accounting); otherwise for what is behind it.
 
     Returns
     -------
     float
     """
-    costs = costs_of(event)
-    curve = (costs.decision if decisions else None) or costs.renyi or costs.decision
+    curve = costs_of(event).renyi
     return math.inf if curve is None else curve(event, order, neighboring_relation)
 
 
-def total_curve(counts: Mapping[base.DpEvent, int], neighboring_relation: str, decisions: bool) -> rdp.Curve:
+def total_curve(counts: Mapping[base.DpEvent, int], neighboring_relation: str) -> rdp.Curve:
     """Sum of the events' curves at an order (adaptive composition; Mironov 2017, Proposition 1).
 
     The order is fixed by the search before the sum is used, and the parameters of the events are fixed in
@@ -288,7 +274,7 @@ def total_curve(counts: Mapping[base.DpEvent, int], neighboring_relation: str, d
     def curve(order: float) -> float:
         total = 0.0
         for event, count in counts.items():
-            total += count * event_rdp(event, order, neighboring_relation, decisions)
+            total += count * event_rdp(event, order, neighboring_relation)
             if total == math.inf:
                 break
         return total

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.corners import Corners, around, on_batches, pairs
+from pymc_dp.privacy.accounting.corners import around, on_batches, pairs
 from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, PenaltyThreshold, Threshold
 
 # Relative distance between the certified bound and the largest value found.
@@ -22,9 +22,8 @@ _ROUNDING = 1e-8
 _MAX_CELLS = 200_000
 _PARTS = 5  # a cell that is not settled is cut into
 _CELLS = 64
-# Orders minus 1 of the search, over the noise multiplier.
-_AT = np.array([0, 0.06, 0.12, 0.18, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 1])
-_LEAST_ORDER = 0.02
+#: Orders times ranges beyond which exponentials are not in floating point's range.
+LARGEST_EXPONENT = 600.0
 _LARGEST = 30.0  # of divergences that are searched for
 _RAREST = -690.0  # logarithm of probabilities that can be written down
 _FARTHER = 1.3 ** np.arange(60)  # where tails are tried
@@ -35,19 +34,19 @@ _SMALLEST_STD, _LARGEST_STD = 1e-3, 30.0
 # ---- bounded range -----------------------------------------------------------------------------------------
 
 
-def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
+def bounded_range_rdp(eta: float, order: float) -> float:
     """Renyi divergence bound of an eta-bounded-range decision (exact for Barker's test).
 
     Parameters
     ----------
     eta : float
         The log-odds of the decision move by at most this much, >= 0 (nats).
-    orders : sequence of float, shape (m,)
-        Renyi orders, > 1.
+    order : float
+        > 1.
 
     Returns
     -------
-    ndarray, shape (m,)
+    float
         ``sup_u D_alpha(Bern(sigma(u)) || Bern(sigma(u + eta)))``; both directions are equal.
 
     Notes
@@ -55,23 +54,29 @@ def bounded_range_rdp(eta: float, orders: Sequence[float]) -> np.ndarray:
     **Privacy.** Likelihood ratios of an eta-bounded-range mechanism lie in an interval
     ``[e^(x - eta), e^x]``; the worst mechanism puts all mass on its ends, and the worst x is a root in
     closed form (Dong, Durfee & Rogers 2020 for the mechanism; docs/proofs/decision_accounting, Proposition
-    1). Never more than ``alpha eta^2 / 8``.
+    1). Never more than ``alpha eta^2 / 8``, or eta.
     """
-    alpha = np.asarray(orders, dtype=float)
-    if eta == 0:
-        return np.zeros(alpha.shape)
-    if not np.isfinite(eta):
-        return np.full(alpha.shape, np.inf)
-    # e^x = (alpha - 1) A / (alpha B), A = 1 - e^(-alpha eta), B = e^-eta - e^(-alpha eta); F = e^((alpha-1)
-    # x) A / (alpha (1 - e^-eta)).
-    log_a = np.log(-np.expm1(-alpha * eta))
-    log_b = -eta + np.log(-np.expm1(-(alpha - 1) * eta))
-    x = np.log1p(-1 / alpha) + log_a - log_b
-    log_f = (alpha - 1) * x + log_a - np.log(alpha) - math.log(-math.expm1(-eta))
-    # All terms are of order one and cancel to (alpha - 1) alpha eta^2 / 8.
-    rounding = 64 * np.finfo(float).eps * (1 + np.abs((alpha - 1) * x) + np.abs(np.log(eta)) + alpha)
-    exact = (log_f + rounding) / (alpha - 1)
-    return np.minimum(np.minimum(exact, alpha * eta * eta / 8 * (1 + _ROUNDING)), eta)
+    coarse = min(eta, order * eta * eta / 8 * (1 + _ROUNDING))
+    if eta == 0 or order * eta > LARGEST_EXPONENT:
+        return coarse
+    one = np.asarray(eta, dtype=float)
+    exact = math.log1p(float(range_excess(range_peak(one, order), one, order))) / (order - 1)
+    return min(exact * (1 + _ROUNDING), coarse)
+
+
+def range_peak(eta: np.ndarray, order: float) -> np.ndarray:
+    """Probability at which `range_excess` is largest (docs/proofs/decision_accounting, Proposition 1)."""
+    log_a = np.log(-np.expm1(-order * eta))
+    log_b = -eta + np.log(-np.expm1(-(order - 1) * eta))
+    log_ratio = np.clip(math.log1p(-1 / order) + log_a - log_b, 0.0, eta)
+    return np.expm1(eta - log_ratio) / np.expm1(eta)
+
+
+def range_excess(q: np.ndarray, eta: np.ndarray, order: float) -> np.ndarray:
+    """``sum_b q_b (r_b^order - 1 - order (r_b - 1))`` for odds of q multiplied by ``exp(eta)``."""
+    log_reject = -np.log1p(q * np.expm1(eta))
+    with np.errstate(over="ignore"):
+        return q * convex_excess(eta + log_reject, order) + (1 - q) * convex_excess(log_reject, order)
 
 
 # ---- penalty: thresholds with log-concave noise ------------------------------------------------------------
@@ -118,29 +123,6 @@ def penalty_rdp(noise_multiplier: float, order: float, noise_std: float = math.i
     return min(found, gaussian)
 
 
-def penalty_curve(noise_multiplier: float, order: float, noise_std: float = math.inf) -> float:
-    """As `penalty_rdp` at one order, from a few searches for all orders next to 1.
-
-    At most a few ten-thousandths more: ``(F - 1) / (order (order - 1))`` is log-convex (Lemma 10), so that
-    chords of its logarithm are above it.
-    """
-    if order / noise_multiplier**2 > 2 * _LARGEST:
-        return penalty_rdp(noise_multiplier, order, noise_std)
-    sigma, log_moments = _nodes(noise_multiplier, noise_std)
-    if not sigma[0] <= order - 1 <= sigma[-1]:
-        return penalty_rdp(noise_multiplier, order, noise_std)
-    moment = math.exp(float(np.interp(order - 1, sigma, log_moments)) + _ROUNDING)
-    between = math.log1p(order * (order - 1) * moment) / (order - 1)
-    return min(between, order / (2 * noise_multiplier**2))
-
-
-@lru_cache(maxsize=5_000)
-def _nodes(noise_multiplier: float, noise_std: float) -> tuple[np.ndarray, np.ndarray]:
-    sigma = np.unique(np.maximum(_AT * noise_multiplier, _LEAST_ORDER))
-    divergence = [penalty_rdp(noise_multiplier, 1 + float(one), noise_std) for one in sigma]
-    return sigma, np.log(np.expm1(sigma * divergence) / (sigma * (sigma + 1)))
-
-
 def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) -> float:
     """Renyi divergence bound of a bit ``V <= u`` whose u moves by at most a shift in a share of all batches.
 
@@ -161,14 +143,12 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
         Upper bound over all u, both directions; inf where the search does not reach.
     """
 
-    def values(u: np.ndarray) -> np.ndarray:
-        return _excess_on_cells(threshold, q, u, u, shift, alpha)
-
     def bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return _excess_on_cells(threshold, q, left, right, shift, alpha)
 
     spread = max(threshold.scale, threshold.std)
-    best = float(np.max(values(threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, _CELLS + 1))))
+    points = threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, _CELLS + 1)
+    best = float(np.max(bounds(points, points)))
     # With little noise one tail is longer by far than the noise.
     reach = 4 * spread * _FARTHER
     below = q * _below(threshold, threshold.centre - shift - reach, shift, alpha) <= best
@@ -179,13 +159,12 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
     rarest = threshold.log_probabilities(np.array([low, high + shift]))
     if min(rarest[0][0], rarest[1][1]) < _RAREST:
         return math.inf
-    largest = supremum(bounds, values, np.linspace(low, high, _CELLS + 1))
+    largest = supremum(bounds, np.linspace(low, high, _CELLS + 1))
     return math.log1p(max(largest, best)) / (alpha - 1)
 
 
 def supremum(
     bounds: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    values: Callable[[np.ndarray], np.ndarray],
     edges: np.ndarray,
 ) -> float:
     """Upper bound of a function: cells are cut until their bounds are about the largest value found.
@@ -193,9 +172,7 @@ def supremum(
     Parameters
     ----------
     bounds : callable
-        Of an excess on cells, given both ends of each.
-    values : callable
-        Of it at points.
+        Of an excess on cells, given both ends of each; its values where these are one point.
     edges : ndarray
         Of the first cells; infinite ones are never cut.
 
@@ -207,7 +184,7 @@ def supremum(
     left, right = edges[:-1], edges[1:]
     best = settled = 0.0
     while left.size:
-        best = max(best, float(np.max(values(left))))
+        best = max(best, float(np.max(bounds(left, left))))
         found = bounds(left, right)
         # An error of log F - not of F - 1 - is what counts once F is large.
         done = found <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
@@ -240,18 +217,27 @@ def largest_excess(curves: Sequence[tuple[np.ndarray, ...]], alpha: float) -> np
     """Largest excess on cells of concave curves, each given at both ends as for `corners.around`."""
     corners = [(lower, gap) for curve in curves for lower, gap in zip(*curve[:2], strict=True)]
     if any(np.any(curve[0][0] != curve[0][1]) for curve in curves):  # cells, not points
-        corners += [(one.lower, one.gap) for one in (around(*curve) for curve in curves)]
+        corners += [around(*curve) for curve in curves]
     lower, gap = np.array(corners).swapaxes(0, 1)
-    return np.max(excess(Corners(lower, gap), alpha), axis=0)
+    return np.max(excess(lower, gap, alpha), axis=0)
 
 
-def excess(corners: Corners, alpha: float) -> np.ndarray:
-    """``exp((alpha - 1) D) - 1`` at corners, the larger one of both orders of the data sets."""
-    low, high = corners.lower, corners.lower + corners.gap
-    up, down = corners.losses
+def excess(low: np.ndarray, gap: np.ndarray, alpha: float) -> np.ndarray:
+    """``exp((alpha - 1) D) - 1`` of pairs of probabilities, the larger one of both orders of the data sets.
+
+    Parameters
+    ----------
+    low, gap : ndarray
+        The smaller probability of one outcome of a decision, and how much larger the other one is.
+    alpha : float
+        Order.
+    """
+    high = low + gap
+    with np.errstate(divide="ignore", invalid="ignore"):  # log ratios of it, and of the other outcome
+        up, down = np.log1p(gap / low), np.log1p(-gap / (1 - low))
     with np.errstate(over="ignore", invalid="ignore"):
         one, other, back, rest = convex_excess(np.array([up, down, -up, -down]), alpha)
-        values = np.maximum(low * one + (1 - low) * other, high * back + (1 - low - corners.gap) * rest)
+        values = np.maximum(low * one + (1 - low) * other, high * back + (1 - low - gap) * rest)
     return np.where(np.isnan(values), np.inf, values)
 
 

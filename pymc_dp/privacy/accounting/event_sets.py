@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -47,30 +46,6 @@ def check_event(event: base.DpEvent, neighboring_relation: str) -> None:
     if neighboring_relation not in costs.relations:
         relations = " or ".join(f"'{one}'" for one in costs.relations)
         raise ValueError(f"{name} is defined for neighboring_relation={relations} only.")
-
-
-def subsampled_penalty(tau: float, batch_size: int, dataset_size: int) -> base.DpEvent:
-    """Event of one subsampled penalty iteration (Räisä 2021, Theorem 9).
-
-    Parameters
-    ----------
-    tau : float
-        Noise variance over the squared sensitivity c^2 (Lemma 1), > 0.
-    batch_size, dataset_size : int
-        The batch is drawn without replacement.
-
-    Returns
-    -------
-    DpEvent
-        A Gaussian of noise multiplier ``sqrt(tau)``, sampled without replacement.
-    """
-    if not (tau > 0 and math.isfinite(tau)):
-        raise ValueError(f"tau must be positive and finite, got {tau!r}.")
-    event = base.SampledWithoutReplacementDpEvent(
-        dataset_size, batch_size, base.GaussianDpEvent(math.sqrt(tau))
-    )
-    check_event(event, "substitute")
-    return event
 
 
 @attr.s(frozen=True, init=False, hash=False)

@@ -212,16 +212,14 @@ class BarkerMinibatchDpEvent(_OnBatchDpEvent):
 
     Notes
     -----
-    **Privacy.** "substitute" only. Released: the decision; docs/proofs/barker, Theorem 4. The noisy log-ratio
-    behind it: Räisä 2021, Theorem 8, for orders below batch_size / 5.
+    **Privacy.** "substitute" only. Released: the decision; docs/proofs/barker, Theorem 4.
     """
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.batch_size <= 10:
             raise ValueError(
-                "BarkerMinibatchDpEvent.batch_size must be above 10: "
-                "Theorem 8 needs an order 2 <= alpha < batch_size / 5."
+                "BarkerMinibatchDpEvent.batch_size must be above 10: smaller batches have hardly a bound."
             )
 
 

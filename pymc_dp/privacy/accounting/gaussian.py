@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr
 
 _STEPS = 200
-_GRID_RATIO = 1.001
 _EPS = np.finfo(float).eps
 
 
@@ -157,33 +156,3 @@ def _halved(
         below = is_low(middle)
         low, high = np.where(open_ & below, middle, low), np.where(open_ & ~below, middle, high)
     return low, high
-
-
-def running_epsilon(mus: ArrayLike, delta: float) -> np.ndarray:
-    """Epsilon along a run, an upper bound within half a per cent.
-
-    Parameters
-    ----------
-    mus : array_like, shape (k,)
-        Non-decreasing GDP parameter after each step, the first > 0.
-    delta : float
-        In (0, 1).
-
-    Returns
-    -------
-    ndarray, shape (k,)
-        Non-decreasing; the last entry is `epsilon` of the last mu.
-
-    Raises
-    ------
-    ValueError
-        `mus` is not positive and non-decreasing.
-    """
-    values = _checked("mus", mus, 0, np.inf, "")
-    if values.ndim != 1 or values.size == 0 or np.any(np.diff(values) < 0):
-        raise ValueError("mus must be a non-empty, non-decreasing vector.")
-    points = int(np.ceil(np.log(values[-1] / values[0]) / np.log(_GRID_RATIO))) + 2
-    grid = np.geomspace(values[0], values[-1], points)
-    grid[-1] = values[-1]
-    at_grid = np.maximum.accumulate(epsilon(grid, delta))
-    return at_grid[np.minimum(np.searchsorted(grid, values, side="left"), points - 1)]

@@ -6,11 +6,10 @@ proof is in docs/proofs/gaussian_limit: backward induction over the releases, wi
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import gaussian
 
@@ -22,7 +21,7 @@ _CELLS = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]]
 # Releases that share one price, as a share of those before them.
 _BLOCK = 0.04
 # What is smoothed away at the start is tried at these multiples of the price of one release.
-_STARTS = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0])
+_STARTS = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0, 1000.0, 5000.0])
 _UP = 1 + 1e-9
 # Share of delta for the remainder, and as much for capped multiplicities.
 _REMAINDER, _LEAST, _ROUNDS = 0.005, 1e-290, 40
@@ -92,17 +91,22 @@ class _Prices:
 
 
 class GaussianLimit:
-    """Bounds of mu^2 of one set of releases.
+    """Curve of a Gaussian that costs as much as all releases, and what goes into delta besides.
 
     Parameters
     ----------
     releases : sequence of Release
         In any order, each chosen after seeing the results of those before.
+    gaussians : float
+        Mu^2 of Gaussian releases besides.
+    excluded : float
+        Probability of the events in which a capped multiplicity matters.
     """
 
-    def __init__(self, releases: Sequence[Release]):
+    def __init__(self, releases: Sequence[Release], gaussians: float = 0.0, excluded: float = 0.0):
         self._prices = [_Prices(one) for one in releases]
         self._total = sum(one.count for one in releases)
+        self._gaussians, self._excluded = gaussians, excluded
 
     def mu_squared(self, remainder: float) -> float:
         """Mu^2 of a Gaussian release that costs as much as all releases, up to a remainder.
@@ -117,85 +121,39 @@ class GaussianLimit:
         float
             Upper bound; inf if nothing can be proved.
         """
-        return float(self.along([np.array([one.count]) for one in self._prices], remainder)[0])
-
-    def along(self, counts: Sequence[np.ndarray], remainder: float) -> np.ndarray:
-        """The same for parts of the releases, with the remainder of all.
-
-        Parameters
-        ----------
-        counts : sequence of ndarray, shape (m,)
-            For each kind, how many there are in each part.
-        remainder : float
-
-        Returns
-        -------
-        ndarray, shape (m,)
-        """
-        unit = max((one.guess for one in self._prices if not one.useless), default=0.0)
-        starts = unit * _STARTS
-        total = np.tile(starts[:, None], counts[0].size)
-        for prices, parts in zip(self._prices, counts, strict=True):
-            done, sums = _sums(prices, starts, remainder / self._total)
-            total = total + [np.interp(parts, done, one) for one in sums]
-        return np.min(np.where(np.isnan(total), np.inf, total), axis=0)
-
-
-def _sums(prices: _Prices, starts: np.ndarray, remainder: float) -> tuple[list[int], np.ndarray]:
-    """Sums of prices after so many releases, for each start; in between they are linear."""
-    done, sums = [0], [np.zeros(starts.shape)]
-    while done[-1] < prices.count:
-        count = min(max(1, int(_BLOCK * done[-1])), prices.count - done[-1])
-        sums.append(sums[-1] + count * prices.at(starts + sums[-1], remainder))
-        done.append(done[-1] + count)
-    return done, np.array(sums).T
-
-
-@dataclass(frozen=True)
-class LimitTradeOff:
-    """Curve of a Gaussian that costs as much as all releases, and what goes into delta besides.
-
-    Parameters
-    ----------
-    kinds : mapping of DpEvent to int
-        What is not a Gaussian release.
-    limit : GaussianLimit
-        Of these.
-    mu_squared : float
-        Of the Gaussian releases.
-    excluded : float
-        Probability of the events in which a capped multiplicity matters.
-    """
-
-    kinds: Mapping[dp_event.DpEvent, int]
-    limit: GaussianLimit
-    mu_squared: float
-    excluded: float
+        starts = _STARTS * max((one.guess for one in self._prices if not one.useless), default=0.0)
+        total = starts + sum(_sum(one, starts, remainder / self._total) for one in self._prices)
+        return float(np.min(np.where(np.isnan(total), np.inf, total))) + self._gaussians
 
     def epsilon(self, delta: float) -> float:
         """Upper bound."""
-        counts = [np.array([count]) for count in self.kinds.values()]
-        return float(self.along(counts, np.array([self.mu_squared]), delta)[0])
-
-    def along(self, counts: Sequence[np.ndarray], mu_squared: np.ndarray, delta: float) -> np.ndarray:
-        """Upper bounds for parts of the run: how many of each kind, and mu^2 of the Gaussian releases."""
-        total = self.limit.along(counts, _REMAINDER * delta) + mu_squared
-        left = (1 - (2 if self.excluded else 1) * _REMAINDER) * delta
-        values = gaussian.epsilon(np.sqrt(total) * _UP, left) * _UP
-        with np.errstate(over="ignore", invalid="ignore"):
-            lost = (1 + np.exp(values)) * self.excluded if self.excluded else np.zeros(values.shape)
-        return np.where(lost <= _REMAINDER * delta, values, np.inf)
+        left = (1 - (2 if self._excluded else 1) * _REMAINDER) * delta
+        mu = math.sqrt(self.mu_squared(_REMAINDER * delta)) * _UP
+        value = float(gaussian.epsilon(mu, left)) * _UP
+        if self._excluded and (value > 600 or (1 + math.exp(value)) * self._excluded > _REMAINDER * delta):
+            return math.inf
+        return value
 
     def delta(self, epsilon: float) -> float:
         """Upper bound."""
         best = 1.0
         for _ in range(_ROUNDS):  # any remainder gives a bound
             remainder = max(_REMAINDER * best, _LEAST)
-            mu = math.sqrt(self.limit.mu_squared(remainder) + self.mu_squared) * _UP
+            mu = math.sqrt(self.mu_squared(remainder)) * _UP
             value = float(gaussian.delta(mu, epsilon)) + remainder
             if value >= 0.999 * best:
                 break
             best = value
-        if not self.excluded:
+        if not self._excluded:
             return min(best, 1.0)
-        return min(best + (1 + math.exp(epsilon)) * self.excluded, 1.0) if epsilon < 600 else 1.0
+        return min(best + (1 + math.exp(epsilon)) * self._excluded, 1.0) if epsilon < 600 else 1.0
+
+
+def _sum(prices: _Prices, starts: np.ndarray, remainder: float) -> np.ndarray:
+    """Sum of the prices of all releases of a kind, for each start."""
+    done, total = 0, np.zeros(starts.shape)
+    while done < prices.count:
+        count = min(max(1, int(_BLOCK * done)), prices.count - done)
+        total = total + count * prices.at(starts + total, remainder)
+        done += count
+    return total

@@ -9,36 +9,22 @@ next of these that costs more.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_dp.privacy.accounting.composed_losses import LARGEST_GRID, TAIL, Composed, Mass, compose
-from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, sampled_gaussians, strongest
+from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, strongest
 
-
-@dataclass(frozen=True)
-class _Accuracy:
-    variance_share: float  # discretization adds at most this share of the variance of the loss
-    ratio: float  # at most, of the losses of noise scales that are charged alike
-
-
-_FINE = _Accuracy(2e-4, 1.002)
-# Along a run, many times over.
-_ALONG = _Accuracy(1e-3, 1.02)
-# For a first look, at a tenth of the cost.
-_COARSE = _Accuracy(5e-3, 1.1)
+# Discretization adds at most this share of the variance of the loss; noise scales that are charged alike have
+# losses within this ratio. For a price, and for a first look at a tenth of the time.
+_FINE, _COARSE = (2e-4, 1.002), (5e-3, 1.1)
 
 _NEGLIGIBLE = 1e-30
 _LARGEST_MU = 20.0
 # No grid goes further; so many candidates for its end are tried.
 _LARGEST_LOSS = 600.0
 _CANDIDATES = 100
-# Points along a run, spread evenly and in ratio.
-_POINTS = 40
 # Below, losses are composed anew with the error small about one delta.
 _SMALL, _SMALLEST = 1e-6, 1e-100
 _SHARES = np.linspace(0.05, 0.95, 19).tolist()  # of a removal in a replacement
@@ -47,16 +33,13 @@ _TWO_CURVES = ("poisson add_remove", "poisson mixture")
 
 
 class LossDistribution:
-    """Upper bound of the trade-off curve of a composition of sampled Gaussians.
+    """Upper bound of the trade-off curve of a composition of sampled Gaussians and Poisson mixtures.
 
     Parameters
     ----------
-    mechanisms : mapping of SampledGaussian to int
+    mechanisms : mapping of SampledGaussian or PoissonMixture to int
     coarse : bool
         Fast and a few per cent looser, still an upper bound.
-    delta : float, optional
-        The numerical error is small about this delta. Default: it is about the same at every epsilon, some
-        1e-12, and grows with the number of releases.
 
     Raises
     ------
@@ -70,41 +53,9 @@ class LossDistribution:
     composed.
     """
 
-    def __init__(self, mechanisms: Mapping[Lossy, int], coarse: bool = False, delta: float | None = None):
-        (self._directions,) = _prefixes([mechanisms], _COARSE if coarse else _FINE, delta)
-
-    @property
-    def directions(self) -> tuple[Composed, Composed]:
-        """For record present / absent, and for absent / present."""
-        return self._directions[0], self._directions[-1]
-
-    def epsilon(self, delta: float) -> float:
-        """Upper bound of epsilon at `delta`; inf below what the numerical error allows."""
-        return max((one.epsilon(delta) for one in self._directions), default=0.0)
-
-    def delta(self, epsilon: float) -> float:
-        """Upper bound of delta at `epsilon`."""
-        return min(max((one.delta(epsilon) for one in self._directions), default=0.0), 1.0)
-
-
-class Whole:
-    """Trade-off curve of a composition, with the error small where it is read.
-
-    Parameters
-    ----------
-    mechanisms : mapping of SampledGaussian or PoissonMixture to int
-    coarse : bool
-        As in `LossDistribution`.
-
-    Raises
-    ------
-    OverflowError
-        The losses spread too far for the numerical method.
-    """
-
     def __init__(self, mechanisms: Mapping[Lossy, int], coarse: bool = False):
-        self._mechanisms, self._coarse = mechanisms, coarse
-        self._plain = LossDistribution(mechanisms, coarse)
+        self._settings = mechanisms, *(_COARSE if coarse else _FINE)
+        self._plain = _composed(*self._settings, None)  # its error is about the same everywhere, some 1e-12
 
     def epsilon(self, delta: float) -> float:
         """Upper bound."""
@@ -124,20 +75,21 @@ class Whole:
                 return min(plain, value)
         return plain
 
-    def _near(self, delta: float) -> LossDistribution:
+    def _near(self, delta: float) -> list[Composed]:
+        """With the error small about one delta."""
         try:
-            return LossDistribution(self._mechanisms, self._coarse, delta)
+            return _composed(*self._settings, delta)
         except OverflowError:
             return self._plain
 
-    def _epsilon(self, losses: LossDistribution, delta: float) -> float:
-        return losses.epsilon(delta)
+    def _epsilon(self, losses: list[Composed], delta: float) -> float:
+        return max((one.epsilon(delta) for one in losses), default=0.0)
 
-    def _delta(self, losses: LossDistribution, epsilon: float) -> float:
-        return losses.delta(epsilon)
+    def _delta(self, losses: list[Composed], epsilon: float) -> float:
+        return min(max((one.delta(epsilon) for one in losses), default=0.0), 1.0)
 
 
-class Replacement(Whole):
+class Replacement(LossDistribution):
     """One record removed, then another added: `mechanisms` is half of a replacement.
 
     Notes
@@ -146,8 +98,8 @@ class Replacement(Whole):
     exp(e1) addition(e2)`` for all e1, e2 (docs/proofs/decision_accounting, "Replacing a record").
     """
 
-    def _epsilon(self, losses: LossDistribution, delta: float) -> float:
-        removal, addition = losses.directions
+    def _epsilon(self, losses: list[Composed], delta: float) -> float:
+        removal, addition = losses[0], losses[-1]
         best = math.inf
         for share in _SHARES:
             first = removal.epsilon(share * delta)
@@ -155,96 +107,43 @@ class Replacement(Whole):
                 best = min(best, first + addition.epsilon((1 - share) * delta * math.exp(-first)))
         return best * (1 + 1e-12)
 
-    def _delta(self, losses: LossDistribution, epsilon: float) -> float:
-        removal, addition = losses.directions
+    def _delta(self, losses: list[Composed], epsilon: float) -> float:
+        removal, addition = losses[0], losses[-1]
         parts = [share * epsilon for share in _SHARES]
         values = [removal.delta(e) + math.exp(e) * addition.delta(epsilon - e) for e in parts if e < 600]
         return min(min(values, default=1.0) * (1 + 1e-12), 1.0)
 
 
-def running_epsilon(
-    steps: Sequence[EventSet], once: EventSet, iterations: int, delta: float, chains: int
-) -> np.ndarray:
-    """Epsilon along a run of sampled Gaussians, from one pass over it.
-
-    Parameters
-    ----------
-    steps : sequence of EventSet
-        What each iteration of a chain releases, or one entry for all.
-    once : EventSet
-        Charged from the first iteration on.
-    iterations : int
-        Of each chain.
-    delta : float
-    chains : int
-
-    Returns
-    -------
-    ndarray, shape (iterations,)
-        Upper bounds, non-decreasing: within one per cent of `LossDistribution` at some eighty iterations, and
-        at each of the others the next of these. inf where the method has no bound.
-    """
-    ends = np.concatenate([np.geomspace(1, iterations, _POINTS), np.linspace(1, iterations, _POINTS)])
-    points = np.unique(np.ceil(np.minimum(ends, iterations))).astype(int)
-    segments = []
-    for start, stop in pairwise([0, *points.tolist()]):
-        between = steps[start:stop] if len(steps) > 1 else [steps[0].repeated(stop - start)]
-        events = EventSet([one.repeated(chains) for one in between] + ([] if start else [once]))
-        mechanisms = sampled_gaussians(events.counts, events.neighboring_relation)
-        if mechanisms is None:
-            return np.full(iterations, np.inf)
-        segments.append(mechanisms)
-    try:
-        prefixes = _prefixes(segments, _ALONG)
-    except OverflowError:
-        return np.full(iterations, np.inf)
-    values = [max((one.epsilon(delta) for one in prefix), default=0.0) for prefix in prefixes]
-    at_points = np.maximum.accumulate(values)
-    return at_points[np.searchsorted(points, np.arange(1, iterations + 1), side="left")]
-
-
-_Parts = list[dict[Lossy, int]]
-
-
-def _prefixes(
-    segments: Sequence[Mapping[Lossy, int]], accuracy: _Accuracy, delta: float | None = None
-) -> list[list[Composed]]:
-    """Composition of the first, of the first two, ... segments, in each order of the data sets."""
-    counts: dict[Lossy, int] = defaultdict(int)
-    for segment in segments:
-        for one, count in segment.items():
-            counts[one] += count
+def _composed(
+    counts: Mapping[Lossy, int], variance_share: float, ratio: float, delta: float | None
+) -> list[Composed]:
+    """Composition in each order of the data sets."""
     if not counts:
-        return [[] for _ in segments]
+        return []
     if max(one.mu for one in counts) > _LARGEST_MU:
         raise OverflowError("a release has almost no noise")
-    charged = strongest(counts, accuracy.ratio)
-    parts: _Parts = []
-    for segment in segments:
-        part: dict[Lossy, int] = defaultdict(int)
-        for one, count in segment.items():
-            part[charged[one]] += count
-        parts.append(part)
+    charged: dict[Lossy, int] = defaultdict(int)
+    leaders = strongest(counts, ratio)
+    for one, count in counts.items():
+        charged[leaders[one]] += count
     variance = sum(count * one.spread**2 for one, count in counts.items())
-    step = math.sqrt(6 * accuracy.variance_share * variance / sum(counts.values()))
+    step = math.sqrt(6 * variance_share * variance / sum(counts.values()))
     step = min(step, 0.05 * math.sqrt(variance), 0.05)
     for _ in range(4):
         try:
-            return _both_directions(parts, step, delta)
+            return _both_directions(charged, step, delta)
         except OverflowError:
             step *= 4  # coarser, still an upper bound
     raise OverflowError("the losses spread too far for one grid")
 
 
-def _both_directions(parts: _Parts, step: float, delta: float | None) -> list[list[Composed]]:
-    tail = min(TAIL, 1.0 if delta is None else 1e-6 * delta) / sum(sum(part.values()) for part in parts)
-    used = {one for part in parts for one in part}
-    pairs = {one: _discretized(one, step, tail) for one in used}
-    orders = (0, 1) if any(one.kind in _TWO_CURVES for one in used) else (0,)
-    directions = [
-        compose({one: pair[order] for one, pair in pairs.items()}, parts, step, delta) for order in orders
+def _both_directions(counts: Mapping[Lossy, int], step: float, delta: float | None) -> list[Composed]:
+    tail = min(TAIL, 1.0 if delta is None else 1e-6 * delta) / sum(counts.values())
+    pairs = {one: _discretized(one, step, tail) for one in counts}
+    orders = (0, 1) if any(one.kind in _TWO_CURVES for one in counts) else (0,)
+    return [
+        compose({one: pair[order] for one, pair in pairs.items()}, counts, step, delta) for order in orders
     ]
-    return [list(prefix) for prefix in zip(*directions, strict=True)]
 
 
 def _discretized(one: Lossy, step: float, tail: float) -> tuple[Mass, Mass]:

@@ -10,13 +10,11 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import expit, log_expit, ndtri_exp
 
-from pymc_dp.privacy.accounting.decisions import convex_excess, supremum
+from pymc_dp.privacy.accounting.decisions import LARGEST_EXPONENT, range_excess, range_peak, supremum
 
 # More than the rounding error of a divergence, and of the sampler's own arithmetic.
 _ROUNDING = 1e-8
 _CELLS = 64
-_LARGEST_EXPONENT = 600.0
-_PROBIT_REACH, _PROBIT_CELLS = 100.0, 20_001
 
 
 def largest_range(rate: float, clip_bound: float, substitute: bool) -> float:
@@ -58,33 +56,6 @@ def probit_range(eta: float) -> float:
     return float(_probit(np.array(0.5 * eta)) * 2) * (1 + _ROUNDING)
 
 
-@lru_cache(maxsize=10_000)
-def largest_probit_shift(rate: float, clip_bound: float, substitute: bool) -> float:
-    """Most that one record moves the probit of the decision, whatever its log-odds.
-
-    Parameters
-    ----------
-    rate, clip_bound, substitute
-        As in `largest_range`.
-
-    Returns
-    -------
-    float
-        Upper bound. Cells of log-odds as in `poisson_barker_rdp`, with the largest shifts of each cell.
-    """
-    edges = np.concatenate([[-np.inf], np.linspace(-_PROBIT_REACH, _PROBIT_REACH, _PROBIT_CELLS), [np.inf]])
-    left, right = edges[:-1], edges[1:]
-    rise, fall = _up(expit(left), rate, clip_bound), _down(expit(right), rate, clip_bound)
-
-    def largest(up: np.ndarray, down: np.ndarray) -> float:
-        y = np.clip(0.5 * (down - up), left, right)  # nearest to where the two ends are symmetric
-        return float(np.max(_probit(y + up) - _probit(y - down)))
-
-    none = np.zeros_like(rise)
-    shifts = [(rise, fall)] if substitute else [(rise, none), (none, fall)]
-    return max(largest(*one) for one in shifts) * (1 + _ROUNDING)
-
-
 def _probit(log_odds: np.ndarray) -> np.ndarray:
     """Standard normal quantile of ``expit(log_odds)``."""
     return -np.sign(log_odds) * ndtri_exp(log_expit(-np.abs(log_odds)))
@@ -117,7 +88,7 @@ def poisson_barker_rdp(rate: float, clip_bound: float, order: float, substitute:
     """
     eta = largest_range(rate, clip_bound, substitute)
     coarse = min(eta, order * eta * eta / 8) * (1 + _ROUNDING)  # all that bounded range gives
-    if order * eta > _LARGEST_EXPONENT:
+    if order * eta > LARGEST_EXPONENT:
         return coarse
     added = ((1.0, 1.0),) if substitute else ((1.0, 0.0), (0.0, 1.0))
     return min(coarse, max(_supremum(rate, clip_bound, order, *shifts) for shifts in added))
@@ -149,7 +120,7 @@ def _supremum(rate: float, clip_bound: float, order: float, up: float, down: flo
         return _largest_excess(left, right, rise, fall, order)
 
     edges = np.concatenate([[-np.inf], np.linspace(-reach, reach, _CELLS), [np.inf]])
-    return math.log1p(supremum(bounds, lambda y: bounds(y, y), edges)) / (order - 1)
+    return math.log1p(supremum(bounds, edges)) / (order - 1)
 
 
 def _largest_excess(
@@ -157,23 +128,8 @@ def _largest_excess(
 ) -> np.ndarray:
     """Largest ``exp((order - 1) D) - 1`` for y in [low, high], both directions, at constant shifts."""
     eta = rise + fall
-    peak = _peak(eta, order)
+    peak = range_peak(eta, order)
     # Probability q, under the second data set, of the outcome that is likelier under the first.
     accept = np.clip(peak, expit(low - fall), expit(high - fall))
     reject = np.clip(peak, expit(-high - rise), expit(-low - rise))
-    return np.maximum(_excess(accept, eta, order), _excess(reject, eta, order))
-
-
-def _excess(q: np.ndarray, eta: np.ndarray, order: float) -> np.ndarray:
-    """``sum_b q_b (r_b^order - 1 - order (r_b - 1))`` for odds of q multiplied by ``exp(eta)``."""
-    log_reject = -np.log1p(q * np.expm1(eta))
-    with np.errstate(over="ignore"):
-        return q * convex_excess(eta + log_reject, order) + (1 - q) * convex_excess(log_reject, order)
-
-
-def _peak(eta: np.ndarray, order: float) -> np.ndarray:
-    """Where `_excess` is largest over q (Proposition 1 of docs/proofs/decision_accounting)."""
-    log_a = np.log(-np.expm1(-order * eta))
-    log_b = -eta + np.log(-np.expm1(-(order - 1) * eta))
-    log_ratio = np.clip(math.log1p(-1 / order) + log_a - log_b, 0.0, eta)
-    return np.expm1(eta - log_ratio) / np.expm1(eta)
+    return np.maximum(range_excess(accept, eta, order), range_excess(reject, eta, order))

@@ -12,6 +12,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import erfcx, gammainc, gammaln, log_ndtr, logsumexp
 
+from pymc_dp.privacy.accounting.decisions import convex_excess
+
 # Probability, per event, that the cap on the multiplicity changes anything.
 _CAP_PROBABILITY = 1e-22
 _POINTS = 100_000
@@ -187,8 +189,7 @@ def _divergence(mean: float, jump: float, cap: int, order: float, present_first:
     # integral of N (v^power - 1 - power (v - 1)): the last term integrates to 0 and takes the cancellation
     # away.
     small = np.abs(power * log_ratio) < 0.1
-    y = np.where(small, log_ratio, 0.0)
-    near = np.exp(log_normal) * (_second_order(power * y) - power * _second_order(y))
+    near = np.exp(log_normal) * convex_excess(np.where(small, log_ratio, 0.0), power)
     with np.errstate(over="ignore", invalid="ignore"):
         far = (
             np.exp(log_normal + power * log_ratio)
@@ -201,13 +202,3 @@ def _divergence(mean: float, jump: float, cap: int, order: float, present_first:
     if not math.isfinite(excess) or max(abs(integrand[0]), abs(integrand[-1])) > 1e-12 * excess:
         return math.inf
     return math.log1p(excess * (1 + _ROUNDING)) / (order - 1)
-
-
-def _second_order(x: np.ndarray) -> np.ndarray:
-    """``e^x - 1 - x`` for abs(x) < 0.1."""
-    return (
-        x
-        * x
-        / 2
-        * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6 * (1 + x / 7 * (1 + x / 8 * (1 + x / 9)))))))
-    )

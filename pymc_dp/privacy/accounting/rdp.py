@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
@@ -31,15 +31,8 @@ def epsilon_at(order: float, divergence: float, delta: float) -> float:
     return divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
-def smallest(curve: Curve, objective: Callable[[float, float], float], proxy: Curve | None = None) -> float:
-    """Smallest of ``objective(order, curve(order))`` over parts of `ORDERS`; see `best`."""
-    return best(curve, objective, proxy)[1]
-
-
-def best(
-    curve: Curve, objective: Callable[[float, float], float], proxy: Curve | None = None
-) -> tuple[float, float]:
-    """The order with the smallest ``objective(order, curve(order))``, and that value.
+def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
+    """Smallest ``objective(order, curve(order))`` over parts of `ORDERS`.
 
     Every order gives a valid bound: a search that misses the best one is loose, never wrong.
 
@@ -49,52 +42,28 @@ def best(
         Renyi divergence at an order.
     objective : callable
         What to minimize, of the order and the divergence.
-    proxy : callable, optional
-        A curve of about the same shape that is cheap: the search starts at its best order.
-
-    Returns
-    -------
-    order, value : float
     """
-    if proxy is None and curve(2.0) < math.inf:
-        slope = curve(2.0) / 2
-        proxy = lambda order: slope * order  # noqa: E731
-    if proxy is not None:
-        start = _best_index(proxy, objective, range(0, ORDERS.size, _STRIDE), {})
-        seen: dict[int, float] = {}
-        index = _best_index(curve, objective, range(start % 6, ORDERS.size, 6), seen, start)
-        if seen[index] < math.inf:
-            return float(ORDERS[index]), seen[index]
-    seen = {}
-    index = _best_index(curve, objective, range(0, ORDERS.size, _STRIDE), seen)
-    return float(ORDERS[index]), seen[index]
 
-
-def _best_index(
-    curve: Curve,
-    objective: Callable[[float, float], float],
-    grid: range,
-    seen: dict[int, float],
-    start: int | None = None,
-) -> int:
+    @cache
     def value(index: int) -> float:
-        if index not in seen:
-            order = float(ORDERS[index])
-            divergence = curve(order)
-            seen[index] = objective(order, divergence) if divergence < math.inf else math.inf
-        return seen[index]
+        order = float(ORDERS[index])
+        divergence = curve(order)
+        return objective(order, divergence) if divergence < math.inf else math.inf
 
-    step = grid.step
-    best = min(grid, key=value) if start is None else start
-    while step >= 1:
+    few, slope = range(0, ORDERS.size, _STRIDE), curve(2.0) / 2
+    best = 0
+    if slope < math.inf:  # begin where a straight line through this point is at its best
+        best = min(few, key=lambda index: objective(float(ORDERS[index]), slope * float(ORDERS[index])))
+    if value(best) == math.inf:
+        best = min(few, key=value)
+    for step in (6, 3, 1):
         while True:  # downhill, the objective having one valley up to the spacing of the grid
-            neighbours = [i for i in (best - step, best, best + step) if 0 <= i < ORDERS.size]
-            better = min(neighbours, key=value)
+            near = [index for index in (best - step, best, best + step) if 0 <= index < ORDERS.size]
+            better = min(near, key=value)
             if value(better) >= value(best):
                 break
             best = better
-        step = step // 2 if step > 1 else 0
-    return best
+    return value(best)
 
 
 def gaussian_rdp(noise_multiplier: float, order: float) -> float:
@@ -121,55 +90,22 @@ def subsampled_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> 
     Never more than the Gaussian without subsampling.
     """
     plain = gaussian_rdp(noise_multiplier, order)
-    if noise_multiplier == 0 or q == 1:
+    if noise_multiplier == 0 or q == 1 or order > _LARGEST_SERIES:
         return plain
-    return min(plain, _interpolated(q, order, lambda j: j / (2 * noise_multiplier**2)))
+    # (a - 1) D_a is convex in a, so chords between integers lie above it.
+    ends = [math.floor(order), math.floor(order) + 1]
+    cgf = np.interp(order, ends, [_amplified_cgf(q, noise_multiplier, end) for end in ends])
+    return min(plain, float(cgf) / (order - 1))
 
 
-def barker_minibatch_log_divergence(batch_size: int, order: np.ndarray) -> np.ndarray:
-    """Minibatch Barker without amplification (Räisä 2021, Theorem 8, epsilon'); inf from b / 5 on."""
-    room = np.maximum(batch_size - 5.0 * order, 0.0)
-    with np.errstate(divide="ignore"):
-        value = 2.5 / batch_size + np.log(2 * batch_size / room) / (2 * (order - 1)) + 2 * order / room
-    return np.where(room > 0, value, np.inf)
-
-
-@lru_cache(maxsize=100_000)
-def barker_minibatch_rdp(batch_size: int, dataset_size: int, order: float) -> float:
-    """Minibatch Barker: the noisy log-ratio, "substitute" (Räisä 2021, Theorem 8)."""
-    return _interpolated(
-        batch_size / dataset_size, order, lambda j: barker_minibatch_log_divergence(batch_size, j)
-    )
-
-
-def _interpolated(q: float, order: float, inner: Callable[[np.ndarray], np.ndarray]) -> float:
-    """Amplification at any order: ``(a - 1) D_a`` is convex in a, so chords between integers lie above it."""
-    if order > _LARGEST_SERIES:
-        return math.inf
-    below = math.floor(order)
-    above = max(math.ceil(order), 2)
-    upper = _amplified_cgf(q, above, inner)
-    if above == below:
-        return upper / (order - 1)
-    lower = _amplified_cgf(q, below, inner) if below > 1 else 0.0
-    share = (order - below) / (above - below)
-    return (share * upper + (1 - share) * lower) / (order - 1)
-
-
-def _amplified_cgf(q: float, order: int, inner: Callable[[np.ndarray], np.ndarray]) -> float:
+def _amplified_cgf(q: float, noise_multiplier: float, order: int) -> float:
     """``(a - 1) D_a`` after sampling (Wang, Balle & Kasiviswanathan 2019, Theorem 9), integer order."""
+    if order == 1:
+        return 0.0
     j = np.arange(2, order + 1, dtype=float)
-    divergence = np.asarray(inner(j), dtype=float)
-    if not np.all(np.isfinite(divergence)):
-        return math.inf
+    divergence = j / (2 * noise_multiplier**2)
     log_binomial = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
     terms = j * math.log(q) + log_binomial + (j - 1) * divergence + math.log(2)
-    # j = 2: min(4 (e^d - 1), 2 e^d)
-    with np.errstate(divide="ignore"):
-        second = math.log(4) + _log_expm1(float(divergence[0]))
-    terms[0] = 2 * math.log(q) + log_binomial[0] + min(second, math.log(2) + divergence[0])
+    if divergence[0] < math.log(2):  # j = 2: min(4 (e^d - 1), 2 e^d)
+        terms[0] = 2 * math.log(q) + log_binomial[0] + math.log(4 * math.expm1(divergence[0]))
     return float(np.logaddexp(0.0, logsumexp(terms))) * (1 + 1e-12)
-
-
-def _log_expm1(x: float) -> float:
-    return x + math.log(-math.expm1(-x)) if x > 0 else -math.inf

@@ -2,19 +2,18 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting import dp_event
 from scipy.special import erfcx, ndtr
 
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 
 _EPS = np.finfo(float).eps
-_WHOLE = "all records"
+#: Kinds: a release on all records, and on a batch of fixed size.
+WHOLE, FIXED = "all records", "fixed substitute"
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class SampledGaussian:
         bound.
         """
         q = self.probability
-        if self.kind == _WHOLE:
+        if self.kind == WHOLE:
             both = gaussian.log_delta(self.mu, epsilon)
             return both, both
         if self.kind == "poisson substitute":
@@ -60,7 +59,7 @@ class SampledGaussian:
         inner = np.log1p(np.expm1(epsilon) / q)
         log_q = math.log(q)
         one = log_q + gaussian.log_delta(self.mu, inner)
-        if self.kind == "fixed substitute":
+        if self.kind == FIXED:
             return one, one
         rest = 1 - (1 - q) * np.exp(epsilon)
         possible = rest > 0
@@ -97,51 +96,6 @@ def _mills(x: np.ndarray) -> np.ndarray:
 
 #: What has a loss distribution here.
 Lossy = SampledGaussian | PoissonMixture
-
-
-def half_replacements(counts: Mapping[dp_event.DpEvent, int]) -> dict[Lossy, int] | None:
-    """The events under "substitute" as half a replacement each; None if one of them cannot be halved.
-
-    A record that enters a Poisson number of times is removed, or added; a Gaussian's mean goes half way.
-    """
-    mixed = {event: n for event, n in counts.items() if costs_of(event).mixture is not None}
-    rest = sampled_gaussians({e: n for e, n in counts.items() if e not in mixed}, "substitute")
-    if not mixed or rest is None or any(one.kind != _WHOLE for one in rest):
-        return None
-    halves: dict[Lossy, int] = {SampledGaussian(1.0, one.mu / 2, _WHOLE): n for one, n in rest.items()}
-    return halves | (sampled_gaussians(mixed, "add_remove") or {})
-
-
-def sampled_gaussians(
-    counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str
-) -> dict[Lossy, int] | None:
-    """The events as sampled Gaussians or Poisson mixtures; None if one of them is neither.
-
-    Full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
-    """
-    found: dict[Lossy, int] = defaultdict(int)
-    squared = 0.0
-    for event, count in counts.items():
-        costs = costs_of(event)
-        if costs.noise_multiplier is not None:
-            probability, noise = 1.0, costs.noise_multiplier(event)
-        elif costs.sampled is not None:
-            probability, noise = costs.sampled(event)
-        elif costs.mixture is not None and neighboring_relation == "add_remove":
-            found[PoissonMixture(*costs.mixture(event))] += count
-            continue
-        else:
-            return None
-        if noise == 0:
-            return None
-        if probability == 1:
-            squared += count / noise**2
-        elif probability > 0 and math.isfinite(noise):
-            kind = f"{costs.sampling} {neighboring_relation}"
-            found[SampledGaussian(probability, 1 / noise, kind)] += count
-    if squared > 0:
-        found[SampledGaussian(1.0, math.sqrt(squared), _WHOLE)] += 1
-    return dict(found)
 
 
 def strongest(mechanisms: Iterable[Lossy], ratio: float) -> dict[Lossy, Lossy]:

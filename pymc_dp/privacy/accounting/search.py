@@ -9,8 +9,6 @@ TOLERANCE = 1e-4
 _MOST, _PATIENCE, _MORE_LEFT = 60, 6, 10.0
 # Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
 _LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
-# Slopes of logarithms of cost over those of the parameter that are believed.
-_FLATTEST, _STEEPEST = 0.01, 20.0
 
 
 def find_dearest(
@@ -48,44 +46,38 @@ def find_dearest(
     # x: the logarithm of the parameter, in the direction in which the cost rises; y: of cost over the budget.
     sign = 1 if rising else -1
     ends = sorted((sign * math.log(low), sign * math.log(high)))
-    x, slope = sign * math.log(start), 1.0
+    x = min(max(sign * math.log(start), ends[0]), ends[1])
     good: tuple[float, float, float] | None = None  # x, y, parameter
     bad: tuple[float, float] | None = None
-    last: tuple[float, float] | None = None
     same, before = 0, None  # how often the same side was found
     for count in range(_MOST):
-        x = min(max(x, ends[0]), ends[1])
-        parameter = (low if rising else high) if x == ends[0] else (high if rising else low)
-        if ends[0] < x < ends[1]:
-            parameter = math.exp(sign * x)
+        parameter = math.exp(sign * x)
+        if x in ends:
+            parameter = low if (x == ends[0]) == rising else high
         value = cost(parameter)
-        y = math.log(value / epsilon) + 0.5 * tolerance if 0 < value < math.inf else math.nan
-        if last is not None and not math.isnan(y) and x != last[0]:
-            slope = min(max((y - last[1]) / (x - last[0]), _FLATTEST), _STEEPEST)
-        last = None if math.isnan(y) else (x, y)
+        y = math.copysign(_BLIND, value - epsilon)  # where the cost says nothing
+        if 0 < value < math.inf:
+            y = math.log(value / epsilon) + 0.5 * tolerance
         within = value <= epsilon
         same, before = same + 1 if within == before else 1, within
         if within:
             good = (x, y, parameter)
-            left = tolerance * (1 if count < _PATIENCE else _MORE_LEFT)
-            if value >= epsilon * (1 - left) or x == ends[1]:
-                break
         else:
             bad = (x, y)
-            if x == ends[0]:
-                break
-        ahead = (-y / slope) if not math.isnan(y) else (_BLIND if within else -_BLIND)
-        if good is None or bad is None:
-            ahead = math.copysign(max(abs(ahead), 1e-3 * tolerance), 1 if within else -1) * 2 ** max(
-                same - 3, 0
-            )
-            x += min(max(ahead, -_LONGEST), _LONGEST)
+        left = tolerance * (1 if count < _PATIENCE else _MORE_LEFT)
+        if x == (ends[1] if within else ends[0]) or (within and value >= epsilon * (1 - left)):
+            break
+        if good is None or bad is None:  # farther each time, until the budget lies between
+            step = math.copysign(max(abs(y), 1e-3 * tolerance), -1 if y > 0 else 1)
+            x += min(max(2 ** (same - 1) * step, -_LONGEST), _LONGEST)
+            x = min(max(x, ends[0]), ends[1])
             continue
         gap = bad[0] - good[0]
         if gap <= 0.1 * tolerance:
             break
-        share = (x + ahead - good[0]) / gap
-        if same > 2 or not 0 <= share <= 1:
-            share, same = 0.5, 1
+        # A straight line, on which the end that has not moved counts for less each time (Illinois algorithm).
+        stays = 0.5 ** (same - 1)
+        below, above = good[1] * (1 if within else stays), bad[1] * (stays if within else 1)
+        share = below / (below - above)
         x = good[0] + gap * min(max(share, _INSIDE), 1 - _INSIDE)
     return None if good is None else good[2]

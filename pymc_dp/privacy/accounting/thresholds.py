@@ -2,44 +2,26 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 
-class Threshold(Protocol):
-    """A random threshold V with a log-concave density g."""
-
-    @property
-    def scale(self) -> float:
-        """Length over which the density changes."""
-
-    @property
-    def centre(self) -> float:
-        """About the mean of V; where the search starts."""
-
-    @property
-    def std(self) -> float:
-        """Standard deviation s of the noise in V: the slope of the score is at most ``1 / s^2``."""
-
-    @property
-    def steepest(self) -> float:
-        """Most that the logarithm of P(V <= u) rises with u; inf if nothing bounds it."""
-
-    def log_density(self, u: np.ndarray) -> np.ndarray:
-        """Logarithm of g."""
-
-    def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of P(V <= u) and P(V > u)."""
-
-    def score(self, u: np.ndarray) -> np.ndarray:
-        """Minus the derivative of the logarithm of g; non-decreasing."""
-
-
 @dataclass(frozen=True)
 class GaussianThreshold:
-    """Standard normal threshold: the penalty decision when its uniform is published as well."""
+    """Standard normal threshold: the penalty decision when its uniform is published as well.
+
+    Attributes
+    ----------
+    scale : float
+        Length over which the density changes.
+    centre : float
+        About the mean of V; where the search starts.
+    std : float
+        Standard deviation s of the noise in V: the slope of the score is at most ``1 / s^2``.
+    steepest : float
+        Most that the logarithm of P(V <= u) rises with u; inf if nothing bounds it.
+    """
 
     scale: float = 1.0
     centre: float = 0.0
@@ -106,3 +88,7 @@ class PenaltyThreshold:
         with np.errstate(over="ignore"):
             hazard = math.sqrt(2 / math.pi) / erfcx(self._mills(u) / math.sqrt(2))
         return hazard / self.std - 1.0
+
+
+#: What a bit is compared with: a random V with a log-concave density.
+type Threshold = GaussianThreshold | PenaltyThreshold

@@ -138,6 +138,6 @@ def _leaf_cost(event: dp_event.DpEvent, order: float | None, neighboring_relatio
     costs = costs_of(event)
     if order is not None:
         excluded = 0.0 if costs.excluded is None else costs.excluded(event)
-        return Cost(event_rdp(event, order, neighboring_relation, decisions=True), excluded)
+        return Cost(event_rdp(event, order, neighboring_relation), excluded)
     noise = 0.0 if costs.noise_multiplier is None else costs.noise_multiplier(event)
     return Cost(1 / noise**2 if noise > 0 else math.inf)

@@ -2,20 +2,20 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.accountants import NotApplicableError, exact_gaussian, zero_concentrated
+from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
 from pymc_dp.privacy.budget.running import running_epsilon
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism
+from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
 from pymc_dp.rounding import round_up
 
 #: What an iteration lets out, and how a report says it.
@@ -98,20 +98,20 @@ class PrivacyPlan(Call):
         super().__post_init__()
         _ = self.events  # refuses what cannot be priced
 
+    @property
+    def _charged(self) -> Mechanism:
+        return Unlimited() if math.isinf(self.epsilon) else self.mechanism
+
     @cached_property
     def iteration(self) -> tuple[EventSet, ...]:
         """What each iteration of a chain releases: one entry when all are alike, else ``tune + draws``."""
-        if math.isinf(self.epsilon):
-            return (EventSet.unlimited(self.neighboring_relation),)
-        return self.mechanism.iterations(self.neighboring_relation, self.length)
+        return self._charged.iterations(self.neighboring_relation, self.length)
 
     @cached_property
     def chain(self) -> EventSet:
         """What each chain releases once."""
         relation = self.neighboring_relation
-        if math.isinf(self.epsilon):
-            return EventSet([], relation)
-        own = self.mechanism.chain(relation)
+        own = self._charged.chain(relation)
         return own if self.clip_fraction is None else EventSet(self.clip_fraction.event(), relation) + own
 
     @property
@@ -138,19 +138,9 @@ class PrivacyPlan(Call):
         return self.mechanism.parameters().get("noise_multiplier", math.nan)
 
     @property
-    def noise_std(self) -> float | None:
-        """Standard deviation of the noise of the log-ratio, in nats, when it is one public number."""
-        return self.mechanism.parameters().get("noise_std")
-
-    @property
     def clip_bound(self) -> float | None:
         """Largest bound of a record's untempered log-likelihood ratio, in nats; None if not one number."""
         return self.mechanism.parameters().get("clip_bound")
-
-    @property
-    def clip_fraction_noise_multiplier(self) -> float:
-        """Noise of a chain's mean clipped share over its sensitivity; inf when it is not released."""
-        return math.inf if self.clip_fraction is None else self.clip_fraction.noise_multiplier
 
     @property
     def mu(self) -> float:
@@ -158,29 +148,15 @@ class PrivacyPlan(Call):
 
         inf without privacy, NaN when not every release is Gaussian.
         """
-        return self._total(lambda events: exact_gaussian(events).mu)
-
-    @property
-    def rho(self) -> float:
-        """Zero-concentrated DP parameter of the whole call; NaN when a release has none."""
-        return self._total(lambda events: zero_concentrated(events).rho)
-
-    def _total(self, accountant: Callable[[EventSet], float]) -> float:
         if not self.is_private:
             return math.inf
-        try:
-            return accountant(self.events)
-        except NotApplicableError:
-            return math.nan
+        found = exact_gaussian(self.events)
+        return math.nan if found is None else found.mu
 
     @cached_property
     def events(self) -> EventSet:
         """Everything the call releases."""
-        relation = self.neighboring_relation
-        if math.isinf(self.epsilon):
-            chain = EventSet.unlimited(relation).repeated(self.length)
-        else:
-            chain = self.mechanism.run(relation, self.length) + self.chain
+        chain = self._charged.run(self.neighboring_relation, self.length) + self.chain
         return chain.repeated(self.chains) + self.once
 
     @cached_property
@@ -252,8 +228,7 @@ class PrivacyPlan(Call):
         )
         if not self.is_private:
             return f"NOT PRIVATE: epsilon = inf, no noise is added.\n{calls}"
-        totals = [(name, getattr(self, name)) for name in ("mu", "rho")]
-        gaussian = ", ".join(f"{name} = {value:.4g}" for name, value in totals if not math.isnan(value))
+        gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
                 f"({self.epsilon:g}, {self.delta:g})-differential privacy for the whole call, "

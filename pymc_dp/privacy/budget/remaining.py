@@ -6,7 +6,6 @@ from dataclasses import fields
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration, gaussian
-from pymc_dp.privacy.accounting.accountants import exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
@@ -46,7 +45,7 @@ class Budget:
         if clip_fraction:
             noise = math.sqrt(call.chains / (squared * CLIP_FRACTION_SHARE)) * (1 + HEADROOM)
             self.share = ClipFraction(noise)
-            shares = exact_gaussian(EventSet(self.share.event(), call.neighboring_relation)).mu ** 2
+            shares = 1 / noise**2
         # mu^2 that is left for the iterations of all chains, counting Gaussians only.
         self.mu_squared = squared - call.chains * shares
 

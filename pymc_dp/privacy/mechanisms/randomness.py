@@ -17,7 +17,6 @@ from randomgen import ChaCha
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import events
-from pymc_dp.privacy.accounting.event_sets import subsampled_penalty
 from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
@@ -75,18 +74,6 @@ class PrivacyRandom:
     def normals(self, size: Any) -> np.ndarray:
         """Standard normal draws of a shape."""
         return self.generator.standard_normal(size)
-
-    def poisson(self, mean: float) -> int:
-        """One Poisson draw."""
-        return int(self.generator.poisson(mean))
-
-    def binomial(self, n: int, probability: float) -> int:
-        """One binomial draw."""
-        return int(self.generator.binomial(n, probability))
-
-    def integers(self, n: int, size: int) -> np.ndarray:
-        """Independent uniform positions 0..n-1 with repeats, shape (size,)."""
-        return self.generator.integers(n, size=size)
 
     def without_replacement(self, n: int, size: int) -> np.ndarray:
         """Uniform set of `size` different positions 0..n-1, in no particular order, shape (size,)."""
@@ -229,7 +216,8 @@ class FixedSizeBatches:
 
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a Gaussian release on a batch; noise relative to its sensitivity there."""
-        return subsampled_penalty(noise_multiplier**2, self.batch_size, self.dataset_size)
+        release = dp_event.GaussianDpEvent(noise_multiplier)
+        return dp_event.SampledWithoutReplacementDpEvent(self.dataset_size, self.batch_size, release)
 
     def penalty_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a decision of the penalty test on a batch."""
@@ -271,7 +259,7 @@ class PoissonBatches:
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
         """Positions 0..n-1, all different, in no particular order; all of them when q is 1."""
-        return random.without_replacement(n, random.binomial(n, self.sampling_probability))
+        return random.without_replacement(n, int(random.generator.binomial(n, self.sampling_probability)))
 
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a Gaussian release of a sum over the batch, which is everyone when q is 1."""
@@ -330,7 +318,7 @@ class TunaBatches:
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
         """Positions 0..n-1 with repeats; their number is ``Poisson(n inclusion)``, and secret."""
-        return random.integers(n, random.poisson(n * self.inclusion))
+        return random.generator.integers(n, size=int(random.generator.poisson(n * self.inclusion)))
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a decision by Barker's test."""
