@@ -28,6 +28,8 @@ from pymc_dp.steps.sghmc import DPSGHMC
 
 __version__ = "0.1.0"
 
+DPPenalty = DPPenaltyMH
+
 __all__ = [
     "DPHMC",
     "DPNUTS",
@@ -36,6 +38,7 @@ __all__ = [
     "Category",
     "DPBarker",
     "DPFastMH",
+    "DPPenalty",
     "DPPenaltyMH",
     "FromPrior",
     "Ledger",

@@ -111,7 +111,6 @@ class Search:
         self.shares: list[float] = []
         self._moved = 0.0
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
-        self._foreseen = self._mean, self._covariance
         self._around = self._covariance
         self._places = Places(measurements.source.lookups, self._size)
 
@@ -279,7 +278,7 @@ class Search:
             )
         )
         self.shares.append(share)
-        self._seen, self._foreseen = seen, (self._mean, self._covariance)
+        self._seen, self._foreseen = seen, (self._mean, self._covariance)  # before it is learnt from
         # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
         care = self._spreads.care
         first = (care,) if care is OF_GROUPS else ()
@@ -339,5 +338,5 @@ class Search:
         if not last.distance < _ARRIVED:
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        variances = variances + last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
-        return self._mixture.widened(variances).matched(self._whole)
+        way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
+        return self._mixture.widened(variances + way).matched(self._whole)
