@@ -6,18 +6,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import MethodNotDefined
-from pytensor.scan.op import Scan
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import adjoints, gate, graph, quadrature
+from pymc_dp.records import gate, graph, quadrature
 from pymc_dp.records.coordinates import terms_given
-from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
+from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
+from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.sums import compiled, guarded
 
 
@@ -101,46 +98,33 @@ class EffectScores:
     ) -> _Rows:
         seen = self._seen
         stand_ins, density = graph.symbolic_rows(terms, roots, self._records.n_rows)
-        if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([density])):
-            raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
         inputs = {stand_ins[root]: axis for root, axis in roots.items()}
         first, axis = next(iter(inputs.items()))
         m = cast(Any, first).shape[axis]
-        places = [stand_ins[place] for place in effects]
-        try:
-            parts = adjoints.by_record(density, list(seen.columns), inputs)
-            scores = pt.concatenate([cast(Any, p).adjoint.reshape((m, -1)) for p in parts], axis=1)
-            total = cast(Any, density).sum()
-            slopes = cast(list[Any], pytensor.grad(total, places, disconnected_inputs="ignore"))
-            slope = pt.concatenate([one.reshape((m, -1)) for one in slopes], axis=1)
-        except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
-            raise refuse_derivative(type(error).__name__) from None
+        scores = by_record(density, list(seen.columns), inputs)
+        slopes: list[Any] = gradients(cast(Any, density).sum(), [stand_ins[place] for place in effects])
+        slope = pt.concatenate([one.reshape((m, -1)) for one in slopes], axis=1)
         found = _Rows(density, slope, scores, list(inputs))
-        self._try(found, inputs, roots)
+        # See that rows are apart on made-up records.
+        tried = self._compiled(found, [density, slope, scores], {"mode": gate.CHECK_MODE})
+        numbers_a_record(tried, [seen(self._records._start)], inputs, roots)
         return found
-
-    def _try(self, found: _Rows, inputs: Mapping[Variable, int], roots: Mapping[Variable, int]) -> None:
-        """See that rows are apart on made-up records."""
-        shapes = [tuple(np.delete(np.shape(graph.leaf_value(r)), a).tolist()) for r, a in roots.items()]
-        outputs = [found.density, found.slopes, found.scores]
-        settings = {"mode": gate.CHECK_MODE}
-        tried = compiled([self._seen.vector, *inputs], self._seen.joined(outputs), settings, private=inputs)
-        start = self._seen(self._records._start)
-        adjoints.numbers_a_record(partial(guarded, tried, start), inputs, shapes)
 
     # compiled functions
 
-    def _compiled(self, rows: _Rows, outputs: Sequence[Variable]) -> Callable[..., Any]:
+    def _compiled(
+        self, rows: _Rows, outputs: Sequence[Variable], settings: Mapping[str, Any]
+    ) -> Callable[..., Any]:
         inputs = [self._seen.vector, *rows.inputs]
-        return compiled(inputs, self._seen.joined(outputs), self._kwargs, private=rows.inputs)
+        return compiled(inputs, self._seen.joined(outputs), settings, private=rows.inputs)
 
     @cached_property
     def _functions(self) -> tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]:
         """Of rows and of effects: densities with derivatives by effects, and by coordinates."""
         return tuple(
             (
-                self._compiled(rows, [rows.density, rows.slopes]),
-                self._compiled(rows, [rows.density, rows.scores]),
+                self._compiled(rows, [rows.density, rows.slopes], self._kwargs),
+                self._compiled(rows, [rows.density, rows.scores], self._kwargs),
             )
             for rows in (self._likelihood, self._prior)
         )

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from pymc_dp.records import graph
+from pymc_dp.records.chunks import chunks_of, part_of
 from pymc_dp.records.draws import NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.outcome_scores import outcome_like
 from pymc_dp.records.quadrature import Scale
 from pymc_dp.records.sums import guarded
-from pymc_dp.records.twins import Chunk, TermScores, chunks_of, compiled_draw, part_of, recorded
+from pymc_dp.records.twins import NUMBERS, ROWS, Chunk, TermScores, compiled_draw, recorded
 
 
 class EffectTwins:
@@ -47,7 +48,6 @@ class EffectTwins:
         reading = records.reading
         observed = reading.opaque.observed
         self._records, self.n = records, records.n
-        self._rows_of_unit = None if records.unit_of_row is None else records._rows_of_unit
         self._effects = {name: reading.opaque.values[observed[name]] for name in records.effects}
         self._outcomes = {
             name: outcome_like(rv, reading.n_rows, reading.opaque.values[rv])
@@ -76,8 +76,10 @@ class EffectTwins:
         own = {name: recorded(self._records, name, place)() for name, place in self._outcomes.items()}
         drawn = [self._drawn(phi, random) for _ in range(twins)] if not self.unlike else []
         scale = self._scores.scale(phi)
-        roots = self._records._roots
-        for units, rows, first in chunks_of(self.n, self._rows_of_unit, self.rank):
+        records = self._records
+        roots = records._roots
+        most = min(ROWS, NUMBERS // self.rank)
+        for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             data = [part_of(graph.leaf_value(root), rows, axis) for root, axis in roots.items()]
             score = partial(self._score, phi, scale, data, rows, first)
             mine = score(own)
@@ -124,7 +126,7 @@ class EffectTwins:
 
     def _of_person(self, values: np.ndarray) -> np.ndarray:
         """Give all rows of a person what its first one has."""
-        if self._rows_of_unit is None:
+        order, first = self._records._rows_of_unit
+        if order is None:
             return values
-        order, first = self._rows_of_unit
         return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])

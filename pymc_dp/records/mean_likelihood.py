@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pymc_dp.records.chunks import sums
 from pymc_dp.records.outcome_scores import OutcomeScores
-from pymc_dp.records.sums import sums
 
 # How far the probabilities of all outcomes may be from adding up to 1.
 _SUM = 1e-6

@@ -16,7 +16,6 @@ from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates
 from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
-from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import read
 from pymc_dp.records.sums import FullBatch, Points
 from pymc_dp.records.twins import Twins
@@ -176,14 +175,6 @@ class RecordModel(Points):
     def coordinates(self) -> Coordinates:
         """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
         return likelihood_coordinates(self)
-
-    @cached_property
-    def predictors(self) -> Predictors | None:
-        """Through which few numbers records see the likelihood coordinates; see `records.predictors`."""
-        seen, original = self.coordinates, self.reading.opaque.original
-        if any(hasattr(original.get(root, root).type, "format") for root in self._roots):
-            return None  # as wide as the fullest row of a sparse matrix: not for all to see
-        return find(seen.open_terms, seen, self._roots, self.n_rows, seen(self._start))
 
     @cached_property
     def twins(self) -> Twins | EffectTwins:

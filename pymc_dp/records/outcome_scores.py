@@ -7,19 +7,17 @@ from typing import Any, cast
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import MethodNotDefined
-from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 
-from pymc_dp.records import adjoints, gate, graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.coordinates import terms_given
+from pymc_dp.records.derivatives import by_record, numbers_a_record
 from pymc_dp.records.draws import NotGenerativeError, given
 from pymc_dp.records.positions import length
 from pymc_dp.records.predictors import Piece, Predictors, find
-from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
+from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.row_types.ops import public_number
 from pymc_dp.records.sums import compiled, guarded
 from pymc_dp.records.touched import Lookup, lookups_of
@@ -135,8 +133,8 @@ class OutcomeScores:
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
             self._outputs = self._by_record(rows, start)
         else:
-            self._inputs = found.records
-            arrays = dict(zip(found.records, roots, strict=True))
+            self._inputs = found.met.records
+            arrays = dict(zip(found.met.records, roots, strict=True))
             self.lookups = lookups_of(found.pieces, seen.parts(start), arrays)
             self._by_predictors(found)
         self._functions: dict[bool, Callable[..., Any]] = {}
@@ -144,19 +142,10 @@ class OutcomeScores:
 
     def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
         seen = self._seen
-        if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([rows])):
-            raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
-        try:
-            parts = adjoints.by_record(rows, list(seen.columns), self._inputs)
-            m = next(iter(self._inputs.items()))
-            flat = [part.adjoint.reshape((m[0].shape[m[1]], -1)) for part in cast(Any, parts)]
-            scores = pt.concatenate(flat, axis=1)
-        except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
-            raise refuse_derivative(type(error).__name__) from None
-        shapes, outputs = graph.shapes_of_one(self._roots), [scores, rows]
+        outputs = [by_record(rows, list(seen.columns), self._inputs), rows]
         inputs, settings = [seen.vector, *self._inputs], {"mode": gate.CHECK_MODE}
         tried = compiled(inputs, seen.joined(outputs), settings, private=self._inputs)
-        adjoints.numbers_a_record(partial(guarded, tried, start), self._inputs, shapes)
+        numbers_a_record(tried, [start], self._inputs, self._roots)
         return outputs
 
     def _by_predictors(self, found: Predictors) -> None:
@@ -168,10 +157,10 @@ class OutcomeScores:
         first = pt.concatenate(found.of_data(found.first, values), axis=1)
         self._given = [found.inputs[k] for k in tables]
         self._outputs = [first, *found.of_data([found.rows], values)]
-        inputs = list(found.records)
+        inputs = list(found.met.records)
         others = [cast(Variable, found.pieces[k].other) for k in tables]
         self._table = {
-            k: inputs.index(other) if other in inputs and found.records[other] == 0 else None
+            k: inputs.index(other) if other in inputs and found.met.records[other] == 0 else None
             for k, other in zip(tables, others, strict=True)
         }
         computed = [other for k, other in zip(tables, others, strict=True) if self._table[k] is None]

@@ -160,6 +160,6 @@ def refuse_derivative(op: object) -> ModelRefusedError:
     """A derivative that PyTensor does not have."""
     return ModelRefusedError(
         f"PyTensor has no derivative of {op}",
-        "a likelihood is released of first derivatives of each record's log-likelihood.",
+        "what is released is made of first derivatives of each record's log-likelihood.",
         "use a step that needs none: DPPenaltyMH, DPBarker, DPFastMH.",
     )

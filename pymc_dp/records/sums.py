@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
-import numba
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -14,6 +13,7 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
+from pymc_dp.records.chunks import gather, sums
 from pymc_dp.records.gate import compile_graph
 
 
@@ -164,42 +164,6 @@ class FullBatch:
         return self.at(theta)[0]
 
 
-@numba.njit(cache=True)
-def _gather_rows(table, index):
-    rows, columns = index.size, table.shape[1]
-    # Ask for both ends of every row first: these loads do not wait for each other, and a random row of a
-    # large table is not in the cache.
-    touched = table[0, 0] * 0
-    for k in range(rows):
-        touched += table[index[k], 0] + table[index[k], columns - 1]
-    out = np.empty((rows, columns), table.dtype)
-    for k in range(rows):
-        i = index[k]
-        for j in range(columns):
-            out[k, j] = table[i, j]
-    return out, touched
-
-
-def gather(table: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    """Entries `index` of a data array along `axis`; positions are valid."""
-    simple = (
-        table.ndim == 2
-        and axis == 0
-        and table.size
-        and table.dtype.kind in "fiu"
-        and table.flags.c_contiguous
-    )
-    return _gather_rows(table, index)[0] if simple else np.take(table, index, axis=axis)
-
-
-def part_of(values: np.ndarray, rows: slice | np.ndarray, axis: int) -> np.ndarray:
-    """Some rows, in the memory layout that functions are compiled for."""
-    if not isinstance(rows, slice):
-        return gather(values, rows, axis)
-    part = values[(slice(None),) * axis + (rows,)]
-    return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")
-
-
 def compiled(
     inputs: Sequence[Variable],
     outputs: Any,
@@ -218,24 +182,6 @@ def compiled_rows(
     fast = graph.simplify([rows])[0]
     given = list(stand_ins.values())
     return compiled([theta, *given], fast, kwargs, private=given)
-
-
-def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
-    """Sum the rows of each unit.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (b, ...)
-        Sorted by unit.
-    first : ndarray of int, shape (k,), or None
-        Position of each unit's first row, increasing; None when each row is a unit.
-
-    Returns
-    -------
-    ndarray, shape (k, ...)
-        NaN and infinities are left in, and no warning tells of them.
-    """
-    return rows if first is None or not first.size else guarded(np.add.reduceat, rows, first)
 
 
 class Points:
@@ -319,9 +265,9 @@ class Points:
         units = np.asarray(units, dtype=np.int64)
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
-        if self._rows_of_unit is None:
-            return units, None
         order, first = self._rows_of_unit
+        if order is None or first is None:
+            return units, None
         lengths = first[units + 1] - first[units]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
@@ -345,10 +291,10 @@ class Points:
         return compiled_rows(self._theta, self._terms, self._roots, self.n_rows, **self.compile_kwargs)
 
     @cached_property
-    def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray] | None:
+    def _rows_of_unit(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Rows by unit, and where those of each begin and the last end; None: each row is a unit."""
         if self.unit_of_row is None:
-            return None
+            return None, None
         order = np.argsort(self.unit_of_row, kind="stable")
         return order, np.searchsorted(self.unit_of_row[order], np.arange(self.n + 1))
 

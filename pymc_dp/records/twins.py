@@ -17,17 +17,18 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import graph
+from pymc_dp.records.chunks import chunks_of, part_of
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.mean_likelihood import MeanLikelihood
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.predictor_rows import rows_in
 from pymc_dp.records.predictors import Piece
-from pymc_dp.records.sums import compiled, guarded, part_of
+from pymc_dp.records.sums import compiled, guarded
 from pymc_dp.records.touched import seen_apart
 
 # Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
-_ROWS, _NUMBERS = 4096, 2**17
+ROWS, NUMBERS = 4096, 2**17
 
 
 class TermScores(NamedTuple):
@@ -108,14 +109,14 @@ class Twins:
     def __init__(self, records: Any):
         self._records, reading, seen = records, records.reading, records.coordinates
         self.size: int = seen.size
-        self.n, self._rows_of_unit = records.n, records._rows_of_unit
+        self.n = records.n
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
         self._outcomes = {
             name: outcome_like(rv, reading.n_rows, reading.opaque.values[rv])
             for name, rv in reading.opaque.observed.items()
         }
-        by_rows = self._rows_of_unit is None
+        by_rows = records.unit_of_row is None
         terms = terms_with(records, self._outcomes)
         for name, rv in reading.opaque.observed.items() if by_rows else ():
             count = count_outcomes(reading, rv, seen)
@@ -200,8 +201,10 @@ class Twins:
         points = np.atleast_2d(points)
         own = {name: self._own[name]() for name in self._outcomes}
         drawn, fit = self._drawn(points, twins, random)
-        roots = self._records._roots
-        for units, rows, first in chunks_of(self.n, self._rows_of_unit, self.rank):
+        records = self._records
+        roots = records._roots
+        most = min(ROWS, NUMBERS // self.rank)
+        for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             data = [part_of(graph.leaf_value(root), rows, axis) for root, axis in roots.items()]
             terms = []
             for scores in self._scores:
@@ -246,34 +249,6 @@ class Twins:
                 drawn[name].append(outcome)
                 fit[name] &= good
         return drawn, fit
-
-
-def chunks_of(
-    n: int, rows_of_unit: tuple[np.ndarray, np.ndarray] | None, width: int
-) -> Iterator[tuple[slice, Any, np.ndarray | None]]:
-    """Units, their rows, and where the rows of each begin: as many as stay in the cache.
-
-    Parameters
-    ----------
-    n : int
-        Number of units.
-    rows_of_unit : tuple of ndarray, or None
-        Rows by unit, and where those of each unit begin; None: each row is a unit.
-    width : int
-        Numbers of a row's score.
-    """
-    most = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
-    if rows_of_unit is None:
-        for start in range(0, n, most):
-            units = slice(start, min(start + most, n))
-            yield units, units, None
-        return
-    order, first = rows_of_unit
-    unit = 0
-    while unit < first.size - 1:
-        last = max(int(np.searchsorted(first, first[unit] + most, side="right")) - 1, unit + 1)
-        yield slice(unit, last), order[first[unit] : first[last]], first[unit:last] - first[unit]
-        unit = last
 
 
 def compiled_draw(records: Any, draw: Draw) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ import pytensor.tensor as pt
 
 from pymc_dp.records import graph
 from pymc_dp.records.coordinates import along
+from pymc_dp.records.predictors import find
 from pymc_dp.records.sums import compiled, guarded
 
 
@@ -23,3 +24,11 @@ def gradients_of(records, phi):
     found = np.zeros((records.n, seen.size))
     np.add.at(found, records.unit_of_row, by_row)
     return found
+
+
+def predictors_of(records):
+    """Those of the likelihood as it is, whichever outcomes rows read; None for sparse matrices."""
+    seen, original = records.coordinates, records.reading.opaque.original
+    if any(hasattr(original.get(root, root).type, "format") for root in records._roots):
+        return None
+    return find(seen.open_terms, seen, records._roots, records.n_rows, seen(records._start))
