@@ -25,7 +25,6 @@ from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -191,7 +190,7 @@ def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict
 
 def _read(
     model: pm.Model, elsewhere: Shards | Owners | None, settings: dict[str, Any]
-) -> tuple[Any, Twins | EffectTwins | TablesTwins]:
+) -> tuple[Any, Twins | TablesTwins]:
     """Records, and what is public of their scores; nothing is used of a row."""
     if elsewhere is None:
         here = read_records(model, integrate=True, **settings)
@@ -205,7 +204,7 @@ def _read(
 
 def _measurements(
     records: Any,
-    twins: Twins | EffectTwins | TablesTwins,
+    twins: Twins | TablesTwins,
     spending: Spending,
     debug_seed: int | None,
     cores: int,
@@ -220,7 +219,7 @@ def _measurements(
     return Measurements(RecordsHere(twins, spending.random, cores), spending, kept)
 
 
-def check_generative(twins: Twins | EffectTwins | TablesTwins) -> None:
+def check_generative(twins: Twins | TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(

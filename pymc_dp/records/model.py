@@ -13,7 +13,6 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates
-from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.reader import read
@@ -177,9 +176,9 @@ class RecordModel(Points):
         return likelihood_coordinates(self)
 
     @cached_property
-    def twins(self) -> Twins | EffectTwins:
+    def twins(self) -> Twins:
         """Scores of records and of outcomes that the model draws for them; see `pymc_dp.records.twins`."""
-        return EffectTwins(self) if self.effects else Twins(self)
+        return Twins(self)
 
     def _unit_rows(self, rows: Variable) -> Variable:
         if self.unit_of_row is None:
