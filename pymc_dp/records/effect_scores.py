@@ -12,11 +12,10 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph, quadrature
-from pymc_dp.records.chunks import sums
 from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
 from pymc_dp.records.outcome_scores import ScoresAt, terms_with
 from pymc_dp.records.refusals import refuse_coupled
-from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records.sums import compiled, guarded, sums
 
 
 class _Rows(NamedTuple):

@@ -11,7 +11,6 @@ from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
 from pymc_dp.records import gate, graph, kernels
-from pymc_dp.records.chunks import chunks_of, part_of, sums
 from pymc_dp.records.clipped_sums import (
     LARGEST_N,
     Block,
@@ -25,7 +24,8 @@ from pymc_dp.records.clipped_sums import (
 )
 from pymc_dp.records.derivatives import NotStructuredError, by_record, jacobian, numbers_a_record
 from pymc_dp.records.meetings import Kind, Met, meet
-from pymc_dp.records.sums import Points, compiled, guarded
+from pymc_dp.records.sums import Points, compiled, guarded, part_of, sums
+from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
 _ROWS, _NUMBERS = 16384, 2**17

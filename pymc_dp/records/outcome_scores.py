@@ -12,7 +12,6 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 
 from pymc_dp.records import gate, graph
-from pymc_dp.records.chunks import sums
 from pymc_dp.records.coordinates import terms_given
 from pymc_dp.records.derivatives import by_record, numbers_a_record
 from pymc_dp.records.draws import NotGenerativeError, given
@@ -20,7 +19,7 @@ from pymc_dp.records.positions import length
 from pymc_dp.records.predictors import Piece, Predictors, find
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.row_types.ops import public_number
-from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records.sums import compiled, guarded, sums
 from pymc_dp.records.touched import Lookup, lookups_of
 
 # Outcomes up to which all are taken: as many scores as of so many twins less one.

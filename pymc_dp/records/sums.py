@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
+import numba
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -13,7 +14,6 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
-from pymc_dp.records.chunks import gather, sums
 from pymc_dp.records.gate import compile_graph
 
 
@@ -182,6 +182,73 @@ def compiled_rows(
     fast = graph.simplify([rows])[0]
     given = list(stand_ins.values())
     return compiled([theta, *given], fast, kwargs, private=given)
+
+
+@numba.njit(cache=True)
+def _gather_rows(table, index):
+    rows, columns = index.size, table.shape[1]
+    # Ask for both ends of every row first: these loads do not wait for each other, and a random row of a
+    # large table is not in the cache.
+    touched = table[0, 0] * 0
+    for k in range(rows):
+        touched += table[index[k], 0] + table[index[k], columns - 1]
+    out = np.empty((rows, columns), table.dtype)
+    for k in range(rows):
+        i = index[k]
+        for j in range(columns):
+            out[k, j] = table[i, j]
+    return out, touched
+
+
+def gather(table: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
+    """Entries `index` of a data array along `axis`; positions are valid."""
+    simple = (
+        table.ndim == 2
+        and axis == 0
+        and table.size
+        and table.dtype.kind in "fiu"
+        and table.flags.c_contiguous
+    )
+    return _gather_rows(table, index)[0] if simple else np.take(table, index, axis=axis)
+
+
+def part_of(values: np.ndarray, rows: slice | np.ndarray, axis: int) -> np.ndarray:
+    """Some rows, in the memory layout that functions are compiled for."""
+    if not isinstance(rows, slice):
+        return gather(values, rows, axis)
+    part = values[(slice(None),) * axis + (rows,)]
+    return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")
+
+
+def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
+    """Sum the rows of each unit, from the first to the last.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (b, ...)
+        Sorted by unit.
+    first : ndarray of int, shape (k,), or None
+        Position of each unit's first row, increasing; None when each row is a unit.
+
+    Returns
+    -------
+    ndarray, shape (k, ...)
+        NaN and infinities are left in, and no warning tells of them.
+    """
+    if first is None or not first.size:
+        return rows
+    flat = np.ascontiguousarray(rows, dtype=np.float64).reshape(len(rows), -1)
+    return _sums(flat, first).reshape(first.size, *rows.shape[1:])
+
+
+@numba.njit(cache=True)
+def _sums(rows, first):
+    out = np.zeros((first.size, rows.shape[1]))
+    for unit in range(first.size):
+        for i in range(first[unit], first[unit + 1] if unit + 1 < first.size else rows.shape[0]):
+            for j in range(rows.shape[1]):
+                out[unit, j] += rows[i, j]
+    return out
 
 
 class Points:

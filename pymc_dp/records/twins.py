@@ -17,15 +17,14 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import graph
-from pymc_dp.records.chunks import chunks_of, part_of
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
-from pymc_dp.records.predictor_rows import rows_in
-from pymc_dp.records.predictors import Piece
-from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records.predictors import Piece, rows_in
+from pymc_dp.records.sums import compiled, guarded, part_of
 from pymc_dp.records.touched import seen_apart
+from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
 _ROWS, _NUMBERS = 4096, 2**17

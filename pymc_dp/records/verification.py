@@ -7,8 +7,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
-from pymc_dp.records.chunks import gather
-from pymc_dp.records.sums import compiled_rows, guarded
+from pymc_dp.records.sums import compiled_rows, gather, guarded
 
 # Records that are compared at each of a few points.
 COMPARED = 64

@@ -14,8 +14,7 @@ import pytest
 from pymc_dp.clipping import shares
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.ratios import barker_correction, subsets
-from pymc_dp.records.chunks import sums
-from pymc_dp.records.sums import Points, guarded
+from pymc_dp.records.sums import Points, guarded, sums
 from pymc_dp.records.units import ids_of, units
 
 SECRET = 31415926
