@@ -13,9 +13,9 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.scan.op import Scan
 
-from pymc_dp.records import graph, verification
 from pymc_dp.records.refusals import refuse_derivative
 from pymc_dp.records.sums import guarded
+from pymc_dp.records.verification import differ, made_up
 
 
 class NotStructuredError(Exception):
@@ -127,24 +127,14 @@ def numbers_a_record(
     NotStructuredError
         It is not so.
     """
-    rng = np.random.default_rng(0)
-    made = [rng.uniform(0.2, 0.8, (5, *shape)) for shape in graph.shapes_of_one(roots)]
 
     def outputs(size: int, first: float | None = None) -> list[np.ndarray]:
-        data = []
-        for values, (record, axis) in zip(made, records.items(), strict=True):
-            some = values[:size].copy()
-            if first is not None:
-                some[0] = first
-            if not record.type.dtype.startswith("float"):
-                some[:] = 0
-            data.append(np.ascontiguousarray(np.moveaxis(some, 0, axis), dtype=record.type.dtype))
-        return guarded(function, *given, *data)
+        return guarded(function, *given, *made_up(records, roots, size, first))
 
     few, many = outputs(2), outputs(5)
     for two, five, *changed in zip(few, many, outputs(5, 0.5), outputs(5, np.nan), strict=True):
         if (len(two), len(five)) != (2, 5) or two.shape[1:] != five.shape[1:]:
             raise NotStructuredError
-        if any(np.any(verification.differ(five[1:], other[1:])) for other in changed):
+        if any(np.any(differ(five[1:], other[1:])) for other in changed):
             raise NotStructuredError
     return [two[0].size for two in few]
