@@ -181,11 +181,8 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     p = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
     if not 0 < p <= records.d or (not nodes and p == records.d):
         return identity
-    if nodes:
-        by_row = reading.by_row(terms, reading.roots, shapes)
-        if by_row is None:
-            return identity
-        terms = by_row
+    if nodes and not reading.are_rows(terms):
+        return identity
     vector = pt.vector("phi", shape=(p,), dtype="float64")
     of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
     kept = [free[v] for v in records.value_vars if v in read]

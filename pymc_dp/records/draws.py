@@ -20,7 +20,7 @@ from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
 from pytensor.tensor.random.type import RandomType, random_generator_type
 from pytensor.tensor.type_other import NoneTypeT
 
-from pymc_dp.records import graph, tables
+from pymc_dp.records import graph
 from pymc_dp.records.harmless import harmless, missing, present
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
@@ -59,7 +59,6 @@ def draw_of(
     reading: Reading,
     rv: Variable,
     replaced: Mapping[Variable, Variable],
-    shapes: Mapping[Variable, tuple[int, ...]],
 ) -> Draw:
     """Graphs of a draw of one observed variable.
 
@@ -70,8 +69,6 @@ def draw_of(
         Of `reading.opaque.observed`. Other observed variables keep their values.
     replaced : mapping of Variable to Variable
         Public nodes, and what is put there (`Coordinates.replaced`).
-    shapes : mapping of Variable to tuple of int
-        Of the inputs.
 
     Raises
     ------
@@ -100,7 +97,6 @@ def draw_of(
             raise NotGenerativeError(t.why if isinstance(t, Mixed) else "a draw of it is not one a record")
     if reading.reads_others([outcome, fit], reading.roots):
         raise NotGenerativeError("its draw reads another array of records than its density")
-    outcome, fit = tables.drawn_within_tables(outcome, fit, types | made.sources, shapes)
     return Draw(outcome, fit, made.generators)
 
 

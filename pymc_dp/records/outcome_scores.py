@@ -51,11 +51,9 @@ def terms_with(records: Any, outcomes: Mapping[str, Variable], together: bool = 
         terms = terms_given(
             reading.opaque, seen.replaced, {reading.opaque.observed[name]: outcomes[name] for name in names}
         )
-        roots = {**reading.roots, **{outcomes[name]: 0 for name in names}}
-        by_row = reading.by_row(terms, roots, seen.shapes)
-        if by_row is None:
+        if not reading.are_rows(terms, [outcomes[name] for name in names]):
             raise refuse_coupled(names[0], "with other outcomes its rows are not apart")
-        found |= zip(names, by_row, strict=True)
+        found |= zip(names, terms, strict=True)
     return found
 
 

@@ -15,10 +15,11 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, gate, graph, refusals, tables
+from pymc_dp.records import checks, gate, graph, refusals
 from pymc_dp.records.arrays import FEW, Arrays
 from pymc_dp.records.lengths import number_of_rows, tables_of
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
+from pymc_dp.records.public_positions import public_positions
 from pymc_dp.records.reading import Reading, VariableReading
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
@@ -160,8 +161,7 @@ class _Reader:
         # After everything is typed: what is asked about is the model as it was written.
         shapes = {v: np.shape(found.start[v.name]) for v in model.value_vars if v.name in found.start}
         positions = [*found.terms, *found.log_priors]
-        found.conditions += tables.public_positions(positions, self.typing.types | sources, shapes)
-        found.terms = tables.within_tables(found.terms, self.typing.types | sources, shapes)
+        found.conditions += public_positions(positions, self.typing.types | sources, shapes)
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
@@ -292,7 +292,7 @@ class _Reader:
         typing(graphs, {**sources, **self.data.others(graphs), **free})
         found.released = [rv.name for rv in self.model.free_RVs]
         released = [out for name, out in zip(names, graphs, strict=True) if name not in self.exclude]
-        tables.public_positions(released, typing.types, {})
+        public_positions(released, typing.types, {})
         for name, output in zip(names, graphs, strict=True):
             t = typing.of(output)
             if name in self.exclude:

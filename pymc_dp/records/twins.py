@@ -177,10 +177,7 @@ class Twins:
         """Of variables that are drawn together; one that has no draw leaves the others without."""
         reading, seen = self._records.reading, self._records.coordinates
         try:
-            found = {
-                name: draw_of(reading, reading.opaque.observed[name], seen.replaced, seen.shapes)
-                for name in names
-            }
+            found = {name: draw_of(reading, reading.opaque.observed[name], seen.replaced) for name in names}
         except NotGenerativeError as error:
             self.unlike |= {name: str(error) for name in names if name in self._outcomes}
         else:
