@@ -130,7 +130,7 @@ class _Reader:
         self.data.check([*densities.values(), *potentials.values()], self.refuse)
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
-        sources = self.data.axes(self.opaque, self.typing, list(terms.values()), self.refuse)
+        sources = self.data.sources(self.opaque)
         self.data.check_memory(self.opaque, sources, self.refuse)
         self.typing([*terms.values(), *conditions], sources)
         terms = {name: self._records_first(term, sources) for name, term in terms.items()}
@@ -183,9 +183,7 @@ class _Reader:
             observed = rv in self.model.observed_RVs
             if observed and rv.name not in self.opaque.observed:
                 continue  # of another table
-            given = self.opaque.given(clone)
-            ways = [self._mixed(given, sources) for sources in self.data.ways(self.opaque)]
-            t = next((t for t in ways if not isinstance(t, Mixed)), ways[0])
+            t = self._mixed(self.opaque.given(clone), self.data.sources(self.opaque))
             if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior

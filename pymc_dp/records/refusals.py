@@ -54,7 +54,7 @@ def refuse_two_axes(labels: Sequence[str], n_rows: int) -> ModelRefusedError:
     return ModelRefusedError(
         f"Which axis of {', '.join(map(repr, labels))} holds the records cannot be told: two have length "
         f"{n_rows}.",
-        "an array that is read along the wrong axis would be protected in the wrong way.",
+        "an array that is read along the wrong axis, or is about pairs, would be protected in the wrong way.",
         "give the other axis another length (drop a reference level), or, if the array holds no record, name "
         "it in public=.",
     )
