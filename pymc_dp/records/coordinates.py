@@ -5,6 +5,7 @@ phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from pymc_dp.records.refusals import refuse_derivative
 _POINTS, _SPREAD = 3, 0.5
 
 
+@dataclass(eq=False)
 class Coordinates:
     """A public function phi of the parameters through which the likelihood sees them.
 
@@ -49,37 +51,38 @@ class Coordinates:
         In the graphs of the random variables: public nodes, and functions of separate variables that are put
         there.
 
-    Attributes
-    ----------
-    size : int
-        p.
-    identity : bool
-        Whether phi is theta.
+    Raises
+    ------
+    ModelRefusedError
+        An Op between `theta` and phi has no derivative.
     """
 
-    def __init__(
-        self,
-        theta: Variable,
-        vector: Variable,
-        of_theta: Variable,
-        names: Sequence[tuple[str | None, slice]],
-        open_terms: Sequence[Variable],
-        shapes: Mapping[Variable, tuple[int, ...]],
-        sources: Sequence[Variable],
-        replaced: Mapping[Variable, Variable],
-    ):
-        self.open_terms, self.shapes, self.sources = list(open_terms), dict(shapes), list(sources)
-        self.replaced = dict(replaced)
-        self.vector, self.of_theta, self.names = vector, of_theta, list(names)
-        self.identity = vector is theta
-        self.size: int = vector.type.shape[0]
-        self._d: int = theta.type.shape[0]
+    theta: Variable
+    vector: Variable
+    of_theta: Variable
+    names: list[tuple[str | None, slice]]
+    open_terms: list[Variable]
+    shapes: dict[Variable, tuple[int, ...]]
+    sources: list[Variable]
+    replaced: dict[Variable, Variable]
+
+    def __post_init__(self) -> None:
         if not self.identity:
-            u = pt.vector("u", shape=(self._d,), dtype="float64")
-            slope = along(of_theta, theta, u)
+            u = pt.vector("u", shape=self.theta.type.shape, dtype="float64")
+            slope = along(self.of_theta, self.theta, u)
             options: Mapping[str, Any] = {"private": (), "mode": gate.CHECK_MODE}
-            self._value = gate.compile_graph([theta], of_theta, **options)
-            self._slope = gate.compile_graph([theta, u], slope, **options)
+            self._value = gate.compile_graph([self.theta], self.of_theta, **options)
+            self._slope = gate.compile_graph([self.theta, u], slope, **options)
+
+    @property
+    def size(self) -> int:
+        """Length p of phi."""
+        return int(self.vector.type.shape[0])
+
+    @property
+    def identity(self) -> bool:
+        """Whether phi is theta."""
+        return self.vector is self.theta
 
     @property
     def columns(self) -> dict[Variable, slice]:
@@ -104,9 +107,9 @@ class Coordinates:
     def jacobian(self, theta: np.ndarray) -> np.ndarray:
         """Derivatives of phi, shape (p, d)."""
         if self.identity:
-            return np.eye(self._d)
+            return np.eye(self.size)
         with np.errstate(all="ignore"):
-            return np.stack([self._slope(theta, e) for e in np.eye(self._d)], axis=1)
+            return np.stack([self._slope(theta, e) for e in np.eye(theta.size)], axis=1)
 
 
 def along(values: Variable, theta: Variable, direction: Variable) -> Variable:
@@ -205,7 +208,7 @@ def parameters(records: Any) -> Coordinates:
     theta, shapes = records._theta, {v: records.shapes[v.name] for v in records.value_vars}
     reading = records.reading
     own = list(zip(reading.opaque.free, graph.columns_of(shapes).values(), strict=True))
-    sources = reading.opaque.free.values()
+    sources = list(reading.opaque.free.values())
     return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {})
 
 

@@ -7,13 +7,12 @@ there are few outcomes all of them are taken, with their probabilities.
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.io import In
-from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import graph
@@ -239,9 +238,15 @@ class Twins:
             yield Chunk(units, terms)
 
     @cached_property
-    def _own(self) -> dict[str, Callable[[], np.ndarray]]:
+    def _own(self) -> dict[str, Callable[[], Any]]:
         """Recorded outcomes, as arrays of the type of what is drawn."""
-        return {name: recorded(self._records, name, place) for name, place in self._outcomes.items()}
+        opaque = self._records.reading.opaque
+        found: dict[str, Callable[[], Any]] = {}
+        for name, place in self._outcomes.items():
+            outcome = pt.cast(opaque.values[opaque.observed[name]], cast(Any, place).type.dtype)
+            function = compiled([], outcome, {}, private=self._records._roots)
+            found[name] = partial(guarded, function, what="The observed values could not be read")
+        return found
 
     def _drawn(
         self, points: np.ndarray, twins: int, random: Any
@@ -291,14 +296,3 @@ def compiled_draw(records: Any, draw: Draw) -> Callable[..., Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
         return compile_graph(inputs, seen.joined([draw.outcome, draw.fit]), **settings)
-
-
-def recorded(records: Any, name: str, place: Variable) -> Callable[[], np.ndarray]:
-    """Recorded outcomes of an observed variable, as an array of the type of what is drawn."""
-    opaque = records.reading.opaque
-    outcome = pt.cast(opaque.values[opaque.observed[name]], cast(Any, place).type.dtype)
-    return _called(compiled([], outcome, {}, private=records._roots))
-
-
-def _called(function: Callable[..., Any]) -> Callable[[], np.ndarray]:
-    return lambda: guarded(function, what="The observed values could not be read")

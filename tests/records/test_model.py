@@ -76,7 +76,7 @@ def test_as_many_columns_as_records_are_refused(n, transpose):
     with pm.Model() as model:
         b = pm.Normal("b", shape=n)
         pm.Normal("y", b @ a if transpose else a @ b, 1, observed=np.zeros(n))
-    with pytest.raises(ModelRefusedError, match="Which axis of .* holds the records"):
+    with pytest.raises(ModelRefusedError, match=r"Which axis of .* holds the records"):
         RecordModel(model)
 
 
