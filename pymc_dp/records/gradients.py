@@ -188,12 +188,7 @@ class _OfRows:
         matrices = dict(zip(others, met.of_data(list(others.values())), strict=True))
         function = self._compiled([*adjoints, *matrices.values()], self._data, {"mode": gate.CHECK_MODE})
         sizes = numbers_a_record(function, [self._records._start], self._data, self._records._roots)
-        data = list(self._data)
-        tables = {
-            k: data.index(v)
-            for k, v in others.items()
-            if met.meetings[k].kind == "product" and v in data and self._data[v] == 0
-        }
+        tables = {k: met.table(v) for k, v in others.items()}
         read = [set(ancestors([m.parameter])) for m in met.meetings]
         touched = [[p for p in columns if p in found] for found in read]
         times = Counter(p for found in touched for p in found)
@@ -207,7 +202,7 @@ class _OfRows:
                 derivatives.append(jacobian(meeting.parameter, found))
             where = _union(np.arange(columns[p].start, columns[p].stop) for p in found)
             self._places.append(_Place(meeting.kind, where, is_columns, alone, tables.get(k), sizes[k]))
-            outputs += [adjoints[k], *([matrices[k]] if k in others and k not in tables else [])]
+            outputs += [adjoints[k], *([matrices[k]] if k in others and tables[k] is None else [])]
         kwargs = self._records.compile_kwargs
         self._derivatives = self._compiled(derivatives, [], kwargs) if derivatives else None
         return outputs

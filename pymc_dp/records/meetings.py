@@ -77,6 +77,10 @@ class Met(NamedTuple):
         """Derivatives of the rows with respect to what comes out of each meeting."""
         return gradients(self.rows.sum(), [meeting.out for meeting in self.meetings])
 
+    def table(self, other: Variable) -> int | None:
+        """Position among the data of what is a matrix of theirs as it is."""
+        return list(self.records).index(other) if self.records.get(other) == 0 else None
+
     def of_data(
         self, outputs: Sequence[Variable], given: Mapping[Variable, Variable] | None = None
     ) -> list[Variable]:

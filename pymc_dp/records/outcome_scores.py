@@ -159,12 +159,8 @@ class OutcomeScores:
         first = pt.concatenate(found.of_data(found.first, values), axis=1)
         self._given = [found.inputs[k] for k in tables]
         self._outputs = [first, *found.of_data([found.rows], values)]
-        inputs = list(found.met.records)
         others = [cast(Variable, found.pieces[k].other) for k in tables]
-        self._table = {
-            k: inputs.index(other) if other in inputs and found.met.records[other] == 0 else None
-            for k, other in zip(tables, others, strict=True)
-        }
+        self._table = {k: found.met.table(other) for k, other in zip(tables, others, strict=True)}
         computed = [other for k, other in zip(tables, others, strict=True) if self._table[k] is None]
         self._shared_outputs = [*(found.values[k] for k in tables), *computed]
 

@@ -112,7 +112,6 @@ class Twins:
     def __init__(self, records: Any):
         self._records, reading, seen = records, records.reading, records.coordinates
         self.size: int = seen.size
-        self.n: int = records.n
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
         observed = reading.opaque.observed
