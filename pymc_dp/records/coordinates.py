@@ -11,17 +11,15 @@ from typing import Any, cast
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
-from pytensor.gradient import NullTypeGradError, pushforward
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import MethodNotDefined
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
+from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
-from pymc_dp.records.refusals import refuse_derivative
 
 # Public points at which it is looked how phi bends, in units of the parameters, around the start.
 _POINTS, _SPREAD = 3, 0.5
@@ -68,8 +66,8 @@ class Coordinates:
 
     def __post_init__(self) -> None:
         if not self.identity:
-            u = pt.vector("u", shape=self.theta.type.shape, dtype="float64")
-            slope = along(self.of_theta, self.theta, u)
+            u = pt.vector("u", shape=(self.size,), dtype="float64")
+            (slope,) = gradients((cast(Any, self.of_theta) * u).sum(), [self.theta])
             options: Mapping[str, Any] = {"private": (), "mode": gate.CHECK_MODE}
             self._value = gate.compile_graph([self.theta], self.of_theta, **options)
             self._slope = gate.compile_graph([self.theta, u], slope, **options)
@@ -109,25 +107,7 @@ class Coordinates:
         if self.identity:
             return np.eye(self.size)
         with np.errstate(all="ignore"):
-            return np.stack([self._slope(theta, e) for e in np.eye(theta.size)], axis=1)
-
-
-def along(values: Variable, theta: Variable, direction: Variable) -> Variable:
-    """Directional derivative of `values` at `theta`, evaluated in forward mode.
-
-    Raises
-    ------
-    ModelRefusedError
-        An Op has no derivative.
-    """
-    step = pt.scalar(dtype="float64")
-    (moved,) = clone_replace([values], {theta: cast(Any, theta) + step * direction})
-    try:
-        derivative = cast(Variable, pushforward(moved, step, pt.constant(np.float64(1.0))))
-    except (MethodNotDefined, NullTypeGradError) as error:
-        raise refuse_derivative(error.args[-1] if error.args else "an Op") from None
-    zero: dict[Variable, Variable] = {step: pt.constant(np.float64(0.0))}
-    return clone_replace([derivative], zero)[0]
+            return np.stack([self._slope(theta, e) for e in np.eye(self.size)])
 
 
 def likelihood_coordinates(records: Any) -> Coordinates:

@@ -2,11 +2,20 @@
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.gradient import pushforward
+from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import graph
-from pymc_dp.records.coordinates import along
 from pymc_dp.records.predictors import find
 from pymc_dp.records.sums import compiled, guarded
+
+
+def along(values, theta, direction):
+    """Directional derivative of `values` at `theta`, evaluated in forward mode."""
+    step = pt.scalar(dtype="float64")
+    (moved,) = clone_replace([values], {theta: theta + step * direction})
+    derivative = pushforward(moved, step, pt.constant(np.float64(1.0)))
+    return clone_replace([derivative], {step: pt.constant(np.float64(0.0))})[0]
 
 
 def gradients_of(records, phi):
