@@ -140,27 +140,13 @@ def _bounds_of_result(node: Apply) -> Bounds:
 
 
 def _bounds_of_number(op: Op, node: Apply) -> Bounds:
-    """Of functions entry by entry; everywhere that of whole numbers, since NaN is in no bounds."""
-    if any(np.dtype(v.type.dtype).kind == "f" for v in node.inputs[isinstance(op, ps.Switch) :]):
+    """Of whole numbers that are limited, or of another type; NaN is in no bounds."""
+    if any(np.dtype(v.type.dtype).kind == "f" for v in node.inputs):
         return -np.inf, np.inf
     given = [bounds(v) for v in node.inputs]
     if isinstance(op, ps.Clip):
         (low, high), least, most = given
         return max(least[0], min(low, most[0])), min(most[1], max(high, least[1]))
-    if isinstance(op, ps.Mod):
-        return (0.0, given[1][1] - 1) if given[1][0] > 0 else (-np.inf, np.inf)
-    if isinstance(op, ps.Minimum):
-        return min(low for low, _ in given), min(high for _, high in given)
-    if isinstance(op, ps.Maximum):
-        return max(low for low, _ in given), max(high for _, high in given)
-    if isinstance(op, ps.Add):
-        return sum(low for low, _ in given), sum(high for _, high in given)
-    if isinstance(op, ps.Sub):
-        return given[0][0] - given[1][1], given[0][1] - given[1][0]
-    if isinstance(op, ps.Abs):
-        return 0.0, max(abs(given[0][0]), abs(given[0][1]))
-    if isinstance(op, ps.Switch):
-        return _either(given[1:])
     return given[0] if isinstance(op, ps.Cast | ps.Identity) else (-np.inf, np.inf)
 
 
