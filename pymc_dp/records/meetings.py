@@ -208,7 +208,7 @@ def _multiplied(
     if node is None or not isinstance(node.op, Elemwise) or not isinstance(node.op.scalar_op, Mul):
         return None
     others = [i for i in node.inputs if i is not variable]
-    if len(others) + 1 != len(node.inputs) or not set(inputs).isdisjoint(ancestors(others)):
+    if not others or len(others) + 1 != len(node.inputs) or not set(inputs).isdisjoint(ancestors(others)):
         return None
     # Numbers of a narrow type are multiplied with a parameter in its type: their product is not to overflow.
     numbers = [cast(Any, other).astype("float64") for other in others]
