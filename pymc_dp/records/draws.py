@@ -13,7 +13,6 @@ from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
-from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import PoissonRV
 from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
@@ -83,7 +82,7 @@ def draw_of(
     Parameters for which samplers raise or do not end are replaced (`pymc_dp.records.harmless`).
     """
     made = _Made(reading)
-    (outcome,) = made(_inlined([given(reading, rv, replaced)]))
+    (outcome,) = made(graph.flatten([given(reading, rv, replaced)], first=_without_loop))
     if outcome.type.dtype != rv.type.dtype:
         outcome = outcome.astype(rv.type.dtype)
     if outcome.type.ndim != rv.type.ndim:
@@ -125,18 +124,11 @@ def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Va
     return drawn if transform is None else transform.forward(drawn, *inputs)
 
 
-def _inlined(outputs: Sequence[Variable]) -> list[Variable]:
-    """Look into symbolic random variables; drop checks."""
-
-    def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
-        op = node.op
-        if isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes):
-            return [_truncated(op.base_rv_op, inputs), *node.outputs[1:]]
-        if isinstance(op, CheckAndRaise):
-            return inputs[:1]
-        return _inlined(graph.inner_graph(node, inputs)) if graph.is_inlined(op) else None
-
-    return graph.rewritten(outputs, change)
+def _without_loop(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+    """Draws within bounds in the place of those that are made in a loop."""
+    op = node.op
+    looped = isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes)
+    return [_truncated(op.base_rv_op, inputs), *node.outputs[1:]] if looped else None
 
 
 def _truncated(base: Any, inputs: Sequence[Any]) -> Any:

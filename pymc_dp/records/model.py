@@ -135,7 +135,7 @@ class RecordModel(Points):
         self.released_variables = reading.released
         self.withheld_dims = sorted(of_persons.union(reading.withheld_dims))
         if verify:
-            verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
+            verification.separable(self)
 
     @property
     def tables(self) -> list["RecordModel"]:

@@ -147,9 +147,7 @@ class SufficientStatistics:
         """Compare with the model's own log-likelihood ratios, on made-up records of several kinds."""
         records = self._records
         rng = np.random.default_rng(0)
-        function = compiled_rows(
-            records._theta, records._terms, records._roots, records.n_rows, mode=gate.CHECK_MODE
-        )
+        function = compiled_rows(records, mode=gate.CHECK_MODE)
         points = records._start + rng.normal(scale=0.5, size=(_POINTS, records.d))
         naturals = [self.natural(point) for point in points]
         compared = False

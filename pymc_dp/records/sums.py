@@ -174,14 +174,11 @@ def compiled(
     return compile_graph(inputs, outputs, private=private, trust_input=True, **compile_kwargs)
 
 
-def compiled_rows(
-    theta: Variable, terms: Sequence[Variable], roots: Mapping[Variable, int], n_rows: int, **kwargs: Any
-) -> Callable[..., np.ndarray]:
+def compiled_rows(records: "Points", **kwargs: Any) -> Callable[..., np.ndarray]:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
-    stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
-    fast = graph.simplify([rows])[0]
+    stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
     given = list(stand_ins.values())
-    return compiled([theta, *given], fast, kwargs, private=given)
+    return compiled([records._theta, *given], graph.simplify([rows])[0], kwargs, private=given)
 
 
 @numba.njit(cache=True)
@@ -355,7 +352,7 @@ class Points:
 
     @cached_property
     def _some_rows(self) -> Callable[..., np.ndarray]:
-        return compiled_rows(self._theta, self._terms, self._roots, self.n_rows, **self.compile_kwargs)
+        return compiled_rows(self, **self.compile_kwargs)
 
     @cached_property
     def _rows_of_unit(self) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -7,20 +7,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
-from pymc_dp.records.sums import compiled_rows, gather, guarded
+from pymc_dp.records.sums import Points, compiled_rows, gather, guarded
 
 # Records that are compared at each of a few points.
 COMPARED = 64
 POINTS = 2
 
 
-def separable(
-    terms: Sequence[Variable],
-    theta: Variable,
-    start: np.ndarray,
-    n_rows: int,
-    roots: Mapping[Variable, int],
-) -> None:
+def separable(records: Points) -> None:
     """Move one record by far, and see that no other row moves.
 
     Records and points are from fresh entropy. Real numbers move to +-1,000 times the largest, whole numbers
@@ -33,16 +27,16 @@ def separable(
     PrivacyError
         A row moved that should not: a bug in this package, and not about the model or the data.
     """
-    rng = np.random.default_rng()
-    size = min(n_rows - 1, COMPARED)
-    function = compiled_rows(theta, terms, roots, n_rows, mode=gate.PLAIN_MODE)
+    rng, start, roots = np.random.default_rng(), records._start, records._roots
+    size = min(records.n_rows - 1, COMPARED)
+    function = compiled_rows(records, mode=gate.PLAIN_MODE)
     _by_position(function, start, roots)
     for _ in range(POINTS):
         point = start + rng.normal(scale=0.5, size=start.size)
-        records = rng.choice(n_rows, size=size + 1, replace=False)
+        chosen = rng.choice(records.n_rows, size=size + 1, replace=False)
         few, other = (
             [gather(graph.leaf_value(root), which, axis) for root, axis in roots.items()]
-            for which in (records[:-1], records[-1:])
+            for which in (chosen[:-1], chosen[-1:])
         )
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
         try:
