@@ -23,7 +23,6 @@ from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
-from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -188,7 +187,7 @@ class Opened(NamedTuple):
     """A model as a release reads it; nothing is used of a row, and nothing is paid."""
 
     records: Any  # `Records`
-    twins: Twins | EffectTwins | TablesTwins
+    twins: Twins | TablesTwins
     part: PublicModel
     start: np.ndarray
     prior: Normal
@@ -202,7 +201,7 @@ def open_records(model: pm.Model, elsewhere: Shards | Owners | None, settings: d
     ModelRefusedError
     """
     records: Any
-    twins: Twins | EffectTwins | TablesTwins
+    twins: Twins | TablesTwins
     if elsewhere is None:
         records = read_records(model, integrate=True, **settings)
         twins = TablesTwins(records)
@@ -215,7 +214,7 @@ def open_records(model: pm.Model, elsewhere: Shards | Owners | None, settings: d
     return Opened(records, twins, part, start, approximate_prior(part, start))
 
 
-def check_generative(twins: Twins | EffectTwins | TablesTwins) -> None:
+def check_generative(twins: Twins | TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
         raise ModelRefusedError(

@@ -11,7 +11,6 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.row_types import Rows
 from pymc_dp.records.sums import compiled, guarded
 
 #: Mass of a record, in integers.
@@ -68,10 +67,9 @@ def distribution_functions(
         flat = graph.flatten(opaque.on_values(cdfs))
     except Exception as error:
         raise _refusal(name, f"has no distribution function in PyMC ({type(error).__name__})") from None
-    if any(t != Rows(0) for t in reading.types_of(flat)):
+    if not reading.are_rows(flat):
         raise _refusal(name, "has one that does not depend on one record a row")
-    shapes = {v: np.shape(reading.start[v.name]) for v in model.value_vars}
-    rows = [pm.math.exp(row) for row in records._on_vector(reading.within_tables(flat, shapes))]
+    rows = [pm.math.exp(row) for row in records._on_vector(flat)]
     return compiled([records._theta], rows, records.compile_kwargs, private=reading.roots)
 
 

@@ -12,15 +12,13 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import checks, graph, memory, refusals
 from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
-from pymc_dp.records.row_types import Mixed, Rows, RowType, Typing
+from pymc_dp.records.row_types import Mixed, Rows, RowType
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
 # Type of what is as long as another table: of no record here.
 ANOTHER_TABLE = Mixed("an array with a row for each record of another table")
 # Among so few records, an axis as long, or one parameter less than there are records, is a coincidence.
 FEW = 20
-# Ways to read arrays with two axes of records that are tried.
-_MOST_WAYS = 256
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,9 @@ class Arrays:
         """Whether a leaf has an axis of records of another table."""
         return self.is_private(leaf) and not self.other_tables.isdisjoint(np.shape(graph.leaf_value(leaf)))
 
-    def _axes(self, leaf: Variable) -> list[int]:
-        return graph.axes_of_length(leaf, self.n_rows)
+    def _type(self, leaf: Variable) -> RowType:
+        """Type of a leaf that holds records: by its axis of them."""
+        return ANOTHER_TABLE if self.is_of_another(leaf) else Rows(graph.axes_of_length(leaf, self.n_rows)[0])
 
     def is_hidden(self, leaf: Variable) -> bool:
         """Whether a leaf holds records inside of an Op, where it can be folded and not put out of sight."""
@@ -122,13 +121,7 @@ class Arrays:
 
     def others(self, outputs: Sequence[Variable]) -> dict[Variable, RowType]:
         """Arrays with an axis of records that a graph brings along."""
-        return {
-            leaf: ANOTHER_TABLE
-            if self.is_of_another(leaf)
-            else Rows(graph.axes_of_length(leaf, self.n_rows)[0])
-            for leaf in graph.data_leaves(outputs)
-            if self.is_private(leaf)
-        }
+        return {leaf: self._type(leaf) for leaf in graph.data_leaves(outputs) if self.is_private(leaf)}
 
     def hide_new(self, opaque: OpaqueModel, *groups: Mapping[str, Variable]) -> list[dict[str, Variable]]:
         """Label arrays that densities brought along (a closure's), and put those of records out of sight."""
@@ -210,44 +203,17 @@ class Arrays:
                 refuse(refusals.refuse_shifted(label, other))
 
     def one_axis(self, refuse: checks.Refuse) -> bool:
-        """Refuse tables with two axes of records, which may be about pairs of them, unless there are few."""
+        """Refuse tables with two axes of records, which may be about pairs of them."""
         two = [v for v in self.private() if len(graph.axes_of_length(v, self.n_rows)) > 1]
-        if two and self.n_rows > FEW:
+        if two:
             labels = [label for label, v in self.leaves.items() if v in two]
             refuse(refusals.refuse_two_axes(labels, self.n_rows))
-            return False
-        return True
+        return not two
 
-    def axes(
-        self, opaque: OpaqueModel, typing: Typing, terms: Sequence[Variable], refuse: checks.Refuse
-    ) -> dict[Variable, RowType]:
-        """Which axis of each array holds the records: those with which the likelihood types."""
-        ways = self.ways(opaque)
-        if len(ways) == 1:
-            return ways[0]
-        right = []
-        for types in ways:
-            typed = typing.again()(terms, types)
-            if all(typed[term] == Rows(0) for term in terms):
-                right.append(types)
-        if len(right) > 1 or len(ways) == _MOST_WAYS:
-            open_ = [v for v in self.private() if len(graph.axes_of_length(v, self.n_rows)) > 1]
-            labels = [label for label, v in self.leaves.items() if v in open_]
-            refuse(refusals.refuse_two_axes(labels, self.n_rows))
-        return right[0] if right else ways[0]
-
-    def ways(self, opaque: OpaqueModel) -> list[dict[Variable, RowType]]:
-        """All ways to read arrays, some of which may have two axes as long as there are records."""
-        private = {new: old for new, old in opaque.original.items() if self.is_private(old)}
-        foreign: dict[Variable, RowType] = {
-            new: ANOTHER_TABLE for new, old in private.items() if self.is_of_another(old)
-        }
-        own = {new: old for new, old in private.items() if new not in foreign}
-        axes = [self._axes(old) for old in own.values()]
-        return [
-            foreign | {leaf: Rows(axis) for leaf, axis in zip(own, way, strict=True)}
-            for way in itertools.islice(itertools.product(*axes), _MOST_WAYS)
-        ]
+    def sources(self, opaque: OpaqueModel) -> dict[Variable, RowType]:
+        """Types of what holds records."""
+        private = [(new, old) for new, old in opaque.original.items() if self.is_private(old)]
+        return {new: self._type(old) for new, old in private}
 
     def read(self, outputs: Sequence[Variable], axes: Mapping[Variable, int]) -> list[Array]:
         """All that is read as more than a size or a number."""

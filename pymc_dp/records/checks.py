@@ -19,7 +19,6 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate
 from pymc_dp.records.graph import data_leaves
-from pymc_dp.records.row_types.ops import public_number
 
 # What is done with a refusal: raise it, or collect it.
 Refuse = Callable[[ModelRefusedError], None]
@@ -161,11 +160,6 @@ def length_from_shapes(name: str, value: Variable) -> int:
             f"{ALL_ROWS}.",
         )
     return int(gate.evaluate(length))
-
-
-def constant_length(length: Variable) -> int | None:
-    """Value of a length that is a number of the model's, not the size of an array; otherwise None."""
-    return public_number(length)
 
 
 def deterministic_likelihood(name: str, term: Variable) -> None:

@@ -61,7 +61,7 @@ class Clip:
     errors of the norm and of the scaling. What is added therefore has Euclidean norm at most b, in exact
     arithmetic, and the sum moves by at most 2b when a record is replaced and by b when one is added or
     removed, in floating point as in theory. A vector that is not finite, or whose squared length in steps is
-    not (from about 1e154 steps on), adds zero. (docs/proofs/gradients)
+    not (from about 1e154 steps on), adds zero. (docs/proofs/hmc, section 3)
     """
 
     def __init__(self, bound: float, d: int):

@@ -5,27 +5,27 @@ phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.basic import transformed_conditional_logp
-from pytensor.gradient import NullTypeGradError, pushforward
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import MethodNotDefined
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
+from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
-from pymc_dp.records.refusals import refuse_derivative
 
 # Public points at which it is looked how phi bends, in units of the parameters, around the start.
 _POINTS, _SPREAD = 3, 0.5
 
 
+@dataclass(eq=False)
 class Coordinates:
     """A public function phi of the parameters through which the likelihood sees them.
 
@@ -49,37 +49,38 @@ class Coordinates:
         In the graphs of the random variables: public nodes, and functions of separate variables that are put
         there.
 
-    Attributes
-    ----------
-    size : int
-        p.
-    identity : bool
-        Whether phi is theta.
+    Raises
+    ------
+    ModelRefusedError
+        An Op between `theta` and phi has no derivative.
     """
 
-    def __init__(
-        self,
-        theta: Variable,
-        vector: Variable,
-        of_theta: Variable,
-        names: Sequence[tuple[str | None, slice]],
-        open_terms: Sequence[Variable],
-        shapes: Mapping[Variable, tuple[int, ...]],
-        sources: Sequence[Variable],
-        replaced: Mapping[Variable, Variable],
-    ):
-        self.open_terms, self.shapes, self.sources = list(open_terms), dict(shapes), list(sources)
-        self.replaced = dict(replaced)
-        self.vector, self.of_theta, self.names = vector, of_theta, list(names)
-        self.identity = vector is theta
-        self.size: int = vector.type.shape[0]
-        self._d: int = theta.type.shape[0]
+    theta: Variable
+    vector: Variable
+    of_theta: Variable
+    names: list[tuple[str | None, slice]]
+    open_terms: list[Variable]
+    shapes: dict[Variable, tuple[int, ...]]
+    sources: list[Variable]
+    replaced: dict[Variable, Variable]
+
+    def __post_init__(self) -> None:
         if not self.identity:
-            u = pt.vector("u", shape=(self._d,), dtype="float64")
-            slope = along(of_theta, theta, u)
+            u = pt.vector("u", shape=(self.size,), dtype="float64")
+            (slope,) = gradients((cast(Any, self.of_theta) * u).sum(), [self.theta])
             options: Mapping[str, Any] = {"private": (), "mode": gate.CHECK_MODE}
-            self._value = gate.compile_graph([theta], of_theta, **options)
-            self._slope = gate.compile_graph([theta, u], slope, **options)
+            self._value = gate.compile_graph([self.theta], self.of_theta, **options)
+            self._slope = gate.compile_graph([self.theta, u], slope, **options)
+
+    @property
+    def size(self) -> int:
+        """Length p of phi."""
+        return int(self.vector.type.shape[0])
+
+    @property
+    def identity(self) -> bool:
+        """Whether phi is theta."""
+        return self.vector is self.theta
 
     @property
     def columns(self) -> dict[Variable, slice]:
@@ -104,27 +105,9 @@ class Coordinates:
     def jacobian(self, theta: np.ndarray) -> np.ndarray:
         """Derivatives of phi, shape (p, d)."""
         if self.identity:
-            return np.eye(self._d)
+            return np.eye(self.size)
         with np.errstate(all="ignore"):
-            return np.stack([self._slope(theta, e) for e in np.eye(self._d)], axis=1)
-
-
-def along(values: Variable, theta: Variable, direction: Variable) -> Variable:
-    """Directional derivative of `values` at `theta`, evaluated in forward mode.
-
-    Raises
-    ------
-    ModelRefusedError
-        An Op has no derivative.
-    """
-    step = pt.scalar(dtype="float64")
-    (moved,) = clone_replace([values], {theta: cast(Any, theta) + step * direction})
-    try:
-        derivative = cast(Variable, pushforward(moved, step, pt.constant(np.float64(1.0))))
-    except (MethodNotDefined, NullTypeGradError) as error:
-        raise refuse_derivative(error.args[-1] if error.args else "an Op") from None
-    zero: dict[Variable, Variable] = {step: pt.constant(np.float64(0.0))}
-    return clone_replace([derivative], zero)[0]
+            return np.stack([self._slope(theta, e) for e in np.eye(self.size)])
 
 
 def likelihood_coordinates(records: Any) -> Coordinates:
@@ -181,11 +164,8 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     p = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
     if not 0 < p <= records.d or (not nodes and p == records.d):
         return identity
-    if nodes:
-        by_row = reading.by_row(terms, reading.roots, shapes)
-        if by_row is None:
-            return identity
-        terms = by_row
+    if nodes and not reading.are_rows(terms):
+        return identity
     vector = pt.vector("phi", shape=(p,), dtype="float64")
     of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
     kept = [free[v] for v in records.value_vars if v in read]
@@ -208,7 +188,7 @@ def parameters(records: Any) -> Coordinates:
     theta, shapes = records._theta, {v: records.shapes[v.name] for v in records.value_vars}
     reading = records.reading
     own = list(zip(reading.opaque.free, graph.columns_of(shapes).values(), strict=True))
-    sources = reading.opaque.free.values()
+    sources = list(reading.opaque.free.values())
     return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {})
 
 

@@ -13,14 +13,13 @@ from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
-from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import PoissonRV
 from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp
 from pytensor.tensor.random.type import RandomType, random_generator_type
 from pytensor.tensor.type_other import NoneTypeT
 
-from pymc_dp.records import graph, tables
+from pymc_dp.records import graph
 from pymc_dp.records.harmless import harmless, missing, present
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
@@ -59,7 +58,6 @@ def draw_of(
     reading: Reading,
     rv: Variable,
     replaced: Mapping[Variable, Variable],
-    shapes: Mapping[Variable, tuple[int, ...]],
 ) -> Draw:
     """Graphs of a draw of one observed variable.
 
@@ -70,8 +68,6 @@ def draw_of(
         Of `reading.opaque.observed`. Other observed variables keep their values.
     replaced : mapping of Variable to Variable
         Public nodes, and what is put there (`Coordinates.replaced`).
-    shapes : mapping of Variable to tuple of int
-        Of the inputs.
 
     Raises
     ------
@@ -86,7 +82,7 @@ def draw_of(
     Parameters for which samplers raise or do not end are replaced (`pymc_dp.records.harmless`).
     """
     made = _Made(reading)
-    (outcome,) = made(_inlined([given(reading, rv, replaced)]))
+    (outcome,) = made(graph.flatten([given(reading, rv, replaced)], first=_without_loop))
     if outcome.type.dtype != rv.type.dtype:
         outcome = outcome.astype(rv.type.dtype)
     if outcome.type.ndim != rv.type.ndim:
@@ -100,7 +96,6 @@ def draw_of(
             raise NotGenerativeError(t.why if isinstance(t, Mixed) else "a draw of it is not one a record")
     if reading.reads_others([outcome, fit], reading.roots):
         raise NotGenerativeError("its draw reads another array of records than its density")
-    outcome, fit = tables.drawn_within_tables(outcome, fit, types | made.sources, shapes)
     return Draw(outcome, fit, made.generators)
 
 
@@ -129,18 +124,11 @@ def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Va
     return drawn if transform is None else transform.forward(drawn, *inputs)
 
 
-def _inlined(outputs: Sequence[Variable]) -> list[Variable]:
-    """Look into symbolic random variables; drop checks."""
-
-    def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
-        op = node.op
-        if isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes):
-            return [_truncated(op.base_rv_op, inputs), *node.outputs[1:]]
-        if isinstance(op, CheckAndRaise):
-            return inputs[:1]
-        return _inlined(graph.inner_graph(node, inputs)) if graph.is_inlined(op) else None
-
-    return graph.rewritten(outputs, change)
+def _without_loop(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+    """Draws within bounds in the place of those that are made in a loop."""
+    op = node.op
+    looped = isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes)
+    return [_truncated(op.base_rv_op, inputs), *node.outputs[1:]] if looped else None
 
 
 def _truncated(base: Any, inputs: Sequence[Any]) -> Any:

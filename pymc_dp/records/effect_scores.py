@@ -6,19 +6,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import MethodNotDefined
-from pytensor.scan.op import Scan
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import adjoints, gate, graph, quadrature
-from pymc_dp.records.coordinates import terms_given
-from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
-from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records import gate, graph, quadrature
+from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
+from pymc_dp.records.outcome_scores import ScoresAt, terms_with
+from pymc_dp.records.refusals import refuse_coupled
+from pymc_dp.records.sums import compiled, guarded, sums
 
 
 class _Rows(NamedTuple):
@@ -47,6 +44,11 @@ class EffectScores:
     outcomes, effects : mapping of str to Variable
         Places of the outcomes and of the effects, by the names of the observed variables.
 
+    Attributes
+    ----------
+    size, pieces, lookups
+        As of `OutcomeScores`: scores are by phi.
+
     Raises
     ------
     ModelRefusedError
@@ -59,11 +61,15 @@ class EffectScores:
     typed in the graph, and tried on made-up records. A person's score is a function of that person's rows.
     """
 
+    pieces: Sequence[Any] = ()
+    lookups: Sequence[Any] = ()
+
     def __init__(self, records: Any, outcomes: Mapping[str, Variable], effects: Mapping[str, Variable]):
         self._seen, self._kwargs = records.coordinates, records.compile_kwargs
         self._records = records
+        self._scale: tuple[np.ndarray, quadrature.Scale] | None = None
         places = {**outcomes, **effects}
-        terms = self._terms(places)
+        terms = terms_with(records, places, together=True)
         for name in outcomes:
             others = {place for other, place in outcomes.items() if other != name}
             if not others.isdisjoint(ancestors([terms[name]])):
@@ -71,7 +77,8 @@ class EffectScores:
         self.shapes = [np.shape(graph.leaf_value(place))[1:] for place in effects.values()]
         stops = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in self.shapes)]).tolist()
         self._places = [slice(a, b) for a, b in pairwise(stops)]
-        self.size: int = stops[-1]
+        self._numbers: int = stops[-1]
+        self.size: int = self._seen.size
         likelihood = [terms[name] for name in outcomes]
         read = set(ancestors(likelihood)) - set(effects.values())
         self._data = [root in read for root in records._roots]
@@ -86,61 +93,38 @@ class EffectScores:
             raise refuse_coupled(next(iter(effects)), "its prior reads records")
         self._prior = self._derivatives(prior, own, list(effects.values()))
 
-    def _terms(self, places: Mapping[str, Variable]) -> dict[str, Variable]:
-        """Log-densities of all, each a function of all places."""
-        reading, seen = self._records.reading, self._seen
-        given = {reading.opaque.observed[name]: place for name, place in places.items()}
-        found = terms_given(reading.opaque, seen.replaced, given)
-        by_row = reading.by_row(found, {**reading.roots, **dict.fromkeys(places.values(), 0)}, seen.shapes)
-        if by_row is None:
-            raise refuse_coupled(next(iter(places)), "with other effects its rows are not apart")
-        return dict(zip(places, by_row, strict=True))
-
     def _derivatives(
         self, terms: Sequence[Variable], roots: Mapping[Variable, int], effects: Sequence[Variable]
     ) -> _Rows:
         seen = self._seen
         stand_ins, density = graph.symbolic_rows(terms, roots, self._records.n_rows)
-        if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([density])):
-            raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
         inputs = {stand_ins[root]: axis for root, axis in roots.items()}
         first, axis = next(iter(inputs.items()))
         m = cast(Any, first).shape[axis]
-        places = [stand_ins[place] for place in effects]
-        try:
-            parts = adjoints.by_record(density, list(seen.columns), inputs)
-            scores = pt.concatenate([cast(Any, p).adjoint.reshape((m, -1)) for p in parts], axis=1)
-            total = cast(Any, density).sum()
-            slopes = cast(list[Any], pytensor.grad(total, places, disconnected_inputs="ignore"))
-            slope = pt.concatenate([one.reshape((m, -1)) for one in slopes], axis=1)
-        except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
-            raise refuse_derivative(type(error).__name__) from None
+        scores = by_record(density, list(seen.columns), inputs)
+        slopes: list[Any] = gradients(cast(Any, density).sum(), [stand_ins[place] for place in effects])
+        slope = pt.concatenate([one.reshape((m, -1)) for one in slopes], axis=1)
         found = _Rows(density, slope, scores, list(inputs))
-        self._try(found, inputs, roots)
+        # See that rows are apart on made-up records.
+        tried = self._compiled(found, [density, slope, scores], {"mode": gate.CHECK_MODE})
+        numbers_a_record(tried, [seen(self._records._start)], inputs, roots)
         return found
-
-    def _try(self, found: _Rows, inputs: Mapping[Variable, int], roots: Mapping[Variable, int]) -> None:
-        """See that rows are apart on made-up records."""
-        shapes = [tuple(np.delete(np.shape(graph.leaf_value(r)), a).tolist()) for r, a in roots.items()]
-        outputs = [found.density, found.slopes, found.scores]
-        settings = {"mode": gate.CHECK_MODE}
-        tried = compiled([self._seen.vector, *inputs], self._seen.joined(outputs), settings, private=inputs)
-        start = self._seen(self._records._start)
-        adjoints.numbers_a_record(partial(guarded, tried, start), inputs, shapes)
 
     # compiled functions
 
-    def _compiled(self, rows: _Rows, outputs: Sequence[Variable]) -> Callable[..., Any]:
+    def _compiled(
+        self, rows: _Rows, outputs: Sequence[Variable], settings: Mapping[str, Any]
+    ) -> Callable[..., Any]:
         inputs = [self._seen.vector, *rows.inputs]
-        return compiled(inputs, self._seen.joined(outputs), self._kwargs, private=rows.inputs)
+        return compiled(inputs, self._seen.joined(outputs), settings, private=rows.inputs)
 
     @cached_property
     def _functions(self) -> tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]:
         """Of rows and of effects: densities with derivatives by effects, and by coordinates."""
         return tuple(
             (
-                self._compiled(rows, [rows.density, rows.slopes]),
-                self._compiled(rows, [rows.density, rows.scores]),
+                self._compiled(rows, [rows.density, rows.slopes], self._kwargs),
+                self._compiled(rows, [rows.density, rows.scores], self._kwargs),
             )
             for rows in (self._likelihood, self._prior)
         )
@@ -152,7 +136,7 @@ class EffectScores:
         def prior(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return guarded(of_effects, phi, *self.parts(z))
 
-        return quadrature.prior_scale(prior, self.size)
+        return quadrature.prior_scale(prior, self._numbers)
 
     def parts(self, z: np.ndarray) -> list[np.ndarray]:
         """Numbers of the effects, shape (m, q), as the arrays that functions take."""
@@ -161,66 +145,43 @@ class EffectScores:
             for where, shape in zip(self._places, self.shapes, strict=True)
         ]
 
-    def __call__(
+    def at(
+        self, points: np.ndarray, data: Sequence[np.ndarray], m: int, first: np.ndarray | None, dense: bool
+    ) -> ScoresAt:
+        """Prepare some persons, as `OutcomeScores.at`: at one point, without log-densities."""
+        (phi,) = points
+        if self._scale is None or not np.array_equal(self._scale[0], phi):
+            self._scale = phi, self.scale(phi)
+        used = [values for values, read in zip(data, self._data, strict=True) if read]
+        return ScoresAt([partial(self._integrals, phi, self._scale[1], used, m, first)], None, None, 0, "")
+
+    def _integrals(
         self,
         phi: np.ndarray,
         scale: quadrature.Scale,
         data: Sequence[np.ndarray],
-        outcomes: Sequence[np.ndarray],
-        first: np.ndarray | None,
-        nodes: int | None = None,
-    ) -> np.ndarray:
-        """Integrate over the effects of some persons.
-
-        Parameters
-        ----------
-        phi : ndarray, shape (p,)
-        scale : Scale
-            At phi.
-        data : sequence of ndarray
-            Of the rows of these persons, for each of the model's roots.
-        outcomes : sequence of ndarray
-        first : ndarray of int, shape (m,), or None
-            Where each person's rows begin; None: each row is a person.
-        nodes : int, optional
-            See `quadrature.nodes_at`.
-
-        Returns
-        -------
-        ndarray, shape (m, p)
-            Derivatives of the logarithm of each person's likelihood; NaN where it is not finite.
-        """
-        used = [values for values, read in zip(data, self._data, strict=True) if read]
-        # A warning would be about some person, and so would where it stops.
-        return guarded(self._integral, phi, scale, [*used, *outcomes], len(outcomes[0]), first, nodes)
-
-    def _integral(
-        self,
-        phi: np.ndarray,
-        scale: quadrature.Scale,
-        rows: Sequence[np.ndarray],
         number: int,
         first: np.ndarray | None,
-        nodes: int | None,
-    ) -> np.ndarray:
+        *outcomes: np.ndarray,
+    ) -> list[np.ndarray]:
+        """Derivatives of the logarithm of each person's likelihood, (m, p); NaN where it is not finite."""
         (of_rows, rows_by_phi), (of_effects, effects_by_phi) = self._functions
         m = number if first is None else len(first)
         person = None if first is None else np.repeat(np.arange(m), np.diff(np.append(first, number)))
 
         def evaluate(function: Callable[..., Any], other: Callable[..., Any], z: np.ndarray) -> Any:
             own = other(phi, *self.parts(z))
-            shared = function(phi, *rows, *self.parts(z if person is None else z[person]))
-            if first is not None:
-                shared = [np.add.reduceat(one, first) for one in shared]
+            effects = self.parts(z if person is None else z[person])
+            shared = [sums(one, first) for one in function(phi, *data, *outcomes, *effects)]
             return tuple(one + of_all for one, of_all in zip(own, shared, strict=True))
 
-        found = quadrature.nodes_at(partial(evaluate, of_rows, of_effects), scale, m, nodes)
+        found = quadrature.nodes_at(partial(evaluate, of_rows, of_effects), scale, m)
         densities = np.empty(found.weights.shape)
         parts = np.empty((*densities.shape, self._seen.size))
         for k, z in enumerate(found.places):
             densities[k], parts[k] = evaluate(rows_by_phi, effects_by_phi, z)
         densities += found.weights
-        return quadrature.average(densities, parts)
+        return [quadrature.average(densities, parts)]
 
 
 def _refuse_recursive(name: str) -> ModelRefusedError:

@@ -1,16 +1,36 @@
 """The exact sum of clipped per-record gradients, on all records or on a batch, in one pass over the data."""
 
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.shape import Reshape, SpecifyShape
 
-from pymc_dp.records import graph, kernels
-from pymc_dp.records.clipped_sums import LARGEST_N, Block, Clip, Dense
-from pymc_dp.records.gradient_rows import GradientRows
-from pymc_dp.records.sums import Points, part_of
+from pymc_dp.records import gate, graph, kernels
+from pymc_dp.records.clipped_sums import (
+    LARGEST_N,
+    Block,
+    Clip,
+    Dense,
+    Jacobian,
+    Scaled,
+    Sparse,
+    identity,
+    sparse,
+)
+from pymc_dp.records.derivatives import NotStructuredError, by_record, jacobian, numbers_a_record
+from pymc_dp.records.meetings import Kind, Met, meet
+from pymc_dp.records.sums import Points, compiled, guarded, part_of, sums
+from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
 _ROWS, _NUMBERS = 16384, 2**17
+# Look-ups a record that are kept as positions; with more of them a full vector is not longer.
+_LARGEST_SPARSE = 8
 
 
 class SumOfGradients(NamedTuple):
@@ -45,12 +65,8 @@ class Gradients:
     """
 
     def __init__(self, records: Points):
-        self._records, self.d = records, records._start.size
-        stand_ins, rows = graph.symbolic_rows(records._terms_of_values, records._roots, records.n_rows)
-        inputs = {stand_ins[root]: axis for root, axis in records._roots.items()}
-        self._rows = GradientRows(records, rows, inputs)
-        width = self._rows.width + (0 if records.unit_of_row is None else 2 * self.d)
-        self._chunk = max(min(_ROWS, _NUMBERS // width), 64)
+        self._records, self.d, self._of_rows = records, records._start.size, _OfRows(records)
+        self._width = self._of_rows.width + (0 if records.unit_of_row is None else 2 * self.d)
 
     def __call__(self, theta: np.ndarray, clip_bound: float) -> SumOfGradients:
         """Sum the clipped gradients of all privacy units.
@@ -72,7 +88,7 @@ class Gradients:
         PrivacyError
             The gradients could not be evaluated.
         """
-        return self._sum(theta, clip_bound, *(self._records._rows_of_unit or (None, None)))
+        return self._sum(theta, clip_bound, *self._records._rows_of_unit)
 
     def batch(self, theta: np.ndarray, units: np.ndarray, clip_bound: float) -> SumOfGradients:
         """Sum the clipped gradients of some privacy units, at a cost that does not depend on n.
@@ -106,30 +122,173 @@ class Gradients:
         if units > LARGEST_N:
             raise ValueError(f"more than 2**29 privacy units ({units}): their sum would not be exact.")
         clip, total, clipped = Clip(clip_bound, self.d), np.zeros(self.d), 0
-        jacobians = self._rows.jacobians(theta)
-        unfinished = np.zeros(self.d)
-        for start in range(0, number, self._chunk):
-            stop = min(start + self._chunk, number)
-            some = slice(start, stop) if rows is None else rows[start:stop]
-            data = [part_of(table[0], some, axis) for table, axis in self._records._tables]
-            m = stop - start
-            blocks = self._rows(theta, jacobians, data, m)
-            if starts is not None:
-                sums, unfinished = self._of_units(blocks, starts[1:], start, stop, unfinished)
-                blocks, m = [Dense(slice(0, self.d), sums)], len(sums)
-            clipped += clip.add(blocks, m, total)
+        jacobians = self._of_rows.jacobians(theta)
+        most = min(_ROWS, _NUMBERS // self._width)
+        for some, which, first in chunks_of(number, most, rows, starts):
+            data = [part_of(table[0], which, axis) for table, axis in self._records._tables]
+            m = which.stop - which.start if isinstance(which, slice) else which.size
+            blocks = list(self._of_rows(theta, jacobians, data, m))
+            if first is not None:
+                gradients = np.zeros((m, self.d))
+                for block in blocks:
+                    block.put(gradients)
+                blocks = [Dense(slice(0, self.d), sums(gradients, first))]
+            clipped += clip.add(blocks, some.stop - some.start, total)
         return SumOfGradients(total * clip.step, float(clipped))
 
-    def _of_units(
-        self, blocks: list[Block], ends: np.ndarray, start: int, stop: int, unfinished: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of the units that end within the rows from start to stop, and of those rows that are left."""
-        gradients = np.zeros((stop - start, self.d))
-        for block in blocks:
-            block.put(gradients)
-        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
-        sums = np.zeros((last - first + 1, self.d))
-        sums[0] = unfinished
-        kernels.add_rows(gradients, ends[first : last + 1] - start, sums)
-        finished = len(sums) if ends[last] == stop else len(sums) - 1
-        return sums[:finished], sums[finished:].sum(axis=0)
+
+class _Place(NamedTuple):
+    """Where the numbers of a meeting of parameters and records go."""
+
+    kind: Kind
+    # Columns of theta that the parameter is, or those that it is a function of.
+    columns: np.ndarray
+    is_columns: bool
+    # No other meeting's numbers go there.
+    alone: bool
+    # For a product: which of the data its matrix is; None when it is computed.
+    table: int | None
+    # Adjoints a record.
+    numbers: int
+
+
+class _OfRows:
+    """Compiled gradients of some rows, as blocks.
+
+    Parameters
+    ----------
+    records : Points
+
+    Attributes
+    ----------
+    width : int
+        About how many numbers a row there are.
+    """
+
+    def __init__(self, records: Points):
+        self._records = records
+        stand_ins, rows = graph.symbolic_rows(records._terms_of_values, records._roots, records.n_rows)
+        self._data = {stand_ins[root]: axis for root, axis in records._roots.items()}
+        columns = {v: records.columns[v.name] for v in records.value_vars}
+        try:
+            outputs = self._by_structure(meet(rows, list(columns), self._data), columns)
+        except NotStructuredError:
+            outputs = [by_record(rows, list(columns), self._data)]
+            every = np.arange(records._start.size)
+            self._places = [_Place("values", every, True, True, None, every.size)]
+            self._derivatives: Any = None
+        self._shared = _union(place.columns for place in self._places if not place.alone)
+        self.width = 1 + self._shared.size + sum(_numbers(place) for place in self._places)
+        self._function = self._compiled(outputs, self._data, records.compile_kwargs)
+
+    def _by_structure(self, met: Met, columns: Mapping[Variable, slice]) -> list[Variable]:
+        """Arrange the numbers of each meeting: the outputs that give them."""
+        adjoints = met.of_data(met.adjoints())
+        others = {k: m.other for k, m in enumerate(met.meetings) if m.other is not None}
+        matrices = dict(zip(others, met.of_data(list(others.values())), strict=True))
+        function = self._compiled([*adjoints, *matrices.values()], self._data, {"mode": gate.CHECK_MODE})
+        sizes = numbers_a_record(function, [self._records._start], self._data, self._records._roots)
+        tables = {k: met.table(v) for k, v in others.items()}
+        read = [set(ancestors([m.parameter])) for m in met.meetings]
+        touched = [[p for p in columns if p in found] for found in read]
+        times = Counter(p for found in touched for p in found)
+        outputs, derivatives, self._places = [], [], []
+        for k, (meeting, found) in enumerate(zip(met.meetings, touched, strict=True)):
+            is_columns = _same_numbers(meeting.parameter) in columns
+            alone = is_columns and times[found[0]] == 1
+            if meeting.kind == "lookup" and sizes[k] > _LARGEST_SPARSE:
+                alone = False
+            if not is_columns:
+                derivatives.append(jacobian(meeting.parameter, found))
+            where = _union(np.arange(columns[p].start, columns[p].stop) for p in found)
+            self._places.append(_Place(meeting.kind, where, is_columns, alone, tables.get(k), sizes[k]))
+            outputs += [adjoints[k], *([matrices[k]] if k in others and tables[k] is None else [])]
+        kwargs = self._records.compile_kwargs
+        self._derivatives = self._compiled(derivatives, [], kwargs) if derivatives else None
+        return outputs
+
+    def _compiled(
+        self, outputs: Sequence[Variable], inputs: Iterable[Variable], compile_kwargs: Mapping[str, Any]
+    ) -> Callable[..., Any]:
+        given, on_vector = list(inputs), self._records._on_vector(outputs)
+        return compiled([self._records._theta, *given], on_vector, compile_kwargs, private=given)
+
+    def jacobians(self, theta: np.ndarray) -> list[Jacobian | None]:
+        """How what met the records depends on the parameters at `theta`; reads no record."""
+        dense = iter(() if self._derivatives is None else guarded(self._derivatives, theta))
+        found: list[Jacobian | None] = []
+        for place in self._places:
+            columns = np.searchsorted(self._shared, place.columns)
+            if place.alone:
+                found.append(None)
+            elif place.is_columns:
+                found.append(identity(columns.size, columns))
+            else:
+                found.append(sparse(next(dense), columns))
+        return found
+
+    def __call__(
+        self, theta: np.ndarray, jacobians: Sequence[Jacobian | None], data: Sequence[np.ndarray], m: int
+    ) -> Iterator[Block]:
+        """Gradients of m rows.
+
+        Parameters
+        ----------
+        theta : ndarray, shape (d,)
+        jacobians : list
+            At `theta`.
+        data : list of ndarray
+            Of these rows, in the order of the model's arrays; contiguous.
+        m : int
+
+        Yields
+        ------
+        Block
+            No column of theta is in two of them; columns in none have derivative zero.
+        """
+        outputs = iter(guarded(self._function, theta, *data))
+        shared = np.zeros((m, self._shared.size))
+        for place, derivatives in zip(self._places, jacobians, strict=True):
+            adjoint = _matrix(next(outputs), m)
+            if place.kind == "lookup":
+                positions = _matrix(next(outputs), m, np.int64)
+                if derivatives is None:
+                    yield Sparse(int(place.columns[0]), place.columns.size, positions, adjoint)
+                else:
+                    kernels.add_looked_up(positions, adjoint, *derivatives, shared)
+                continue
+            if place.kind == "product":
+                table = _matrix(next(outputs) if place.table is None else data[place.table], m)
+                if derivatives is None and place.numbers == 1:
+                    yield Scaled(int(place.columns[0]), table, adjoint[:, 0])
+                    continue
+                adjoint = kernels.outer(table, adjoint)
+            if derivatives is None:
+                yield Dense(slice(place.columns[0], place.columns[-1] + 1), adjoint)
+            else:
+                kernels.add_values(adjoint, *derivatives, shared)
+        if self._shared.size:
+            yield Dense(self._shared, shared)
+
+
+def _same_numbers(parameter: Variable) -> Variable:
+    """What `parameter` is but for its shape."""
+    while (node := parameter.owner) is not None and (
+        isinstance(node.op, Reshape | SpecifyShape)
+        or (isinstance(node.op, DimShuffle) and list(node.op.shuffle) == sorted(node.op.shuffle))
+    ):
+        parameter = node.inputs[0]
+    return parameter
+
+
+def _numbers(place: _Place) -> int:
+    """About how many numbers a row the block of a place, or what it is made from, has."""
+    return min(2 * place.numbers, place.columns.size) if place.kind == "lookup" else place.columns.size
+
+
+def _union(columns: Iterable[np.ndarray]) -> np.ndarray:
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *columns]))
+
+
+def _matrix(values: np.ndarray, m: int, dtype: type = np.float64) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=dtype).reshape(m, -1)

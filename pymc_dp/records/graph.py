@@ -13,7 +13,6 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
@@ -69,7 +68,11 @@ def rewritten(
     return [memo.get(out, out) for out in outputs]
 
 
-def flatten(outputs: Sequence[Variable], conditions: list[Variable] | None = None) -> list[Variable]:
+def flatten(
+    outputs: Sequence[Variable],
+    conditions: list[Variable] | None = None,
+    first: Callable[[Any, list[Any]], Sequence[Variable] | None] = lambda node, inputs: None,
+) -> list[Variable]:
     """Drop every `CheckAndRaise` and inline every `OpFromGraph`.
 
     A check's condition is an ``all()`` over rows: one bad record would change the value of all rows.
@@ -82,6 +85,8 @@ def flatten(outputs: Sequence[Variable], conditions: list[Variable] | None = Non
     conditions : list of Variable, optional
         The conditions of the checks are appended to it: those that read no record are about the parameters
         alone, and a point that fails them has no density.
+    first : callable, optional
+        What stands in the place of a node, as for `rewritten`; None: look into it.
 
     Returns
     -------
@@ -89,23 +94,19 @@ def flatten(outputs: Sequence[Variable], conditions: list[Variable] | None = Non
     """
     conditions = [] if conditions is None else conditions
 
-    def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
+    def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+        new = first(node, inputs)
+        if new is not None:
+            return new
         if isinstance(node.op, CheckAndRaise):
             conditions.extend(inputs[1:])
             return inputs[:1]
-        return flatten(inner_graph(node, inputs), conditions) if is_inlined(node.op) else None
+        if isinstance(node.op, OpFromGraph) and not isinstance(node.op, SymbolicOp):
+            inner = node.op.fgraph
+            return flatten(inner.bind(dict(zip(inner.inputs, inputs, strict=True))), conditions, first)
+        return None
 
     return rewritten(outputs, change)
-
-
-def is_inlined(op: Op) -> bool:
-    """Whether an Op is but another way to write the graph inside of it."""
-    return isinstance(op, OpFromGraph) and not isinstance(op, SymbolicOp)
-
-
-def inner_graph(node: Any, inputs: Sequence[Variable]) -> list[Variable]:
-    """What an inlined node makes of these inputs."""
-    return node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, inputs, strict=True)))
 
 
 def data_leaves(outputs: Iterable[Variable]) -> list[Variable]:

@@ -165,17 +165,3 @@ def add_looked_up(positions, values, first, columns, derivatives, out):
                 continue
             for j in range(first[row], first[row + 1]):
                 out[i, columns[j]] += values[i, k] * derivatives[j]
-
-
-@numba.njit(cache=True)
-def add_rows(values, ends, out):
-    """Sums of consecutive rows, each strictly from the first to the last: sum k ends before row ``ends[k]``.
-
-    `out`, shape (groups, d), may hold the beginning of the first.
-    """
-    group = 0
-    for i in range(values.shape[0]):
-        while i >= ends[group]:
-            group += 1
-        for j in range(values.shape[1]):
-            out[group, j] += values[i, j]

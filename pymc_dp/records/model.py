@@ -13,10 +13,8 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates
-from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
-from pymc_dp.records.predictors import Predictors, find
 from pymc_dp.records.reader import read
 from pymc_dp.records.sums import FullBatch, Points
 from pymc_dp.records.twins import Twins
@@ -137,7 +135,7 @@ class RecordModel(Points):
         self.released_variables = reading.released
         self.withheld_dims = sorted(of_persons.union(reading.withheld_dims))
         if verify:
-            verification.separable(self._terms, self._theta, self._start, self.n_rows, self._roots)
+            verification.separable(self)
 
     @property
     def tables(self) -> list["RecordModel"]:
@@ -178,17 +176,9 @@ class RecordModel(Points):
         return likelihood_coordinates(self)
 
     @cached_property
-    def predictors(self) -> Predictors | None:
-        """Through which few numbers records see the likelihood coordinates; see `records.predictors`."""
-        seen, original = self.coordinates, self.reading.opaque.original
-        if any(hasattr(original.get(root, root).type, "format") for root in self._roots):
-            return None  # as wide as the fullest row of a sparse matrix: not for all to see
-        return find(seen.open_terms, seen, self._roots, self.n_rows, seen(self._start))
-
-    @cached_property
-    def twins(self) -> Twins | EffectTwins:
+    def twins(self) -> Twins:
         """Scores of records and of outcomes that the model draws for them; see `pymc_dp.records.twins`."""
-        return EffectTwins(self) if self.effects else Twins(self)
+        return Twins(self)
 
     def _unit_rows(self, rows: Variable) -> Variable:
         if self.unit_of_row is None:

@@ -1,7 +1,5 @@
 """A model whose arrays of records nothing can look into: what is derived from it depends on shapes alone."""
 
-import itertools
-import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -18,13 +16,9 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
-from pytensor.tensor.math import Prod
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.graph import leaf_value, rewritten
-
-# Entries of a product that are written out one by one.
-_ENTRIES = 16
 
 
 class OpaqueModel:
@@ -59,7 +53,7 @@ class OpaqueModel:
         hidden: dict[Variable, Variable] = {leaf: leaf for leaf in private}
         hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
         self.original = {new: leaf for leaf, new in hidden.items()}
-        graphs = _with_open_products(self._without_sparse_products(graphs_of(model), private))
+        graphs = self._without_sparse_products(graphs_of(model), private)
         clones = iter(clone_replace(graphs, hidden))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
@@ -180,30 +174,6 @@ class OpaqueModel:
             return [entry.sum(axis=1)]
 
         return rewritten(graphs, change)
-
-
-def _with_open_products(graphs: Sequence[Variable]) -> Sequence[Variable]:
-    """Multiply out products over axes of known length (a prior's length scales in HSGP).
-
-    PyTensor's derivative of `Prod` has none itself. One over an axis whose length is not known is told that
-    its entries are not zero: the same value, and a derivative wherever that is so.
-    """
-    return rewritten(
-        graphs, lambda node, inputs: [_multiplied_out(node, inputs[0])] if type(node.op) is Prod else None
-    )
-
-
-def _multiplied_out(node: Apply, x: Variable) -> Variable:
-    """The product of a `Prod`, by its entries where they are few."""
-    axes = range(x.type.ndim) if node.op.axis is None else node.op.axis
-    lengths = [x.type.shape[axis] for axis in axes]
-    x = pt.cast(x, node.outputs[0].type.dtype)
-    if None in lengths or math.prod(lengths) > _ENTRIES:
-        return pt.prod(x, axis=node.op.axis, dtype=x.dtype, no_zeros_in_input=True)
-    kept = [axis for axis in range(x.type.ndim) if axis not in axes]
-    front = x.transpose(*axes, *kept)
-    entries = [front[place] for place in itertools.product(*map(range, lengths))]
-    return pt.mul(*entries) if len(entries) > 1 else entries[0] if entries else pt.ones_like(node.outputs[0])
 
 
 def _by_entries(node: Apply, private: Collection[Variable]) -> bool:

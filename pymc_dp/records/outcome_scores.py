@@ -1,31 +1,31 @@
 """First derivatives of records' log-likelihoods with any outcome in the place of the recorded one."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import MethodNotDefined
-from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 
-from pymc_dp.records import adjoints, gate, graph
+from pymc_dp.records import gate, graph
 from pymc_dp.records.coordinates import terms_given
+from pymc_dp.records.derivatives import by_record, numbers_a_record
 from pymc_dp.records.draws import NotGenerativeError, given
 from pymc_dp.records.positions import length
 from pymc_dp.records.predictors import Piece, Predictors, find
-from pymc_dp.records.refusals import refuse_coupled, refuse_derivative
+from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.row_types.ops import public_number
-from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records.sums import compiled, guarded, sums
 from pymc_dp.records.touched import Lookup, lookups_of
 
 # Outcomes up to which all are taken: as many scores as of so many twins less one.
 _OUTCOMES = 33
+# How far the probabilities of all outcomes may be from adding up to 1.
+_SUM = 1e-6
 
 
 def outcome_like(rv: Variable, n_rows: int, recorded: Any) -> Any:
@@ -39,20 +39,21 @@ def outcome_like(rv: Variable, n_rows: int, recorded: Any) -> Any:
     return pytensor.shared(np.zeros(shape, dtype=rv.type.dtype), borrow=True, shape=static)
 
 
-def terms_with(records: Any, outcomes: Mapping[str, Variable]) -> dict[str, Variable]:
+def terms_with(records: Any, outcomes: Mapping[str, Variable], together: bool = False) -> dict[str, Variable]:
     """Log-densities of records with outcomes in the place of observed values, by name.
 
-    Functions of the separate variables of the likelihood coordinates. Each has one outcome put in; where it
-    reads other observed variables, these have their recorded values.
+    Functions of the separate variables of the likelihood coordinates. Each has one outcome put in, and reads
+    the recorded values of other observed variables; or all have all put in, `together`.
     """
     reading, seen = records.reading, records.coordinates
-    found = {}
-    for name, outcome in outcomes.items():
-        terms = terms_given(reading.opaque, seen.replaced, {reading.opaque.observed[name]: outcome})
-        by_row = reading.by_row(terms, {**reading.roots, outcome: 0}, seen.shapes)
-        if by_row is None:
-            raise refuse_coupled(name, "with other outcomes its rows are not apart")
-        found[name] = by_row[0]
+    found: dict[str, Variable] = {}
+    for names in [list(outcomes)] if together else [[name] for name in outcomes]:
+        terms = terms_given(
+            reading.opaque, seen.replaced, {reading.opaque.observed[name]: outcomes[name] for name in names}
+        )
+        if not reading.are_rows(terms, [outcomes[name] for name in names]):
+            raise refuse_coupled(names[0], "with other outcomes its rows are not apart")
+        found |= zip(names, terms, strict=True)
     return found
 
 
@@ -135,28 +136,18 @@ class OutcomeScores:
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
             self._outputs = self._by_record(rows, start)
         else:
-            self._inputs = found.records
-            arrays = dict(zip(found.records, roots, strict=True))
+            self._inputs = found.met.records
+            arrays = dict(zip(found.met.records, roots, strict=True))
             self.lookups = lookups_of(found.pieces, seen.parts(start), arrays)
             self._by_predictors(found)
         self._functions: dict[bool, Callable[..., Any]] = {}
-        self._rows: Any = None
 
     def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
         seen = self._seen
-        if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([rows])):
-            raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
-        try:
-            parts = adjoints.by_record(rows, list(seen.columns), self._inputs)
-            m = next(iter(self._inputs.items()))
-            flat = [part.adjoint.reshape((m[0].shape[m[1]], -1)) for part in cast(Any, parts)]
-            scores = pt.concatenate(flat, axis=1)
-        except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
-            raise refuse_derivative(type(error).__name__) from None
-        shapes, outputs = graph.shapes_of_one(self._roots), [scores, rows]
+        outputs = [by_record(rows, list(seen.columns), self._inputs), rows]
         inputs, settings = [seen.vector, *self._inputs], {"mode": gate.CHECK_MODE}
         tried = compiled(inputs, seen.joined(outputs), settings, private=self._inputs)
-        adjoints.numbers_a_record(partial(guarded, tried, start), self._inputs, shapes)
+        numbers_a_record(tried, [start], self._inputs, self._roots)
         return outputs
 
     def _by_predictors(self, found: Predictors) -> None:
@@ -168,78 +159,136 @@ class OutcomeScores:
         first = pt.concatenate(found.of_data(found.first, values), axis=1)
         self._given = [found.inputs[k] for k in tables]
         self._outputs = [first, *found.of_data([found.rows], values)]
-        inputs = list(found.records)
         others = [cast(Variable, found.pieces[k].other) for k in tables]
-        self._table = {
-            k: inputs.index(other) if other in inputs and found.records[other] == 0 else None
-            for k, other in zip(tables, others, strict=True)
-        }
+        self._table = {k: found.met.table(other) for k, other in zip(tables, others, strict=True)}
         computed = [other for k, other in zip(tables, others, strict=True) if self._table[k] is None]
         self._shared_outputs = [*(found.values[k] for k in tables), *computed]
 
-    def at(self, phi: np.ndarray, data: Sequence[np.ndarray], m: int, dense: bool) -> "ScoresAt":
-        """Prepare m records: compute what is the same for all their outcomes.
+    def at(
+        self,
+        points: np.ndarray,
+        data: Sequence[np.ndarray],
+        m: int,
+        first: np.ndarray | None,
+        dense: bool,
+    ) -> "ScoresAt":
+        """Prepare some units: compute what is the same for all their outcomes.
 
         Parameters
         ----------
-        phi : ndarray, shape (p,)
+        points : ndarray, shape (q, p)
+            What phi is; or may be, each point as likely as the others.
         data : sequence of ndarray
-            Of these records, for each of the model's roots.
+            Of their rows, for each of the model's roots.
         m : int
+            Number of rows.
+        first : ndarray of int, or None
+            Where the rows of each unit begin; None: each is a unit.
         dense : bool
-            Whether log-densities are wanted.
+            Whether log-densities are wanted of one point as well.
         """
-        function = self._compiled(dense)
+        function, tables = self._compiled(dense or len(points) > 1), len(self._given)
         used = [values for values, read in zip(data, self._data, strict=True) if read]
-        if self.predictors is None:
-            return ScoresAt(partial(function, phi), used, [], None)
-        found = [] if self._rows is None else guarded(self._rows, phi, *used)
-        values = [np.ascontiguousarray(v) for v in found[: len(self._table)]]
-        computed, pieces = iter(found[len(self._table) :]), []
+        found = [guarded(self._shared, phi, *used) if tables else [] for phi in points]
+        each = [
+            partial(function, phi, *map(np.ascontiguousarray, shared[:tables]), *used)
+            for phi, shared in zip(points, found, strict=True)
+        ]
+        pieces = None if self.predictors is None else self._with_data(iter(found[0][tables:]), used, m)
+        return ScoresAt(each, pieces, first, self.count or 0, self.dtype)
+
+    def _with_data(
+        self, computed: Iterator[np.ndarray], data: Sequence[np.ndarray], m: int
+    ) -> list[tuple[Piece, Any]]:
+        """Matrices and positions of m rows, beside their pieces."""
+        pieces = []
         for k, piece in enumerate(self.pieces):
             other = None
             if piece.other is not None:
                 table = self._table[k]
-                other = np.reshape(next(computed) if table is None else used[table], (m, -1))
+                other = np.reshape(next(computed) if table is None else data[table], (m, -1))
                 dtype = np.int64 if piece.kind == "lookup" else np.float64
                 other = np.ascontiguousarray(other, dtype=dtype)
             pieces.append((piece, other))
-        positions = [np.ravel(piece.columns)[other] for piece, other in pieces if piece.kind == "lookup"]
-        return ScoresAt(partial(function, phi, *values), used, positions, pieces)
+        return pieces
 
     def _compiled(self, dense: bool) -> Callable[..., Any]:
-        if dense in self._functions:
-            return self._functions[dense]
-        vector, kwargs, joined = self._seen.vector, self._kwargs, self._seen.joined
-        private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:1]
-        function = compiled([vector, *private], joined(outputs), kwargs, private=private)
-        self._functions[dense] = function
-        if self._given and self._rows is None:
-            own = list(self._inputs)[: len(self._inputs) - len(self.names)]
-            self._rows = compiled([vector, *own], joined(self._shared_outputs), kwargs, private=own)
-        return function
+        if dense not in self._functions:
+            private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:1]
+            inputs = [self._seen.vector, *private]
+            function = compiled(inputs, self._seen.joined(outputs), self._kwargs, private=private)
+            self._functions[dense] = function
+        return self._functions[dense]
+
+    @cached_property
+    def _shared(self) -> Callable[..., Any]:
+        """What comes out of tables, and those that are computed: the same for all outcomes."""
+        own = list(self._inputs)[: len(self._inputs) - len(self.names)]
+        outputs = self._seen.joined(self._shared_outputs)
+        return compiled([self._seen.vector, *own], outputs, self._kwargs, private=own)
 
 
 class ScoresAt:
-    """Scores of some records, for any outcomes.
+    """Scores of some units, for any outcomes.
+
+    At each of several points a unit's score counts by its likelihood there: this is the derivative of the
+    logarithm of the mean of its likelihoods, where all points move together.
 
     Parameters
     ----------
-    function : callable
-    data : list of ndarray
-    positions, pieces
+    each : list of callable
+        For each point: from outcomes of the rows to their scores, and to log-densities where these are
+        wanted.
+    pieces
         See `pymc_dp.records.twins.TermScores`.
+    first : ndarray of int, or None
+        Where the rows of each unit begin; None: each is a unit.
+    count : int
+        Number of outcomes, if all are taken.
+    dtype : str
+        Of outcomes.
+
+    Notes
+    -----
+    **Privacy.** Unit i's numbers are functions of its own rows, of the points and of its outcomes. A point at
+    which a density is not a number counts nothing; where all are, the score is not a number. No warning tells
+    of it, whoever asks.
     """
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        data: list[np.ndarray],
-        positions: list[np.ndarray],
+        each: Sequence[Callable[..., list[np.ndarray]]],
         pieces: list[tuple[Piece, Any]] | None,
+        first: np.ndarray | None,
+        count: int,
+        dtype: Any,
     ):
-        self._function, self._data, self.positions, self.pieces = function, data, positions, pieces
+        self._each, self.pieces, self._first, self._count, self._dtype = each, pieces, first, count, dtype
 
+    @np.errstate(all="ignore")
     def __call__(self, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Scores, shape (m, k); and log-densities, shape (m,), where these are wanted."""
-        return guarded(self._function, *self._data, *outcomes)
+        """Scores, shape (m, k), and log-densities, (m,), where these are wanted."""
+        each = [[sums(part, self._first) for part in guarded(at, *outcomes)] for at in self._each]
+        if len(each) == 1:
+            return each[0]
+        densities = np.array([density for _, density in each])
+        highest = np.max(np.where(np.isfinite(densities), densities, -np.inf), 0)
+        weights = np.exp(densities - highest)
+        weights[~(weights > 0)] = 0.0
+        total = np.sum(weights, 0)
+        score = np.zeros_like(each[0][0])
+        for weight, (own, _) in zip(weights, each, strict=True):
+            score += np.where(weight[:, None] > 0, own, 0.0) * (weight / total)[:, None]
+        score[~(total > 0)] = np.nan
+        return [score, highest + np.log(total / len(each))]
+
+    @np.errstate(all="ignore")
+    def all_outcomes(self, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
+        found = [self([np.full(m, y, dtype=self._dtype)]) for y in range(self._count)]
+        weights = np.exp(np.array([density for _, density in found]))
+        total = np.sum(weights, 0)
+        bad = ~(np.abs(total - 1) <= _SUM)
+        weights /= np.where(bad, 1.0, total)
+        weights[:, bad] = np.nan
+        return np.array([score for score, _ in found]), weights

@@ -5,7 +5,7 @@ in memory, another record perhaps, or end the process. A position counts from th
 in NumPy: those of a table of length K are -K, ..., K - 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,40 +78,28 @@ def indexes(node: Apply) -> bool:
 
 def positions(node: Apply) -> list[Position]:
     """The positions of a node that `indexes`, but for the ends of slices, which are cut to what there is."""
-    op = core(node)
-    batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
-    first = 2 if isinstance(op, WRITES) else 1
-    found, axis = [], batch
-    for index in _inputs_of_indices(op, first, node):
-        if isinstance(index, slice):
-            axis += 1
-            continue
-        variable: Any = node.inputs[index]
-        if variable.type.dtype == "bool":  # a mask, see `masks`
-            axis += variable.type.ndim - batch
-            continue
-        found.append(Position(index, axis, batch))
-        axis += 1
-    return found
-
-
-def _inputs_of_indices(op: Op, first: int, node: Apply) -> list[Any]:
-    """For each index which input of the node it is, or a slice."""
-    numbers: list[Any] = list(range(first, len(node.inputs)))
-    return list(indices_from_subtensor(numbers, op.idx_list))
+    return [Position(*found) for found in _arrays(node) if node.inputs[found[0]].type.dtype != "bool"]
 
 
 def masks(node: Apply) -> list[tuple[int, int]]:
     """Inputs of a node that are masks, and the first axis of the table that each is about."""
-    first, axis, found = (2 if isinstance(node.op, WRITES) else 1), 0, []
-    for index in _inputs_of_indices(node.op, first, node):
-        mask: Any = None if isinstance(index, slice) else node.inputs[index]
-        if mask is None or mask.type.dtype != "bool":
+    return [found[:2] for found in _arrays(node) if node.inputs[found[0]].type.dtype == "bool"]
+
+
+def _arrays(node: Apply) -> Iterator[tuple[int, int, int]]:
+    """Indices that are no slices: which input each is, its first axis of the table, and the batch axes."""
+    op: Any = core(node)
+    batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
+    axis = batch
+    inputs: list[Any] = list(range(2 if isinstance(op, WRITES) else 1, len(node.inputs)))
+    places: Sequence[Any] = indices_from_subtensor(inputs, op.idx_list)
+    for place in places:
+        if isinstance(place, slice):
             axis += 1
             continue
-        found.append((index, axis))
-        axis += mask.type.ndim
-    return found
+        yield place, axis, batch
+        index: Any = node.inputs[place]
+        axis += index.type.ndim - batch if index.type.dtype == "bool" else 1
 
 
 def bounds(variable: Variable) -> Bounds:
@@ -152,27 +140,13 @@ def _bounds_of_result(node: Apply) -> Bounds:
 
 
 def _bounds_of_number(op: Op, node: Apply) -> Bounds:
-    """Of functions entry by entry; everywhere that of whole numbers, since NaN is in no bounds."""
-    if any(np.dtype(v.type.dtype).kind == "f" for v in node.inputs[isinstance(op, ps.Switch) :]):
+    """Of whole numbers that are limited, or of another type; NaN is in no bounds."""
+    if any(np.dtype(v.type.dtype).kind == "f" for v in node.inputs):
         return -np.inf, np.inf
     given = [bounds(v) for v in node.inputs]
     if isinstance(op, ps.Clip):
         (low, high), least, most = given
         return max(least[0], min(low, most[0])), min(most[1], max(high, least[1]))
-    if isinstance(op, ps.Mod):
-        return (0.0, given[1][1] - 1) if given[1][0] > 0 else (-np.inf, np.inf)
-    if isinstance(op, ps.Minimum):
-        return min(low for low, _ in given), min(high for _, high in given)
-    if isinstance(op, ps.Maximum):
-        return max(low for low, _ in given), max(high for _, high in given)
-    if isinstance(op, ps.Add):
-        return sum(low for low, _ in given), sum(high for _, high in given)
-    if isinstance(op, ps.Sub):
-        return given[0][0] - given[1][1], given[0][1] - given[1][0]
-    if isinstance(op, ps.Abs):
-        return 0.0, max(abs(given[0][0]), abs(given[0][1]))
-    if isinstance(op, ps.Switch):
-        return _either(given[1:])
     return given[0] if isinstance(op, ps.Cast | ps.Identity) else (-np.inf, np.inf)
 
 

@@ -7,24 +7,20 @@ is ``sum_a F_a x_a``: k numbers instead of p.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+import numba
 import numpy as np
-import pytensor.tensor as pt
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
-from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle
-from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_dp.records import adjoints, gate, graph
-from pymc_dp.records.adjoints import NotStructuredError
-from pymc_dp.records.multiplied import added, multiplied
-from pymc_dp.records.sums import guarded
+from pymc_dp.records import gate, graph
+from pymc_dp.records.derivatives import NotStructuredError, numbers_a_record, replaced
+from pymc_dp.records.meetings import Kind, Meeting, Met, added, meet
 
 # Predictors of a record; with more of them whole gradients are as good.
 _MOST = 12
@@ -47,7 +43,7 @@ class Piece(NamedTuple):
         The matrix, or the positions, as a function of the data of the records.
     """
 
-    kind: Literal["values", "product", "lookup"]
+    kind: Kind
     first: int
     numbers: int
     columns: np.ndarray
@@ -71,8 +67,8 @@ class Predictors(NamedTuple):
         Log-likelihoods.
     first : list of Variable
         Derivatives by those inputs that are not added to earlier ones, of shape (m, numbers).
-    records : dict of Variable to int
-        Data of the records, any number of them, and the axis of the records.
+    met : Met
+        Where parameters and records meet: a piece for each place.
     """
 
     pieces: list[Piece]
@@ -81,13 +77,7 @@ class Predictors(NamedTuple):
     values: list[Variable]
     rows: Variable
     first: list[Variable]
-    records: dict[Variable, int]
-
-    def describe(self) -> str:
-        """In words, without any number that is not public."""
-        kinds = dict.fromkeys(_WORDS[piece.kind] for piece in self.pieces)
-        number = "one linear predictor" if self.size == 1 else f"{self.size} linear predictors"
-        return f"{number}, of {', '.join(kinds)}"
+    met: Met
 
     def of_data(
         self, outputs: Sequence[Variable], values: Sequence[Variable] | None = None
@@ -96,16 +86,7 @@ class Predictors(NamedTuple):
 
         With `values` in the place of ``self.values``.
         """
-        record, axis = next(iter(self.records.items()))
-        given = adjoints.replaced(outputs, dict(zip(self.inputs, values or self.values, strict=True)))
-        m = record.shape[axis]
-        return [pt.broadcast_to(v, (m, *v.shape[1:])) if v.type.shape[0] == 1 else v for v in given]
-
-
-_Kind = Literal["values", "product", "lookup"]
-_PRODUCT: _Kind = "product"
-_LOOKUP: _Kind = "lookup"
-_WORDS = {"values": "shared parameters", "product": "a matrix product", "lookup": "a look-up"}
+        return self.met.of_data(outputs, dict(zip(self.inputs, values or self.values, strict=True)))
 
 
 def find(
@@ -143,90 +124,57 @@ def find(
     """
     stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
     records = {stand_ins[root]: axis for root, axis in roots.items()}
-    shapes, parts = graph.shapes_of_one(roots), coordinates.parts(start)
     try:
-        return _found(rows, coordinates.columns, records, parts, shapes, {stand_ins[v] for v in outcomes})
+        met = meet(rows, list(coordinates.columns), records, [stand_ins[root] for root in outcomes])
+        return _found(met, coordinates.columns, coordinates.parts(start), roots)
     except Exception:  # another structure, or an Op without derivatives; made-up records: not about values
         return None
 
 
-class _Place(NamedTuple):
-    """Where coordinates and records meet: an input that stands for the numbers there."""
-
-    kind: Literal["values", "product", "lookup"]
-    input: Variable
-    value: Variable
-    columns: np.ndarray
-    other: Variable | None
-
-
 def _found(
-    rows: Variable,
+    met: Met,
     columns: Mapping[Variable, slice],
-    records: Mapping[Variable, int],
     parts: Mapping[Variable, np.ndarray],
-    shapes: Sequence[tuple[int, ...]],
-    outcomes: set[Variable],
+    roots: Mapping[Variable, int],
 ) -> Predictors:
-    met = adjoints.meet(rows, list(columns), records)
-    places, inputs = [], {}
-    clients = FunctionGraph(outputs=[met.rows], clone=False).clients
-    given = {*met.copies.values(), *met.outs}
-    for leaf, copy in met.copies.items():
-        where, own = _selected(leaf, columns, parts), pt.expand_dims(cast(Any, leaf), 0)
-        scaled = multiplied(copy, clients, given)
-        if scaled is None or outcomes.intersection(ancestors([scaled[1]])):
-            places.append(_Place("values", copy, own, where, None))
-        else:
-            out, other = scaled
-            inputs[out] = out.type()
-            (value,) = adjoints.replaced([out], {copy: own})
-            places.append(_Place("product", inputs[out], value, where, other))
-    for node, out in zip(met.meetings, met.outs, strict=True):
-        inputs[out] = out.type()
-        left, *index = node.inputs
-        if isinstance(node.op, Dot):
-            (parameter,) = index
-            if left in met.free:
+    if not met.meetings:
+        raise NotStructuredError
+    inputs = {meeting.out: meeting.out.type() for meeting in met.meetings}
+    rows, *first = replaced([met.rows, *(_matrix(adjoint) for adjoint in met.adjoints())], inputs)
+    values = replaced(list(inputs), met.originals)
+    made = Predictors([], 0, list(inputs.values()), values, rows, first, met)
+    others = {meeting.out: meeting.other for meeting in met.meetings if meeting.other is not None}
+    outputs = [*made.of_data(first), *others.values()]
+    function = gate.compile_graph([*parts, *met.records], outputs, private=met.records, mode=gate.PLAIN_MODE)
+    sizes = numbers_a_record(function, list(parts.values()), met.records, roots)
+    of_others = dict(zip(others, sizes[len(first) :], strict=True))
+    places = []
+    for meeting, size in zip(met.meetings, sizes, strict=False):
+        where = _selected(meeting.parameter, columns, parts)
+        if meeting.kind == "product":
+            read = set(ancestors([cast(Variable, meeting.other)]))
+            if of_others[meeting.out] * size != where.size or not read.isdisjoint([*columns, *inputs]):
                 raise NotStructuredError
-            kind = _PRODUCT
-            other = met.memo.get(left, left)
-        else:
-            parameter = left
-            kind = _LOOKUP
-            other = node.op(pt.arange(parameter.size).reshape(parameter.shape), *index)
-        places.append(_Place(kind, inputs[out], out, _selected(parameter, columns, parts), other))
-    if not places:
-        raise NotStructuredError
-    (rows,) = adjoints.replaced([met.rows], inputs)
-    found = [_matrix(a) for a in adjoints.gradients(rows.sum(), [p.input for p in places])]
-    made = Predictors([], 0, [p.input for p in places], [p.value for p in places], rows, found, dict(records))
-    tables = [k for k, place in enumerate(places) if place.other is not None]
-    others = [cast(Variable, places[k].other) for k in tables]
-    if outcomes.intersection(ancestors(others)):
-        raise NotStructuredError
-    sizes = _tried([*made.of_data(found), *others], records, parts, shapes)
-    for k, numbers in zip(tables, sizes[len(places) :], strict=True):
-        if places[k].kind == "product" and numbers * sizes[k] != places[k].columns.size:
-            raise NotStructuredError
-    return _assembled(made, places, sizes[: len(places)])
+        places.append(where)
+    return _assembled(made, met.meetings, places, sizes[: len(first)])
 
 
-def _assembled(made: Predictors, places: Sequence[_Place], sizes: Sequence[int]) -> Predictors:
-    """Give each place its predictors; those that are only ever added to each other are one."""
+def _assembled(
+    made: Predictors, meetings: Sequence[Meeting], places: Sequence[np.ndarray], sizes: Sequence[int]
+) -> Predictors:
+    """Give each meeting its predictors; those that are only ever added to each other are one."""
     joint = added(made.rows, made.inputs)
     groups: dict[int, int] = {}
     pieces, size = [], 0
-    for k, place in enumerate(places):
+    for k, (meeting, where) in enumerate(zip(meetings, places, strict=True)):
         same = [j for j in groups if sizes[j] == sizes[k] and joint[j] is not None and joint[j] == joint[k]]
         start = groups[same[0]] if same else groups.setdefault(k, size)
         size += 0 if same else sizes[k]
-        shape = (-1, sizes[k]) if place.kind == "product" else (-1,)
-        pieces.append(Piece(place.kind, start, sizes[k], place.columns.reshape(shape), place.other))
+        shape = (-1, sizes[k]) if meeting.kind == "product" else (-1,)
+        pieces.append(Piece(meeting.kind, start, sizes[k], where.reshape(shape), meeting.other))
     if size > _MOST:
         raise NotStructuredError
-    first = [made.first[k] for k in groups]
-    return made._replace(pieces=pieces, size=size, first=first)
+    return made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
 
 
 def _matrix(values: Any) -> Any:
@@ -246,7 +194,7 @@ def _selected(
         variable = node.inputs[0]
     place = columns[variable]
     given = cast(Any, variable.type())
-    (selected,) = adjoints.replaced([parameter], {variable: given})
+    (selected,) = replaced([parameter], {variable: given})
     try:
         function = gate.compile_graph([given], selected, private=(), mode=gate.PLAIN_MODE)
         values = function(np.arange(place.start, place.stop, dtype=np.float64).reshape(parts[variable].shape))
@@ -255,12 +203,44 @@ def _selected(
     return np.ravel(values).astype(np.int64)
 
 
-def _tried(
-    outputs: Sequence[Any],
-    records: Mapping[Variable, int],
-    parts: Mapping[Variable, np.ndarray],
-    shapes: Sequence[tuple[int, ...]],
-) -> list[int]:
-    """Check, on made-up records, that each row is about its own record; numbers a record of each output."""
-    function = gate.compile_graph([*parts, *records], outputs, private=records, mode=gate.PLAIN_MODE)
-    return adjoints.numbers_a_record(partial(guarded, function, *parts.values()), records, shapes)
+def rows_in(metric: np.ndarray, pieces: Sequence[tuple[Piece, Any]], m: int, k: int) -> np.ndarray:
+    """Rows of k predictors of m records, each times a matrix A of shape (q, p): shape (k, m, q)."""
+    out = np.zeros((k, m, len(metric)))
+    fresh = [True] * k
+    with np.errstate(all="ignore"):
+        for piece, other in pieces:
+            for j in range(piece.numbers):
+                target = out[piece.first + j]
+                if piece.kind == "values":
+                    _add_constant(target, np.ascontiguousarray(metric[:, piece.columns[j]]))
+                elif piece.kind == "lookup":
+                    table = np.ascontiguousarray(metric[:, piece.columns].T)
+                    _add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
+                else:
+                    matrix = metric[:, piece.columns[:, j]].T
+                    if fresh[piece.first + j]:
+                        np.matmul(other, matrix, out=target)
+                    else:
+                        target += other @ matrix
+                fresh[piece.first + j] = False
+    return out
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add_constant(out, row):
+    """Add one row to all rows of (m, p)."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] += row[j]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add_looked_up(out, table, positions):
+    """Add the rows `positions` of a table to (m, p); NaN where there is no such row."""
+    for i in range(out.shape[0]):
+        k = positions[i]
+        if 0 <= k < table.shape[0]:
+            for j in range(out.shape[1]):
+                out[i, j] += table[k, j]
+        else:
+            out[i] = np.nan

@@ -82,7 +82,7 @@ def prior_scale(joint: Joint, size: int) -> Scale:
     return Scale(mode[0], spread)
 
 
-def nodes_at(joint: Joint, scale: Scale, m: int, number: int | None = None) -> Nodes:
+def nodes_at(joint: Joint, scale: Scale, m: int) -> Nodes:
     """Find m persons' modes, and nodes around them.
 
     Parameters
@@ -90,8 +90,6 @@ def nodes_at(joint: Joint, scale: Scale, m: int, number: int | None = None) -> N
     joint : callable
     scale : Scale
     m : int
-    number : int, optional
-        Of nodes for each number of a person's effects.
 
     Returns
     -------
@@ -104,7 +102,7 @@ def nodes_at(joint: Joint, scale: Scale, m: int, number: int | None = None) -> N
     """
     size = len(scale.centre)
     mode, root = _mode(joint, scale, m)
-    points, weights = standard_nodes(size, number or NODES[size])
+    points, weights = standard_nodes(size, NODES[size])
     # With H = L L', the columns of the inverse of L' are units of the posterior.
     units = np.swapaxes(_inverse(root), 1, 2)
     places = [mode + _times(scale.spread, _times(units, np.broadcast_to(one, (m, size)))) for one in points]

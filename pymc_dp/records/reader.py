@@ -15,26 +15,17 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import checks, gate, graph, refusals, tables
+from pymc_dp.records import checks, gate, graph, refusals
 from pymc_dp.records.arrays import FEW, Arrays
 from pymc_dp.records.lengths import number_of_rows, tables_of
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
+from pymc_dp.records.public_positions import public_positions
 from pymc_dp.records.reading import Reading, VariableReading
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
+from pymc_dp.records.row_types.ops import public_number
 
 
-def read(
-    model: pm.Model,
-    *,
-    units: int | None = None,
-    exclude_deterministics: Collection[str] = (),
-    public: Collection[Any] = (),
-    trusted_ops: Collection[Any] = (),
-    neighboring_relation: str = "substitute",
-    observed: Collection[str] | None = None,
-    refuse: Callable[[ModelRefusedError], None] | None = None,
-    effects: Collection[str] = (),
-) -> Reading:
+def read(model: pm.Model, *, effects: Collection[str] = (), **settings: Any) -> Reading:
     """Read a model.
 
     Parameters
@@ -68,10 +59,7 @@ def read(
     ValueError
         `public` or `exclude_deterministics` has a name that the model does not have.
     """
-    reader = _Reader(
-        model, units, exclude_deterministics, public, trusted_ops, neighboring_relation, observed, refuse
-    )
-    return reader.read().integrated(effects)
+    return _Reader(model, **settings).read().integrated(effects)
 
 
 def _raise(error: ModelRefusedError) -> None:
@@ -82,17 +70,17 @@ class _Reader:
     def __init__(
         self,
         model: pm.Model,
-        units: int | None,
-        exclude: Collection[str],
-        public: Collection[Any],
-        trusted: Collection[Any],
-        relation: str,
-        observed: Collection[str] | None,
-        refuse: Callable[[ModelRefusedError], None] | None,
+        units: int | None = None,
+        exclude_deterministics: Collection[str] = (),
+        public: Collection[Any] = (),
+        trusted_ops: Collection[Any] = (),
+        neighboring_relation: str = "substitute",
+        observed: Collection[str] | None = None,
+        refuse: Callable[[ModelRefusedError], None] = _raise,
     ):
-        checks.known_names(model, exclude)
-        self.model, self.exclude = model, set(exclude)
-        self.refuse = refuse or _raise
+        relation = neighboring_relation
+        checks.known_names(model, exclude_deterministics)
+        self.model, self.exclude, self.refuse = model, set(exclude_deterministics), refuse
         self.n_rows = number_of_rows(model, observed)
         self.units = self.n_rows if units is None else units
         self.other_tables = set() if observed is None else set(tables_of(model)) - {self.n_rows}
@@ -100,7 +88,7 @@ class _Reader:
         self.opaque = OpaqueModel(model, self.data.private(), observed)
         # One person may have one row more.
         of_rows = relation if units is None else "add_remove"
-        self.typing = Typing(self.n_rows, of_rows, trusted, self._private_lengths(relation, of_rows))
+        self.typing = Typing(self.n_rows, of_rows, trusted_ops, self._private_lengths(relation, of_rows))
         self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.data.declared)
         self.found.other_tables = self.other_tables
 
@@ -112,7 +100,7 @@ class _Reader:
         if relation == "add_remove":
             private.add(self.units)
         lengths = self.opaque.lengths.values()
-        return [length for length in lengths if checks.constant_length(length) in private]
+        return [length for length in lengths if public_number(length) in private]
 
     def read(self) -> Reading:
         model, found = self.model, self.found
@@ -129,7 +117,7 @@ class _Reader:
         self.data.check([*densities.values(), *potentials.values()], self.refuse)
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
-        sources = self.data.axes(self.opaque, self.typing, list(terms.values()), self.refuse)
+        sources = self.data.sources(self.opaque)
         self.data.check_memory(self.opaque, sources, self.refuse)
         self.typing([*terms.values(), *conditions], sources)
         terms = {name: self._records_first(term, sources) for name, term in terms.items()}
@@ -160,8 +148,7 @@ class _Reader:
         # After everything is typed: what is asked about is the model as it was written.
         shapes = {v: np.shape(found.start[v.name]) for v in model.value_vars if v.name in found.start}
         positions = [*found.terms, *found.log_priors]
-        found.conditions += tables.public_positions(positions, self.typing.types | sources, shapes)
-        found.terms = tables.within_tables(found.terms, self.typing.types | sources, shapes)
+        found.conditions += public_positions(positions, self.typing.types | sources, shapes)
         found.trusted = sorted(self.typing.trusted_used)
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
@@ -183,9 +170,7 @@ class _Reader:
             observed = rv in self.model.observed_RVs
             if observed and rv.name not in self.opaque.observed:
                 continue  # of another table
-            given = self.opaque.given(clone)
-            ways = [self._mixed(given, sources) for sources in self.data.ways(self.opaque)]
-            t = next((t for t in ways if not isinstance(t, Mixed)), ways[0])
+            t = self._mixed(self.opaque.given(clone), self.data.sources(self.opaque))
             if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior
@@ -292,7 +277,7 @@ class _Reader:
         typing(graphs, {**sources, **self.data.others(graphs), **free})
         found.released = [rv.name for rv in self.model.free_RVs]
         released = [out for name, out in zip(names, graphs, strict=True) if name not in self.exclude]
-        tables.public_positions(released, typing.types, {})
+        public_positions(released, typing.types, {})
         for name, output in zip(names, graphs, strict=True):
             t = typing.of(output)
             if name in self.exclude:
@@ -325,7 +310,7 @@ class _Reader:
                 withheld.add(dims[axis])
         # The number of rows is private where a unit has several.
         sizes = {self.units, *self.other_tables}
-        withheld |= {name for name, length in lengths.items() if checks.constant_length(length) in sizes}
+        withheld |= {name for name, length in lengths.items() if public_number(length) in sizes}
         self.found.withheld_dims = sorted(name for name in withheld if name is not None)
 
     def _add(self, name: str, role: str, why: str) -> None:

@@ -9,7 +9,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import graph, tables
+from pymc_dp.records import graph
 from pymc_dp.records.arrays import PRIVATE, Array
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
@@ -92,57 +92,45 @@ class Reading:
         self.watched = [v for v in self.watched if v.name not in said]
         return self
 
-    def types_of(self, outputs: Sequence[Variable]) -> list[RowType]:
-        """Types of graphs of the same arrays; one that reads another array of records is mixed."""
-        types = self.typing.again()(outputs, {leaf: Rows(axis) for leaf, axis in self.roots.items()})
-        new = self.reads_others(outputs, self.roots)
+    @property
+    def row_types(self) -> dict[Variable, RowType]:
+        """Types of what holds the records."""
+        return {leaf: Rows(axis) for leaf, axis in self.roots.items()}
+
+    def types_of(
+        self, outputs: Sequence[Variable], others: Mapping[Variable, RowType] | None = None
+    ) -> list[RowType]:
+        """Types of graphs of the same arrays; one that reads another array of records is mixed.
+
+        Parameters
+        ----------
+        outputs : sequence of Variable
+        others : mapping of Variable to RowType, optional
+            What holds records beside the model's arrays.
+        """
+        known = self.row_types | dict(others or {})
+        types = self.typing.again()(outputs, known)
+        new = self.reads_others(outputs, known)
         return [Mixed("another array of records") if new else types[v] for v in outputs]
 
-    def reads_others(self, outputs: Sequence[Variable], roots: Mapping[Variable, int]) -> bool:
-        """Whether graphs read an array that may hold records and is none of `roots`."""
+    def reads_others(self, outputs: Sequence[Variable], known: Collection[Variable]) -> bool:
+        """Whether graphs read an array that may hold records and is none of those that are known."""
         return any(
-            leaf not in roots
+            leaf not in known
             and leaf not in self.declared
             and not {self.n_rows, *self.other_tables}.isdisjoint(np.shape(graph.leaf_value(leaf)))
             for leaf in graph.data_leaves(outputs)
         )
 
-    def by_row(
-        self,
-        outputs: Sequence[Variable],
-        roots: Mapping[Variable, int],
-        shapes: Mapping[Variable, tuple[int, ...]],
-    ) -> list[Variable] | None:
-        """Graphs with one row a record, whose look-ups stay within their tables; None if they are not by row.
-
-        Parameters
-        ----------
-        outputs : sequence of Variable
-        roots : mapping of Variable to int
-            What holds records, and their axis.
-        shapes : mapping of Variable to tuple of int
-            Of the inputs, which graphs may not say.
-        """
-        types = self.typing.again()(outputs, {leaf: Rows(axis) for leaf, axis in roots.items()})
-        if self.reads_others(outputs, roots) or any(types[v] != Rows(0) for v in outputs):
-            return None
-        return tables.within_tables(
-            outputs, types | {leaf: Rows(axis) for leaf, axis in roots.items()}, shapes
-        )
-
-    def within_tables(
-        self, outputs: Sequence[Variable], shapes: Mapping[Variable, tuple[int, ...]]
-    ) -> list[Variable]:
-        """Graphs of the same arrays, one entry a record, with positions in range: see `tables`."""
-        typing, roots = self.typing.again(), {leaf: Rows(axis) for leaf, axis in self.roots.items()}
-        return tables.within_tables(outputs, typing(outputs, roots) | roots, shapes)
+    def are_rows(self, outputs: Sequence[Variable], others: Collection[Variable] = ()) -> bool:
+        """Whether graphs have one row a record; others hold records as well, on their first axis."""
+        return all(t == Rows(0) for t in self.types_of(outputs, dict.fromkeys(others, Rows(0))))
 
     def generative(self) -> tuple[list[Variable], list[Variable], dict[Variable, RowType]]:
         """Observed and free random variables, and types of all that is between them."""
         observed, free = list(self.opaque.observed.values()), list(self.opaque.free.values())
         sources: dict[Variable, RowType] = dict.fromkeys(free, PUBLIC)
-        sources |= {leaf: Rows(axis) for leaf, axis in self.roots.items()}
-        return observed, free, self.typing.again()(observed, sources)
+        return observed, free, self.typing.again()(observed, sources | self.row_types)
 
     @property
     def public_arrays(self) -> list[Array]:

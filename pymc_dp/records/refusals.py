@@ -54,7 +54,7 @@ def refuse_two_axes(labels: Sequence[str], n_rows: int) -> ModelRefusedError:
     return ModelRefusedError(
         f"Which axis of {', '.join(map(repr, labels))} holds the records cannot be told: two have length "
         f"{n_rows}.",
-        "an array that is read along the wrong axis would be protected in the wrong way.",
+        "an array that is read along the wrong axis, or is about pairs, would be protected in the wrong way.",
         "give the other axis another length (drop a reference level), or, if the array holds no record, name "
         "it in public=.",
     )
@@ -160,6 +160,6 @@ def refuse_derivative(op: object) -> ModelRefusedError:
     """A derivative that PyTensor does not have."""
     return ModelRefusedError(
         f"PyTensor has no derivative of {op}",
-        "a likelihood is released of first derivatives of each record's log-likelihood.",
+        "what is released is made of first derivatives of each record's log-likelihood.",
         "use a step that needs none: DPPenaltyMH, DPBarker, DPFastMH.",
     )

@@ -72,7 +72,7 @@ class Tables:
             RecordModel(model, observed=names, verify=False, **settings) for names in groups.values()
         ]
         for table in self.tables if verify else ():
-            verification.separable(table._terms, table._theta, table._start, table.n_rows, table._roots)
+            verification.separable(table)
         first = self.tables[0]
         self.n, self.d = sum(table.n for table in self.tables), first.d
         self.reading, self.neighboring_relation = first.reading, first.neighboring_relation

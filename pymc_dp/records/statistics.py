@@ -1,13 +1,14 @@
 """Sufficient statistics of each record, clipped and added exactly."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from pymc_dp.bounds import check_bound
 from pymc_dp.records.sums import guarded
+from pymc_dp.records.units import chunks_of
 
 # A clipped statistic is cut off to multiples of its bound / GRID. Sums of up to 2**33 integers of at most
 # 2**29 are exact in int64, in any order.
@@ -154,13 +155,9 @@ def exact_sum(
     if n > LARGEST_N:
         raise ValueError(f"more than 2**33 records ({n}): their grid sum would not be exact.")
     total, inside = np.zeros(1, dtype=np.int64), 0
-    for rows in _chunks(columns, n):
+    for some, _, _ in chunks_of(n, _ROWS, None, None):
+        rows = {name: column[some] for name, column in columns.items()}
         steps, unclipped = bound.grid(guarded(statistic, rows))
         total = total + steps.sum(axis=0)
         inside += int(unclipped.sum())
     return StatisticSum(n, total, n - inside)
-
-
-def _chunks(columns: Mapping[str, np.ndarray], n: int) -> Iterator[dict[str, np.ndarray]]:
-    for start in range(0, n, _ROWS):
-        yield {name: column[start : start + _ROWS] for name, column in columns.items()}

@@ -71,11 +71,10 @@ class SufficientStatistics:
         self._model, self._records, self.bound = model, records, bound
         self._of_rows: Callable[[Mapping[str, np.ndarray]], np.ndarray]
         self.natural: Callable[[np.ndarray], Natural]
-        columns = self._columns()
         if isinstance(statistics, str):
             if statistics != "auto":
                 raise ValueError(f"sufficient_statistics is 'auto' or an object, got {statistics!r}.")
-            shapes = {name: np.shape(column) for name, column in columns.items()}
+            shapes = {name: np.shape(column) for name, column in self._columns().items()}
             family = exponential_family.recognise(model, records.reading, shapes)
             self.names, self._of_rows = family.names, family.statistic
             self.natural = self._compiled(*records._on_vector([family.natural, family.log_g]))
@@ -86,7 +85,7 @@ class SufficientStatistics:
             self._of_rows, self.natural = _checked(statistics.statistic), self._of_object(statistics)
             self.names = [f"S[{k}]" for k in range(self.natural(records._start).phi.size)]
         bound.check(len(self.names), ", ".join(self.names))
-        self._verify(columns)
+        self._verify()
 
     def total(self) -> StatisticSum:
         """Exact sum of the clipped statistics: one pass over the data."""
@@ -144,13 +143,11 @@ class SufficientStatistics:
 
     # that they are this model's
 
-    def _verify(self, columns: Mapping[str, np.ndarray]) -> None:
+    def _verify(self) -> None:
         """Compare with the model's own log-likelihood ratios, on made-up records of several kinds."""
         records = self._records
         rng = np.random.default_rng(0)
-        function = compiled_rows(
-            records._theta, records._terms, records._roots, records.n_rows, mode=gate.CHECK_MODE
-        )
+        function = compiled_rows(records, mode=gate.CHECK_MODE)
         points = records._start + rng.normal(scale=0.5, size=(_POINTS, records.d))
         naturals = [self.natural(point) for point in points]
         compared = False

@@ -164,6 +164,23 @@ class FullBatch:
         return self.at(theta)[0]
 
 
+def compiled(
+    inputs: Sequence[Variable],
+    outputs: Any,
+    compile_kwargs: Mapping[str, Any],
+    private: Collection[Variable],
+) -> Callable[..., Any]:
+    """A function of inputs of the right type, not all of which are used; see `gate.compile_graph`."""
+    return compile_graph(inputs, outputs, private=private, trust_input=True, **compile_kwargs)
+
+
+def compiled_rows(records: "Points", **kwargs: Any) -> Callable[..., np.ndarray]:
+    """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
+    stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
+    given = list(stand_ins.values())
+    return compiled([records._theta, *given], graph.simplify([rows])[0], kwargs, private=given)
+
+
 @numba.njit(cache=True)
 def _gather_rows(table, index):
     rows, columns = index.size, table.shape[1]
@@ -200,28 +217,8 @@ def part_of(values: np.ndarray, rows: slice | np.ndarray, axis: int) -> np.ndarr
     return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")
 
 
-def compiled(
-    inputs: Sequence[Variable],
-    outputs: Any,
-    compile_kwargs: Mapping[str, Any],
-    private: Collection[Variable],
-) -> Callable[..., Any]:
-    """A function of inputs of the right type, not all of which are used; see `gate.compile_graph`."""
-    return compile_graph(inputs, outputs, private=private, trust_input=True, **compile_kwargs)
-
-
-def compiled_rows(
-    theta: Variable, terms: Sequence[Variable], roots: Mapping[Variable, int], n_rows: int, **kwargs: Any
-) -> Callable[..., np.ndarray]:
-    """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
-    stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
-    fast = graph.simplify([rows])[0]
-    given = list(stand_ins.values())
-    return compiled([theta, *given], fast, kwargs, private=given)
-
-
 def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
-    """Sum the rows of each unit.
+    """Sum the rows of each unit, from the first to the last.
 
     Parameters
     ----------
@@ -235,7 +232,20 @@ def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
     ndarray, shape (k, ...)
         NaN and infinities are left in, and no warning tells of them.
     """
-    return rows if first is None or not first.size else guarded(np.add.reduceat, rows, first)
+    if first is None or not first.size:
+        return rows
+    flat = np.ascontiguousarray(rows, dtype=np.float64).reshape(len(rows), -1)
+    return _sums(flat, first).reshape(first.size, *rows.shape[1:])
+
+
+@numba.njit(cache=True)
+def _sums(rows, first):
+    out = np.zeros((first.size, rows.shape[1]))
+    for unit in range(first.size):
+        for i in range(first[unit], first[unit + 1] if unit + 1 < first.size else rows.shape[0]):
+            for j in range(rows.shape[1]):
+                out[unit, j] += rows[i, j]
+    return out
 
 
 class Points:
@@ -319,9 +329,9 @@ class Points:
         units = np.asarray(units, dtype=np.int64)
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
-        if self._rows_of_unit is None:
-            return units, None
         order, first = self._rows_of_unit
+        if order is None or first is None:
+            return units, None
         lengths = first[units + 1] - first[units]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
@@ -342,13 +352,13 @@ class Points:
 
     @cached_property
     def _some_rows(self) -> Callable[..., np.ndarray]:
-        return compiled_rows(self._theta, self._terms, self._roots, self.n_rows, **self.compile_kwargs)
+        return compiled_rows(self, **self.compile_kwargs)
 
     @cached_property
-    def _rows_of_unit(self) -> tuple[np.ndarray, np.ndarray] | None:
+    def _rows_of_unit(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Rows by unit, and where those of each begin and the last end; None: each row is a unit."""
         if self.unit_of_row is None:
-            return None
+            return None, None
         order = np.argsort(self.unit_of_row, kind="stable")
         return order, np.searchsorted(self.unit_of_row[order], np.arange(self.n + 1))
 

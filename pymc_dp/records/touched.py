@@ -58,7 +58,11 @@ def lookups_of(
         function = gate.compile_graph(inputs, piece.other, private=[codes], mode=gate.PLAIN_MODE)
         positions = guarded(function, *parts.values(), np.arange(columns.size).astype(codes.type.dtype))
         rows = np.reshape(positions, (columns.size, -1)).astype(np.int64)
-        found.append(Lookup(roots[codes], columns[np.clip(rows, 0, columns.size - 1)]))
+        known = np.all((rows >= 0) & (rows < columns.size), axis=1)
+        # Other codes are of no record: the row of the code before stands in.
+        before = np.maximum.accumulate(np.where(known, np.arange(columns.size), np.argmax(known)))
+        rows = rows[before] if np.any(known) else np.zeros_like(rows)
+        found.append(Lookup(roots[codes], columns[rows]))
     return found
 
 

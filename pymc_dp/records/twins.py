@@ -6,25 +6,24 @@ there are few outcomes all of them are taken, with their probabilities.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.io import In
-from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import graph
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
+from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.gate import compile_graph
-from pymc_dp.records.mean_likelihood import MeanLikelihood
 from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
-from pymc_dp.records.predictor_rows import rows_in
-from pymc_dp.records.predictors import Piece
+from pymc_dp.records.predictors import Piece, rows_in
 from pymc_dp.records.sums import compiled, guarded, part_of
 from pymc_dp.records.touched import seen_apart
+from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
 _ROWS, _NUMBERS = 4096, 2**17
@@ -42,8 +41,6 @@ class TermScores(NamedTuple):
         model does not say how to draw.
     weights : ndarray, shape (G, m), or None
         Probabilities of the outcomes; None: all are equal.
-    positions : list of ndarray of int, shape (m, j)
-        Coordinates of phi that are looked up.
     pieces : list of (Piece, ndarray or None), or None
         What rows consist of; None: scores are by phi.
     """
@@ -51,7 +48,6 @@ class TermScores(NamedTuple):
     own: np.ndarray
     group: np.ndarray
     weights: np.ndarray | None
-    positions: list[np.ndarray]
     pieces: list[tuple[Piece, Any]] | None
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
@@ -85,44 +81,74 @@ class Twins:
         p, number of likelihood coordinates.
     names : list of list of str
         Observed variables that are compared together: each by itself, unless no density reads anything of
-        the records but outcomes.
+        the records but outcomes, or effects of persons are integrated.
     unlike : dict of str to str
         Observed variables of which there are no twins, and why.
     finite : dict of str to int
         Those of which all outcomes are taken, and how many there are.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of phi of which each record touches those of one row, or none.
+    parts, rank, touched : int
+        How many groups of `names` there are; numbers of a unit's score, at most; and coordinates of phi in
+        which a unit can have one.
 
     Raises
     ------
     ModelRefusedError
-        An observed variable has a log-likelihood without derivatives.
+        An observed variable has a log-likelihood without derivatives; or see `EffectScores`.
 
     Notes
     -----
     **Privacy.** All of this is decided from the graph and from shapes. What calls give is private: row i is a
-    function of record i, of phi and of secret randomness. A call neither raises nor warns because of what a
-    record holds; where a score does not exist there is NaN.
+    function of record i, of phi and of secret randomness, and with privacy units or effects it is so of all
+    rows of a unit. A call neither raises nor warns because of what a record holds; where a score does not
+    exist there is NaN.
+
+    A twin of a person with effects has the person's covariates; its effects are drawn from their prior, and
+    then all its outcomes. Its score is computed as the person's is: of its outcomes, not of the effects that
+    are known of it. So a person and its twins are exchangeable at the truth, however good the integral is.
     """
 
     def __init__(self, records: Any):
         self._records, reading, seen = records, records.reading, records.coordinates
         self.size: int = seen.size
-        self.n, self._rows_of_unit = records.n, records._rows_of_unit
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
+        observed = reading.opaque.observed
+        self._effects = {name: reading.opaque.values[observed[name]] for name in records.effects}
         self._outcomes = {
             name: outcome_like(rv, reading.n_rows, reading.opaque.values[rv])
-            for name, rv in reading.opaque.observed.items()
+            for name, rv in observed.items()
+            if name not in self._effects
         }
-        by_rows = self._rows_of_unit is None
+        self._scores: list[Any]
+        if self._effects:
+            self.names = [list(self._outcomes)]
+            self._scores = [EffectScores(records, self._outcomes, self._effects)]
+        else:
+            self.names, self._scores = self._by_rows()
+        self._draws: dict[str, Draw] = {}
+        for names in self.names:
+            if names[0] not in self.finite:
+                self._find_draws([*self._effects, *names])
+        whole, looked_up = self._seen()
+        self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
+        self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
+        # Of a look-up a unit sees one coordinate a number.
+        self.touched = min(int(whole.sum()) + looked_up, self.size)
+
+    def _by_rows(self) -> tuple[list[list[str]], list[Any]]:
+        """Names of observed variables that are compared together, and their scores."""
+        records, by_rows = self._records, self._records.unit_of_row is None
         terms = terms_with(records, self._outcomes)
-        for name, rv in reading.opaque.observed.items() if by_rows else ():
-            count = count_outcomes(reading, rv, seen)
+        for name, rv in records.reading.opaque.observed.items() if by_rows else ():
+            count = count_outcomes(records.reading, rv, records.coordinates)
             if count is not None:
                 self.finite[name] = count
-        self.names = self._together(terms)
-        self._scores = [
+        # All together if no density reads more of the records than outcomes.
+        together = not self.finite and set(records._roots).isdisjoint(ancestors(list(terms.values())))
+        groups = [list(terms)] if together else [[name] for name in terms]
+        return groups, [
             OutcomeScores(
                 records,
                 {name: terms[name] for name in names},
@@ -130,17 +156,8 @@ class Twins:
                 self.finite.get(names[0]),
                 by_rows,
             )
-            for names in self.names
+            for names in groups
         ]
-        self._draws: dict[str, Draw] = {}
-        for names in self.names:
-            if names[0] not in self.finite:
-                self._find_draws(names)
-        whole, looked_up = self._seen()
-        self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
-        self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
-        # Coordinates in which a unit can have a score, at most: of a look-up one a number.
-        self.touched = min(int(whole.sum()) + looked_up, self.size)
 
     def _seen(self) -> tuple[np.ndarray, int]:
         """Coordinates of phi that a unit may see other than by look-ups; how many it looks up, at most."""
@@ -154,22 +171,13 @@ class Twins:
                     whole[np.ravel(piece.columns)] = True
         return whole, looked_up
 
-    def _together(self, terms: Mapping[str, Variable]) -> list[list[str]]:
-        """Names, all in one list if no density reads more of the records than outcomes."""
-        if not self.finite and set(self._records._roots).isdisjoint(ancestors(list(terms.values()))):
-            return [list(terms)]
-        return [[name] for name in terms]
-
     def _find_draws(self, names: Sequence[str]) -> None:
-        """Of observed variables that are compared together; one that has none leaves the others without."""
+        """Of variables that are drawn together; one that has no draw leaves the others without."""
         reading, seen = self._records.reading, self._records.coordinates
         try:
-            found = {
-                name: draw_of(reading, reading.opaque.observed[name], seen.replaced, seen.shapes)
-                for name in names
-            }
+            found = {name: draw_of(reading, reading.opaque.observed[name], seen.replaced) for name in names}
         except NotGenerativeError as error:
-            self.unlike |= dict.fromkeys(names, str(error))
+            self.unlike |= {name: str(error) for name in names if name in self._outcomes}
         else:
             self._draws |= found
 
@@ -188,7 +196,7 @@ class Twins:
         ----------
         points : ndarray, shape (p,) or (q, p)
             What phi is; or may be, each point as likely as the others: scores are then of the mean of the
-            likelihoods, and twins are drawn at all of them.
+            likelihoods, and twins are drawn at all of them. With effects, phi is the mean of the points.
         twins : int
             K, number of outcomes that are drawn for each record, where they are drawn.
         random : PrivacyRandom
@@ -198,36 +206,46 @@ class Twins:
         Chunk
         """
         points = np.atleast_2d(points)
+        if self._effects:
+            points = points.mean(axis=0)[None]
         own = {name: self._own[name]() for name in self._outcomes}
         drawn, fit = self._drawn(points, twins, random)
-        roots = self._records._roots
-        for units, rows, first in chunks_of(self.n, self._rows_of_unit, self.rank):
+        records = self._records
+        roots = records._roots
+        most = min(_ROWS, _NUMBERS // self.rank)
+        for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             data = [part_of(graph.leaf_value(root), rows, axis) for root, axis in roots.items()]
             terms = []
-            for scores in self._scores:
-                here = [part_of(own[name], rows, 0) for name in scores.names]
-                finite = scores.names[0] in self.finite
-                at = MeanLikelihood(scores, points, data, len(here[0]), first, finite)
+            for scores, names in zip(self._scores, self.names, strict=True):
+                here = [part_of(own[name], rows, 0) for name in names]
+                finite = names[0] in self.finite
+                at = scores.at(points, data, len(here[0]), first, finite)
                 mine = at(here)[0]
                 group, weights = mine[None][:0], None
                 if finite:
                     group, weights = at.all_outcomes(len(mine))
-                elif twins and scores.names[0] in drawn:
+                elif twins and names[0] in drawn:
                     group = np.empty((twins + 1, *mine.shape))
                     group[0] = mine
                     for k in range(twins):
-                        group[k + 1] = at([part_of(drawn[name][k], rows, 0) for name in scores.names])[0]
-                    good = np.all([part_of(fit[name], rows, 0) for name in scores.names], axis=0)
+                        group[k + 1] = at([part_of(drawn[name][k], rows, 0) for name in names])[0]
+                    good = np.all([part_of(fit[name], rows, 0) for name in [*self._effects, *names]], axis=0)
                     if first is not None:
                         good = np.logical_and.reduceat(good, first)
                     group[1:, ~good] = np.nan
-                terms.append(TermScores(mine, group, weights, at.positions, at.pieces))
+                terms.append(TermScores(mine, group, weights, at.pieces))
             yield Chunk(units, terms)
 
     @cached_property
-    def _own(self) -> dict[str, Callable[[], np.ndarray]]:
+    def _own(self) -> dict[str, Callable[[], Any]]:
         """Recorded outcomes, as arrays of the type of what is drawn."""
-        return {name: recorded(self._records, name, place) for name, place in self._outcomes.items()}
+        opaque = self._records.reading.opaque
+        found: dict[str, Callable[[], Any]] = {}
+        for name, place in self._outcomes.items():
+            outcome = pt.cast(opaque.values[opaque.observed[name]], cast(Any, place).type.dtype)
+            function = compiled([], outcome, {}, private=self._records._roots)
+            found[name] = partial(guarded, function, what="The observed values could not be read")
+        return found
 
     def _drawn(
         self, points: np.ndarray, twins: int, random: Any
@@ -239,41 +257,26 @@ class Twins:
             function, generators = self._drawing[name]
             drawn[name], fit[name] = [], np.ones(self._records.n_rows, dtype=bool)
             for k in range(twins):
-                point = points[k % len(points)]
+                for effect, place in self._effects.items() if name not in self._effects else ():
+                    place.set_value(drawn[effect][k], borrow=True)
                 outcome, good = guarded(
-                    function, point, *random.generators(generators), what="Outcomes could not be drawn"
+                    function,
+                    points[k % len(points)],
+                    *random.generators(generators),
+                    what="Outcomes could not be drawn",
                 )
+                if name in self._effects:
+                    outcome, good = self._of_person(outcome), self._of_person(good)
                 drawn[name].append(outcome)
                 fit[name] &= good
         return drawn, fit
 
-
-def chunks_of(
-    n: int, rows_of_unit: tuple[np.ndarray, np.ndarray] | None, width: int
-) -> Iterator[tuple[slice, Any, np.ndarray | None]]:
-    """Units, their rows, and where the rows of each begin: as many as stay in the cache.
-
-    Parameters
-    ----------
-    n : int
-        Number of units.
-    rows_of_unit : tuple of ndarray, or None
-        Rows by unit, and where those of each unit begin; None: each row is a unit.
-    width : int
-        Numbers of a row's score.
-    """
-    most = max(min(_ROWS, _NUMBERS // width // 4 * 4), 64)
-    if rows_of_unit is None:
-        for start in range(0, n, most):
-            units = slice(start, min(start + most, n))
-            yield units, units, None
-        return
-    order, first = rows_of_unit
-    unit = 0
-    while unit < first.size - 1:
-        last = max(int(np.searchsorted(first, first[unit] + most, side="right")) - 1, unit + 1)
-        yield slice(unit, last), order[first[unit] : first[last]], first[unit:last] - first[unit]
-        unit = last
+    def _of_person(self, values: np.ndarray) -> np.ndarray:
+        """Give all rows of a person what its first one has."""
+        order, first = self._records._rows_of_unit
+        if order is None:
+            return values
+        return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])
 
 
 def compiled_draw(records: Any, draw: Draw) -> Callable[..., Any]:
@@ -292,14 +295,3 @@ def compiled_draw(records: Any, draw: Draw) -> Callable[..., Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
         return compile_graph(inputs, seen.joined([draw.outcome, draw.fit]), **settings)
-
-
-def recorded(records: Any, name: str, place: Variable) -> Callable[[], np.ndarray]:
-    """Recorded outcomes of an observed variable, as an array of the type of what is drawn."""
-    opaque = records.reading.opaque
-    outcome = pt.cast(opaque.values[opaque.observed[name]], cast(Any, place).type.dtype)
-    return _called(compiled([], outcome, {}, private=records._roots))
-
-
-def _called(function: Callable[..., Any]) -> Callable[[], np.ndarray]:
-    return lambda: guarded(function, what="The observed values could not be read")

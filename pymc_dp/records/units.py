@@ -2,7 +2,7 @@
 
 import math
 import uuid
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -244,3 +244,32 @@ def _kind(key: Any) -> Any:
     if kind in _PLAIN:
         return kind
     return _Unfit("has ids of a type whose equality is not known. How to fix it: " + _ONE_KIND)
+
+
+def chunks_of(
+    number: int, most: int, rows: np.ndarray | None, starts: np.ndarray | None
+) -> Iterator[tuple[slice, Any, np.ndarray | None]]:
+    """Units, their rows, and where the rows of each begin: as many as stay in the cache.
+
+    Parameters
+    ----------
+    number : int
+        Of rows.
+    most : int
+        Rows at once, but for a unit that has more by itself.
+    rows : ndarray of int, or None
+        Which rows, by unit; None for all, in their order.
+    starts : ndarray of int, or None
+        Where in `rows` those of each unit begin, and where the last end; None: each row is a unit.
+    """
+    most = max(most // 4 * 4, 64)
+    if rows is None or starts is None:
+        for start in range(0, number, most):
+            units = slice(start, min(start + most, number))
+            yield units, units if rows is None else rows[units], None
+        return
+    unit = 0
+    while unit < starts.size - 1:
+        last = max(int(np.searchsorted(starts, starts[unit] + most, side="right")) - 1, unit + 1)
+        yield slice(unit, last), rows[starts[unit] : starts[last]], starts[unit:last] - starts[unit]
+        unit = last

@@ -7,20 +7,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
-from pymc_dp.records.sums import compiled_rows, gather, guarded
+from pymc_dp.records.sums import Points, compiled_rows, gather, guarded
 
 # Records that are compared at each of a few points.
 COMPARED = 64
 POINTS = 2
 
 
-def separable(
-    terms: Sequence[Variable],
-    theta: Variable,
-    start: np.ndarray,
-    n_rows: int,
-    roots: Mapping[Variable, int],
-) -> None:
+def separable(records: Points) -> None:
     """Move one record by far, and see that no other row moves.
 
     Records and points are from fresh entropy. Real numbers move to +-1,000 times the largest, whole numbers
@@ -33,16 +27,16 @@ def separable(
     PrivacyError
         A row moved that should not: a bug in this package, and not about the model or the data.
     """
-    rng = np.random.default_rng()
-    size = min(n_rows - 1, COMPARED)
-    function = compiled_rows(theta, terms, roots, n_rows, mode=gate.PLAIN_MODE)
-    _by_position(function, start, roots, size)
+    rng, start, roots = np.random.default_rng(), records._start, records._roots
+    size = min(records.n_rows - 1, COMPARED)
+    function = compiled_rows(records, mode=gate.PLAIN_MODE)
+    _by_position(function, start, roots)
     for _ in range(POINTS):
         point = start + rng.normal(scale=0.5, size=start.size)
-        records = rng.choice(n_rows, size=size + 1, replace=False)
+        chosen = rng.choice(records.n_rows, size=size + 1, replace=False)
         few, other = (
             [gather(graph.leaf_value(root), which, axis) for root, axis in roots.items()]
-            for which in (records[:-1], records[-1:])
+            for which in (chosen[:-1], chosen[-1:])
         )
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
         try:
@@ -54,7 +48,7 @@ def separable(
 
 
 def _by_position(
-    function: Callable[..., np.ndarray], start: np.ndarray, roots: Mapping[Variable, int], size: int
+    function: Callable[..., np.ndarray], start: np.ndarray, roots: Mapping[Variable, int]
 ) -> None:
     """Refuse rows that depend on where a record stands, or on how many there are: on made-up records.
 
@@ -62,12 +56,10 @@ def _by_position(
     ------
     ModelRefusedError
     """
-    made_up = [_made_up(graph.leaf_value(root), axis, size) for root, axis in roots.items()]
-    fewer = [
-        np.take(values, range(1, size), axis) for values, axis in zip(made_up, roots.values(), strict=True)
-    ]
+    many = made_up(roots, roots)
+    fewer = [np.delete(values, 0, axis) for values, axis in zip(many, roots.values(), strict=True)]
     try:
-        rows, alone = (guarded(function, start + 0.1, *values) for values in (made_up, fewer))
+        rows, alone = (guarded(function, start + 0.1, *values) for values in (many, fewer))
     except PrivacyError:
         raise refusals.refuse_position() from None
     if alone.shape != rows[1:].shape or not np.allclose(
@@ -76,12 +68,33 @@ def _by_position(
         raise refusals.refuse_position()
 
 
-def _made_up(array: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """As many records in the shape and type of an array: numbers between 0 and 1, and zeros."""
-    shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])
-    if array.dtype.kind == "f":
-        return np.random.default_rng(0).uniform(0.2, 0.8, shape).astype(array.dtype)
-    return np.zeros(shape, dtype=array.dtype)
+def made_up(
+    records: Mapping[Variable, int],
+    roots: Mapping[Variable, int],
+    size: int = 5,
+    first: float | None = None,
+) -> list[np.ndarray]:
+    """A few records in the shapes of arrays: real numbers between 0 and 1, zeros for others.
+
+    Parameters
+    ----------
+    records : mapping of Variable to int
+        What has the type of each array, and the axis of the records.
+    roots : mapping of Variable to int
+        The arrays themselves, and the axis.
+    size : int
+    first : float, optional
+        All real numbers of the first record.
+    """
+    rng, made = np.random.default_rng(0), []
+    for (record, axis), shape in zip(records.items(), graph.shapes_of_one(roots), strict=True):
+        values = rng.uniform(0.2, 0.8, (5, *shape))[:size]
+        if first is not None:
+            values[0] = first
+        if not record.type.dtype.startswith("float"):
+            values[:] = 0
+        made.append(np.ascontiguousarray(np.moveaxis(values, 0, axis), dtype=record.type.dtype))
+    return made
 
 
 def differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:

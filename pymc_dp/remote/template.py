@@ -11,7 +11,6 @@ import pymc as pm
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records import gate
 from pymc_dp.records.coordinates import Coordinates
-from pymc_dp.records.effect_twins import EffectTwins
 from pymc_dp.records.effects import find_effects
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.model import RecordModel
@@ -94,7 +93,7 @@ class Template:
         return self._records.coordinates
 
     @cached_property
-    def twins(self) -> Twins | EffectTwins:
+    def twins(self) -> Twins:
         """See `RecordModel.twins`."""
         return self._records.twins
 

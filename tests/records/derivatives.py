@@ -2,10 +2,20 @@
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.gradient import pushforward
+from pytensor.graph.replace import clone_replace
 
 from pymc_dp.records import graph
-from pymc_dp.records.coordinates import along
+from pymc_dp.records.predictors import find
 from pymc_dp.records.sums import compiled, guarded
+
+
+def along(values, theta, direction):
+    """Directional derivative of `values` at `theta`, evaluated in forward mode."""
+    step = pt.scalar(dtype="float64")
+    (moved,) = clone_replace([values], {theta: theta + step * direction})
+    derivative = pushforward(moved, step, pt.constant(np.float64(1.0)))
+    return clone_replace([derivative], {step: pt.constant(np.float64(0.0))})[0]
 
 
 def gradients_of(records, phi):
@@ -23,3 +33,11 @@ def gradients_of(records, phi):
     found = np.zeros((records.n, seen.size))
     np.add.at(found, records.unit_of_row, by_row)
     return found
+
+
+def predictors_of(records):
+    """Those of the likelihood as it is, whichever outcomes rows read; None for sparse matrices."""
+    seen, original = records.coordinates, records.reading.opaque.original
+    if any(hasattr(original.get(root, root).type, "format") for root in records._roots):
+        return None
+    return find(seen.open_terms, seen, records._roots, records.n_rows, seen(records._start))

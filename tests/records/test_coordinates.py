@@ -11,7 +11,6 @@ from pytensor.graph.replace import clone_replace
 from benchmarks import models
 from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.opaque import _with_open_products
 
 N, GROUPS = 60, 5
 
@@ -218,16 +217,3 @@ def test_a_product_of_parameters_has_two_derivatives(length):
     assert seen.size == 1
     np.testing.assert_allclose(seen(theta), theta[-1] * np.exp(theta[:-1].sum()))
     np.testing.assert_allclose(seen.jacobian(theta)[0, :-1], seen(theta)[0])
-
-
-def test_products_keep_their_values_and_types():
-    rng = np.random.default_rng(0)
-    for dtype in ("float64", "int8", "bool"):
-        x = rng.integers(0, 5, size=(2, 3, 2)).astype(dtype)
-        for axis in (None, 0, (0, 2), 1, (1, 2), ()):
-            for shape in (x.shape, (None,) * 3):
-                v = pt.tensor(dtype=dtype, shape=shape)
-                before = pt.prod(v, axis=axis)
-                (after,) = _with_open_products([before])
-                assert after.type.dtype == before.type.dtype
-                np.testing.assert_array_equal(*(g.eval({v: x}) for g in (before, after)))

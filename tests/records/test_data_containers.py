@@ -17,9 +17,8 @@ ALL = FAMILIES | OTHERS
 def is_drawn(model):
     """Whether outcomes of every observed variable are drawn record by record, from the graph alone."""
     records = RecordModel(model, verify=False)
-    shapes = {v: records.shapes[v.name] for v in records.value_vars}
     for rv in records.reading.opaque.observed.values():
-        draw = draws.draw_of(records.reading, rv, {}, shapes)
+        draw = draws.draw_of(records.reading, rv, {})
         assert draw.outcome.type.dtype == rv.type.dtype
         assert len(draw.generators) > 0
 

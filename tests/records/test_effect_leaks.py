@@ -14,9 +14,9 @@ import pymc_dp as dp
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records import complete_model, effect_twins, effects, quadrature
-from pymc_dp.records.effect_twins import EffectTwins
+from pymc_dp.records import complete_model, effects, quadrature, twins
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.twins import Twins
 
 N, ROWS, MANY = 30, 3, 10_000
 PHI = np.array([0.4, -0.3])
@@ -111,11 +111,11 @@ def rows_alone(*args):
         yield units, rows, None
 
 
-MODE, CHUNKS, OWN = quadrature._mode, effect_twins.chunks_of, complete_model._own
+MODE, CHUNKS, OWN = quadrature._mode, twins.chunks_of, complete_model._own
 FAULTS = {
     "a common maximum": (quadrature, "average", common_maximum),
     "modes that are not apart": (quadrature, "_mode", common_end),
-    "a row of the next person": (effect_twins, "chunks_of", a_row_of_the_next),
+    "a row of the next person": (twins, "chunks_of", a_row_of_the_next),
 }
 
 
@@ -149,7 +149,7 @@ def test_a_person_with_many_rows_moves_sums_as_one_person_does():
 
 
 def test_rows_that_count_by_themselves_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(effect_twins, "chunks_of", rows_alone)
+    monkeypatch.setattr(twins, "chunks_of", rows_alone)
     assert min(moves()[::2]) > 10
 
 
@@ -158,14 +158,14 @@ def test_rows_that_count_by_themselves_would_be_noticed(monkeypatch):
 
 def alike():
     """Correlation of the outcomes of two rows of a twin, where effects are large."""
-    drawn, _ = records_with().twins._drawn(np.array([0.0, np.log(30.0)]), PrivacyRandom(1))
-    pairs = drawn["y"].reshape(N, ROWS)
+    drawn, _ = records_with().twins._drawn(np.array([[0.0, np.log(30.0)]]), 1, PrivacyRandom(1))
+    pairs = drawn["y"][0].reshape(N, ROWS)
     return np.corrcoef(np.sign(pairs[:, 0]), np.sign(pairs[:, 1]))[0, 1]
 
 
 def test_rows_of_a_twin_share_its_effect(monkeypatch):
     assert alike() > 0.6
-    monkeypatch.setattr(EffectTwins, "_of_person", lambda self, values: values)
+    monkeypatch.setattr(Twins, "_of_person", lambda self, values: values)
     assert alike() < 0.5
 
 

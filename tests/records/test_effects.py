@@ -132,17 +132,16 @@ def test_twins_are_whole_persons():
     """All rows of a person's twin have one effect: with a large one they are all alike."""
     records = read(random_intercept())
     phi = np.array([0.0, 0.0, np.log(50.0)])
-    twins = records.twins
-    drawn, fit = twins._drawn(phi, PrivacyRandom(1))
-    assert fit.all()
-    share = np.array([drawn["y"][ids_of() == k].mean() for k in range(N)])
+    drawn, fit = records.twins._drawn(phi[None], 1, PrivacyRandom(1))
+    assert all(good.all() for good in fit.values())
+    share = np.array([drawn["y"][0][ids_of() == k].mean() for k in range(N)])
     assert np.mean((share == 0) | (share == 1)) > 0.8  # of rows apart: 1/8
 
 
 def test_twins_of_rows_have_effects_of_their_own():
     records = read(persons.counts(), None)
-    drawn, _ = records.twins._drawn(np.array([1.0, 0.0, np.log(0.5)]), PrivacyRandom(1))
-    y = drawn["y"]
+    drawn, _ = records.twins._drawn(np.array([[1.0, 0.0, np.log(0.5)]]), 1, PrivacyRandom(1))
+    (y,) = drawn["y"]
     assert 2 < y.var() / y.mean() < 20  # a Poisson variable has 1, this one 1 + e / .5 = 6.4
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_dp.errors import PrivacyError
+from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.records.model import RecordModel
 from tests.conftest import NUMBA, logistic_model, simple_data
 from tests.records.families import N, families
@@ -68,20 +68,16 @@ def test_bad_privacy_unit(logistic, unit):
         RecordModel(logistic, privacy_unit=unit)
 
 
-def test_as_many_parameters_as_records():
-    rng = np.random.default_rng(0)
-    a, y = rng.normal(size=(12, 12)), rng.normal(size=12)
-    for transpose in (False, True):
-        with pm.Model() as model:
-            b = pm.Normal("b", shape=12)
-            pm.Normal("y", b @ a if transpose else a @ b, 1, observed=y)
-        records = RecordModel(model)
-        theta = rng.normal(size=12)
-        mu = theta @ a if transpose else a @ theta
-        expected = -0.5 * (y - mu) ** 2 - 0.5 * np.log(2 * np.pi)
-        np.testing.assert_allclose(records.full_batch.rows(theta), expected)
-        ratios = records.full_batch.rows(-theta) - expected
-        np.testing.assert_allclose(records.ratios(theta, -theta, np.array([3, 5])), ratios[[3, 5]])
+@pytest.mark.parametrize("n", [12, 30])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_as_many_columns_as_records_are_refused(n, transpose):
+    """However few there are: a table may be read along either axis, or be about pairs of records."""
+    a = np.random.default_rng(0).normal(size=(n, n))
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=n)
+        pm.Normal("y", b @ a if transpose else a @ b, 1, observed=np.zeros(n))
+    with pytest.raises(ModelRefusedError, match=r"Which axis of .* holds the records"):
+        RecordModel(model)
 
 
 def test_one_bad_record_does_not_touch_the_others():

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 from pytensor.tensor.math import Dot
 
-from pymc_dp.records import graph, narrow_products
+from pymc_dp.records import fast_forms, graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
 from tests.conftest import NUMBA
@@ -34,7 +34,7 @@ def made(family, d, x, y):
 
 def has_product(records):
     nodes = records.full_batch._function.maker.fgraph.toposort()
-    assert any(isinstance(node.op, Dot | narrow_products.NarrowProduct) for node in nodes)
+    assert any(isinstance(node.op, Dot | fast_forms.NarrowProduct) for node in nodes)
     return any(isinstance(node.op, Dot) for node in nodes)
 
 
@@ -99,7 +99,7 @@ def test_one_record_moves_the_sum_by_twice_its_bound_at_most(family, place, valu
 @pytest.mark.parametrize("width", [1, 3, 5])
 def test_a_table_of_another_width_is_not_read_beyond_its_end(width):
     """That would be memory of something else."""
-    loop, column = narrow_products._loop(4), np.ones((4, 1))
+    loop, column = fast_forms._loop(4), np.ones((4, 1))
     table = np.arange(8.0 * width).reshape(8, width)
     with pytest.raises(ValueError):
         loop(table, column)

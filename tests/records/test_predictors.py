@@ -7,7 +7,7 @@ import pytest
 
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from tests.records.derivatives import gradients_of
+from tests.records.derivatives import gradients_of, predictors_of
 from tests.records.families import families
 
 N, P = 70, 4
@@ -47,19 +47,19 @@ def compare(model):
 def test_as_by_whole_gradients(name):
     with pm.Model() as model:
         families(n=150)[name]()
-    assert compare(model).predictors is not None
+    assert predictors_of(compare(model)) is not None
 
 
 def test_what_is_added_up_is_one_predictor():
     with pm.Model() as model:
         level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
         pm.Bernoulli("y", logit_p=level[GROUP] + X @ beta, observed=Y)
-    found = RecordModel(model).predictors
-    assert found.size == 1 and found.describe() == "one linear predictor, of a matrix product, a look-up"
+    found = predictors_of(RecordModel(model))
+    assert found.size == 1 and [piece.kind for piece in found.pieces] == ["product", "lookup"]
     with pm.Model() as model:  # control: the same parts, not added
         level, beta = pm.Normal("level", shape=3), pm.Normal("beta", shape=P)
         pm.Bernoulli("y", logit_p=level[GROUP] * (X @ beta), observed=Y)
-    assert RecordModel(model).predictors.size == 2
+    assert predictors_of(RecordModel(model)).size == 2
 
 
 def test_numbers_times_parameters_are_a_product():
@@ -67,9 +67,9 @@ def test_numbers_times_parameters_are_a_product():
         level, slope, beta = pm.Normal("level", shape=3), pm.Normal("slope"), pm.Normal("beta", shape=P)
         logit = level[GROUP] + slope * X[:, 0] ** 2 / 3 + (beta * X).sum(axis=1)
         pm.Bernoulli("y", logit_p=logit, observed=Y)
-    records = compare(model)
-    assert records.predictors.size == 1
-    assert [(q.kind, q.columns.shape) for q in records.predictors.pieces] == [
+    found = predictors_of(compare(model))
+    assert found.size == 1
+    assert [(q.kind, q.columns.shape) for q in found.pieces] == [
         ("product", (P, 1)), ("product", (1, 1)), ("lookup", (3,))
     ]  # fmt: skip
 
@@ -85,7 +85,7 @@ def test_numbers_times_parameters_are_a_product():
 def test_what_is_no_product(mean):
     with pm.Model() as model:
         pm.Bernoulli("y", logit_p=mean(pm.Normal("a"), pm.Normal("b"), X[:, 0]), observed=Y)
-    assert compare(model).predictors.size == 2
+    assert predictors_of(compare(model)).size == 2
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_what_is_found_does_not_depend_on_values():
     for seed in (0, 1):
         with pm.Model() as model:
             families(seed=seed)["hier"]()
-        found.append(summary(RecordModel(model).predictors))
+        found.append(summary(predictors_of(RecordModel(model))))
     assert found[0] == found[1]

@@ -8,8 +8,8 @@ import pymc as pm
 import pytest
 
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records.mean_likelihood import MeanLikelihood
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.outcome_scores import ScoresAt
 from tests.own_process import printed
 from tests.records.generative import models
 from tests.records.small_shapes import KINDS, VALUES
@@ -179,8 +179,8 @@ def test_lookups_are_told():
     (chunk,) = twins(phi, 1, PrivacyRandom(debug_seed=1))
     levels = np.random.default_rng(0)
     levels.uniform(-1, 1, 200)
-    (positions,) = chunk.terms[0].positions
-    np.testing.assert_array_equal(positions[:, 0], places[levels.integers(0, 4, 200)])
+    rows = chunk.terms[0].rows(np.eye(twins.size))[:, :, places].sum(axis=0)
+    np.testing.assert_array_equal(np.argmax(rows, axis=1), levels.integers(0, 4, 200))
 
 
 BAD = {
@@ -389,7 +389,7 @@ def test_densities_that_are_none_at_some_points_stop_nothing(warned):
     """Whatever they are at each of several points, no warning tells of it; and others are as they were."""
     odd = [0.0, 1.0, -np.inf, np.inf, np.nan, -1e308, 1e308]
     values = np.array(list(product(odd, odd, odd, odd)))
-    mean = MeanLikelihood(Given(), np.arange(2.0)[:, None], [], len(values), None, False)
+    mean = ScoresAt([given(0), given(1)], None, None, 2, np.float64)
     with warnings.catch_warnings(), np.errstate(all=warned):
         warnings.simplefilter("error")
         score, density = mean([values])
@@ -401,16 +401,11 @@ def test_densities_that_are_none_at_some_points_stop_nothing(warned):
     assert np.isnan(score[none]).all()
 
 
-class Given:
-    """Scores and log-densities at two points that are the outcomes' own numbers."""
+def given(point):
+    """Scores and log-densities at one of two points: the outcomes' own numbers."""
 
-    count, dtype, predictors = 2, np.float64, None
+    def scores(outcome):
+        own = (np.resize(outcome, (len(outcome), 4)) if outcome.ndim == 1 else outcome)[:, 2 * point :]
+        return [own[:, :1], own[:, 1]]
 
-    def at(self, point, data, m, dense):
-        def scores(outcomes):
-            given = np.resize(outcomes[0], (m, 4)) if outcomes[0].ndim == 1 else outcomes[0]
-            own = given[:, 2 * int(point[0]) :]
-            return [own[:, :1], own[:, 1]]
-
-        scores.positions, scores.pieces = [], None
-        return scores
+    return scores

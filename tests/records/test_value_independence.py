@@ -14,6 +14,7 @@ from pytensor.printing import debugprint
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
+from tests.records.derivatives import predictors_of
 from tests.records.leaks import LEAKS, LEFT_OUT, REASONS
 from tests.records.test_predictors import summary
 from tests.records.zoo import CONTAINERS, LARGE, ZOO
@@ -71,7 +72,7 @@ def decision(entry, build):
 
 def structure(records):
     """Everything that was decided from the graph; the same for all values of the records."""
-    reading, seen = records.reading, records.coordinates
+    reading, seen, found = records.reading, records.coordinates, predictors_of(records)
     stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
     return {
         "arrays": reading.arrays,
@@ -83,7 +84,7 @@ def structure(records):
         "prior": debugprint([records._log_prior], file="str"),
         "coordinates": (seen.identity, seen.size, [(n, p.start, p.stop) for n, p in seen.names]),
         "inputs": [str(v.type) for v in stand_ins.values()],
-        "predictors": None if records.predictors is None else summary(records.predictors),
+        "predictors": None if found is None else summary(found),
         "released": reading.released,
         "withheld_dims": reading.withheld_dims,
         "trusted": reading.trusted,

@@ -29,11 +29,14 @@ class Places(NamedTuple):
         Where the axes of index arrays begin afterwards.
     ndim : int
         How many axes index arrays have, broadcast against each other.
+    arrays : list of (int, Variable)
+        Index arrays, and the axis of the tensor that each is about.
     """
 
     kept: dict[int, int]
     first: int
     ndim: int
+    arrays: list[tuple[int, Variable]]
 
 
 def _whole(index: Any) -> bool:
@@ -43,20 +46,21 @@ def _whole(index: Any) -> bool:
 def _places(x: Variable, indices: Sequence[Any]) -> Places:
     """Follow the axes of `x`, as NumPy places them."""
     padded = [*indices, *[slice(None)] * (x.type.ndim - _axes_used(indices))]
-    arrays = [k for k, i in enumerate(padded) if not isinstance(i, slice)]
-    ndim = max((_ndim(padded[k]) for k in arrays), default=0)
-    together = not arrays or arrays[-1] - arrays[0] + 1 == len(arrays)
-    first = arrays[0] if arrays and together else 0
-    kept, after, axis = {}, 0 if together else ndim, 0
+    where = [k for k, i in enumerate(padded) if not isinstance(i, slice)]
+    ndim = max((_ndim(padded[k]) for k in where), default=0)
+    together = not where or where[-1] - where[0] + 1 == len(where)
+    first = where[0] if where and together else 0
+    kept, arrays, after, axis = {}, [], 0 if together else ndim, 0
     for k, index in enumerate(padded):
         if isinstance(index, slice):
             if _whole(index):
                 kept[axis] = after
             after += 1
-        elif together and k == first:
-            after += ndim
+        else:
+            arrays.append((axis, index))
+            after += ndim if together and k == first else 0
         axis += _width(index)
-    return Places(kept, first, ndim)
+    return Places(kept, first, ndim, arrays)
 
 
 def places_of(node: Apply) -> tuple[int, int]:
@@ -134,8 +138,8 @@ def _indexed(
         return no_rule(node.op)
     ranges = {
         axis: r + places.ndim - index.type.ndim
-        for axis, index in _by_axis(indices)
-        if not isinstance(index, slice) and (r := typing.record_range(index)) is not None
+        for axis, index in places.arrays
+        if (r := typing.record_range(index)) is not None
     }
     unknown = [t for t in input_types if t is LENGTH]
     if isinstance(x_type, Rows):
@@ -150,14 +154,6 @@ def _indexed(
             return Mixed("`[...]` with records on two axes: every one with every other")
         return Rows(places.first + next(iter(lifted)))
     return LENGTH if unknown or x_type is LENGTH else PUBLIC
-
-
-def _by_axis(indices: Sequence[Any]) -> list[tuple[int, Any]]:
-    found, axis = [], 0
-    for index in indices:
-        found.append((axis, index))
-        axis += _width(index)
-    return found
 
 
 @rule(IncSubtensor, AdvancedIncSubtensor)
@@ -184,9 +180,8 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     whole = {there: axis for axis, there in places.kept.items()}
     if after in whole:
         return Rows(whole[after])
-    for axis, index in _by_axis(indices):
-        if not isinstance(index, slice):
-            r = typing.record_range(index)
-            if r is not None and places.first + r + places.ndim - index.type.ndim == after:
-                return Rows(axis)
+    for axis, index in places.arrays:
+        r = typing.record_range(index)
+        if r is not None and places.first + r + places.ndim - index.type.ndim == after:
+            return Rows(axis)
     return Mixed("records added up or written at positions that depend on them")

@@ -67,7 +67,7 @@ def _elemwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     private = [isinstance(t, Rows) for t in types]
     if any(private) and (never_ends(node.op, private) or not admits(node.op, typing.trusted)):
         return Mixed(f"`{name_of(node.op)}` of the records, which may stop with an error", "unknown")
-    return aligned(types, node, [])
+    return aligned(types, node)
 
 
 @rule(TypeCastingOp, DeepCopyOp)
@@ -89,7 +89,7 @@ def _if_else(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowT
         return [Mixed("`ifelse` on a condition about the records")] * len(node.outputs)
     k = len(node.outputs)
     return [
-        yes if yes == no else aligned([yes, no], node, [])
+        yes if yes == no else aligned([yes, no], node)
         for yes, no in zip(types[1 : 1 + k], types[1 + k :], strict=True)
     ]
 
@@ -125,22 +125,12 @@ def _sweep(typing: Typing, node: Apply, types: Sequence[RowType], swept: Any, dr
     return Rows(first.axis - sum(a < first.axis for a in axes)) if drops else first
 
 
-@rule(CAReduce)
+@rule(CAReduce, Argmax)
 def _reduce(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     return _sweep(typing, node, types, node.op.axis, drops=True)
 
 
-@rule(Argmax)
-def _argmax(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    return _sweep(typing, node, types, node.op.axis, drops=True)
-
-
-@rule(CumOp)
-def _cumulative(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    return _sweep(typing, node, types, None if node.op.axis is None else (node.op.axis,), drops=False)
-
-
-@rule(SortOp, ArgSortOp, Repeat)
+@rule(CumOp, SortOp, ArgSortOp, Repeat)
 def _along_axis(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     return _sweep(typing, node, types, None if node.op.axis is None else (node.op.axis,), drops=False)
 
@@ -165,7 +155,7 @@ def _nonzero(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
 
 @rule(Join)
 def _join(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    found = aligned(types, node, [])
+    found = aligned(types, node)
     return over_records(node.op) if found == Rows(node.op.axis) else found
 
 
@@ -177,13 +167,8 @@ def _split(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     return over_records(node.op) if first == Rows(node.op.axis) else first
 
 
-@rule(MakeVector, ScalarFromTensor, TensorFromScalar, Eye)
+@rule(MakeVector, ScalarFromTensor, TensorFromScalar, Eye, ARange)
 def _numbers(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    return LENGTH if public_arguments(types) else no_rule(node.op)
-
-
-@rule(ARange)
-def _arange(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     return LENGTH if public_arguments(types) else no_rule(node.op)
 
 
@@ -208,7 +193,7 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
         return Mixed(f"`{name_of(op)}`, which stops for all records if it cannot be computed for one")
     core = [isinstance(t, Rows) and t.axis >= batch for t in types]
     if not any(core):
-        return aligned(types, node, [])
+        return aligned(types, node)
     columns = isinstance(op.core_op, SolveBase) and types[0] is PUBLIC and types[1] == Rows(batch + 1)
     if isinstance(op.core_op, Dot) or columns:
         return _contract(node, types, op.inputs_sig, batch, op.outputs_sig[0])

@@ -182,7 +182,7 @@ class Typing:
         name = self.is_trusted(node.op)
         if name is not None:
             self.trusted_used.add(name)
-            return aligned(inputs, node, [])
+            return aligned(inputs, node)
         if not known(node.op):
             return Mixed(f"`{name_of(node.op)}`, an Op whose code may hold data of its own", "unknown")
         private = next((t for t in inputs if t is not PUBLIC), None)
@@ -288,7 +288,7 @@ def written_part(node: Apply) -> set[str]:
     return {"0"} if public_number(last) == 0 else set()
 
 
-def aligned(inputs: Sequence[RowType], node: Apply, ndims: Sequence[int]) -> RowType:
+def aligned(inputs: Sequence[RowType], node: Apply) -> RowType:
     """Type of a function entry by entry: all inputs are public, or rows of the same axis."""
     axes = {t.axis for t in inputs if isinstance(t, Rows)}
     mixed = next((t for t in inputs if isinstance(t, Mixed)), None)

@@ -1,0 +1,140 @@
+"""Derivatives of graphs, for all records at once, and a look at whether each row is about its own record."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MethodNotDefined
+from pytensor.scan.op import Scan
+
+from pymc_dp.records.refusals import refuse_derivative
+from pymc_dp.records.sums import guarded
+from pymc_dp.records.verification import differ, made_up
+
+
+class NotStructuredError(Exception):
+    """Parameters and records meet in another way, or rows are not about their own records."""
+
+
+# PyTensor's functions with the one signature that is used here.
+
+
+def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Variable]:
+    """Derivatives of a number; zero with respect to what it does not depend on.
+
+    Raises
+    ------
+    ModelRefusedError
+        An Op has no derivative.
+    """
+    try:
+        found = pytensor.grad(cost, list(wrt), disconnected_inputs="ignore", return_disconnected="zero")
+    except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
+        raise refuse_derivative(type(error).__name__) from None
+    return cast(list[Any], found)
+
+
+def replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
+    """Copies of graphs on other variables, whose static shapes may differ."""
+    return clone_replace(list(outputs), dict(replace), rebuild_strict=False)
+
+
+def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[Variable, int]) -> Variable:
+    """Differentiate any rows: the gradient of the one row of one record, vectorized over records.
+
+    Parameters
+    ----------
+    rows : Variable, vector
+        One number a record.
+    parameters : sequence of Variable
+        What to differentiate with respect to.
+    records : mapping of Variable to int
+        Data of the records, and the axis of the records.
+
+    Returns
+    -------
+    Variable, shape (m, p)
+        For all numbers of the parameters, one after the other.
+
+    Raises
+    ------
+    ModelRefusedError
+        An Op has no derivative, or none by record.
+    """
+    if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([rows])):
+        raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
+    single: dict[Variable, Variable] = {}
+    many: dict[Variable, Any] = {}
+    for record, axis in records.items():
+        shape = tuple(size for i, size in enumerate(record.type.shape) if i != axis)
+        one = pt.tensor(dtype=record.type.dtype, shape=shape)
+        single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(cast(Any, record), axis, 0)
+    row = replaced([rows], single)[0].sum()
+    m = next(iter(many.values())).shape[0]
+    found = gradients(row, parameters)
+    return pt.concatenate([_vectorized(cast(Any, one).ravel(), many, m) for one in found], axis=1)
+
+
+def jacobian(parameter: Variable, touched: Sequence[Variable]) -> Variable:
+    """Derivatives of `parameter`, p numbers, with respect to the entries of `touched`, shape (p, entries)."""
+    direction = pt.vector(dtype="float64")
+    basis = pt.eye(parameter.size)
+    found = gradients((parameter.ravel() * direction).sum(), touched)
+    columns = [_vectorized(gradient.ravel(), {direction: basis}, parameter.size) for gradient in found]
+    # What is left of the direction is its length.
+    return replaced([pt.concatenate(columns, axis=1)], {direction: basis[0]})[0]
+
+
+def _vectorized(output: Variable, replace: Mapping[Any, Any], length: Variable) -> Variable:
+    """Over the first axis of the replacements, of that length, on which `output` may not depend."""
+    batched: Any = vectorize_graph(output, replace)
+    if batched.type.ndim > output.type.ndim:
+        return batched
+    return pt.broadcast_to(batched, (length, *batched.shape))
+
+
+def numbers_a_record(
+    function: Callable[..., list[np.ndarray]],
+    given: Sequence[np.ndarray],
+    records: Mapping[Variable, int],
+    roots: Mapping[Variable, int],
+) -> list[int]:
+    """Check, on made-up records, that an output's first axis is theirs, and each row about its own record.
+
+    Parameters
+    ----------
+    function : callable
+        Of what is `given` and of the data of some records.
+    given : sequence of ndarray
+    records : mapping of Variable to int
+        The data as inputs, and the axis of the records.
+    roots : mapping of Variable to int
+        The arrays of the model that they stand for.
+
+    Returns
+    -------
+    list of int
+        How many numbers a record each output has.
+
+    Raises
+    ------
+    NotStructuredError
+        It is not so.
+    """
+
+    def outputs(size: int, first: float | None = None) -> list[np.ndarray]:
+        return guarded(function, *given, *made_up(records, roots, size, first))
+
+    few, many = outputs(2), outputs(5)
+    for two, five, *changed in zip(few, many, outputs(5, 0.5), outputs(5, np.nan), strict=True):
+        if (len(two), len(five)) != (2, 5) or two.shape[1:] != five.shape[1:]:
+            raise NotStructuredError
+        if any(np.any(differ(five[1:], other[1:])) for other in changed):
+            raise NotStructuredError
+    return [two[0].size for two in few]
