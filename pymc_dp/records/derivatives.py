@@ -6,13 +6,16 @@ from typing import Any, cast
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.scan.op import Scan
 
+from pymc_dp.records import graph
 from pymc_dp.records.refusals import refuse_derivative
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.verification import differ, made_up
@@ -77,8 +80,20 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
         single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(cast(Any, record), axis, 0)
     row = replaced([rows], single)[0].sum()
     m = next(iter(many.values())).shape[0]
-    found = gradients(row, parameters)
+    found = rewrite_graph(_opened(gradients(row, parameters)), include=("ShapeOpt", "canonicalize"))
     return pt.concatenate([_vectorized(cast(Any, one).ravel(), many, m) for one in found], axis=1)
+
+
+def _opened(outputs: Sequence[Variable]) -> list[Variable]:
+    """Look into Ops that are graphs, as ``LogSumExp``: vectorized they would be loops in Python."""
+
+    def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+        if not isinstance(node.op, OpFromGraph):
+            return None
+        inner = node.op.fgraph
+        return _opened(inner.bind(dict(zip(inner.inputs, inputs, strict=True))))
+
+    return graph.rewritten(outputs, change)
 
 
 def jacobian(parameter: Variable, touched: Sequence[Variable]) -> Variable:

@@ -3,9 +3,12 @@
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
+from pytensor.tensor.blockwise import Blockwise
 
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.derivatives import by_record
 from pymc_dp.records.model import RecordModel
 from tests.records.derivatives import gradients_of, predictors_of
 from tests.records.families import families
@@ -119,3 +122,18 @@ def test_what_is_found_does_not_depend_on_values():
             families(seed=seed)["hier"]()
         found.append(summary(predictors_of(RecordModel(model))))
     assert found[0] == found[1]
+
+
+def test_derivatives_by_record_are_no_loop_in_python():
+    """Vectorized, `LogSumExp` and what goes with a gradient's shape were called record by record."""
+    theta, y = pt.vector("theta", shape=(3,)), pt.matrix("y", shape=(None, 1))
+    parts = pt.stack([-((y[:, 0] - theta[0]) ** 2), -((y[:, 0] - theta[1]) ** 2) + theta[2]], axis=1)
+    rows = pt.logsumexp(parts, axis=1)
+    found = by_record(rows, [theta], {y: 0})
+    function = pytensor.function([theta, y], found)
+    assert not any(isinstance(node.op, Blockwise) for node in function.maker.fgraph.apply_nodes)
+    data, at = np.linspace(-2, 2, 5)[:, None], np.array([-1.0, 1.0, 0.3])
+    first, second = -((data[:, 0] + 1) ** 2), -((data[:, 0] - 1) ** 2) + 0.3
+    share = 1 / (1 + np.exp(second - first))
+    expected = np.stack([2 * (data[:, 0] + 1) * share, 2 * (data[:, 0] - 1) * (1 - share), 1 - share], axis=1)
+    np.testing.assert_allclose(function(at, data), expected, rtol=1e-10)
