@@ -158,10 +158,10 @@ def geometric(x, y):
     pm.Geometric("y", p=pm.math.sigmoid(x @ b - 1), observed=y)
 
 
-def hurdle_gamma(x, y):
+def hurdle_counts(x, y):
     b, g = pm.Normal("b", 0, 0.4, shape=4), pm.Normal("g", 0, 0.5, shape=4)
     a = pm.Gamma("a", 16, 8)
-    pm.HurdleGamma("y", psi=pm.math.sigmoid(x @ g), alpha=a, beta=a * pm.math.exp(-(x @ b)), observed=y)
+    pm.HurdleNegativeBinomial("y", psi=pm.math.sigmoid(x @ g), mu=pm.math.exp(1 + x @ b), alpha=a, observed=y)
 
 
 def zero_inflated_binomial(x, y):
@@ -228,7 +228,7 @@ OTHERS = {
     "direction": (direction, four),
     "half_normal": (half_normal, four),
     "geometric": (geometric, four),
-    "hurdle_gamma": (hurdle_gamma, four),
+    "hurdle_nb": (hurdle_counts, four),
     "zero_inflated_binomial": (zero_inflated_binomial, four),
     "three_parts": (three_parts, three),
     "rice": (rice, four),

@@ -260,7 +260,6 @@ class Search:
         rest = self._sizes.rest(seen, left, metric, self._information, self._places.order)
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         draws = self._slopes(seen, metric, bounds, left)
-        weights = np.full(len(draws), 1 / len(draws))
         self.rounds.append(
             Round(
                 point=self._point,
@@ -272,7 +271,7 @@ class Search:
                 volumes=self._volumes,
                 touched=self._touched * left.slope * rest**2,
                 prior=self._prior.variances(metric),
-                weights=weights,
+                weights=np.full(len(draws), 1 / len(draws)),
                 records=self._n,
                 telling=full_pulls(seen, left, bounds, self._n, size),
             )

@@ -80,8 +80,8 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
         single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(cast(Any, record), axis, 0)
     row = replaced([rows], single)[0].sum()
     m = next(iter(many.values())).shape[0]
-    found = rewrite_graph(_opened(gradients(row, parameters)), include=("ShapeOpt", "canonicalize"))
-    return pt.concatenate([_vectorized(cast(Any, one).ravel(), many, m) for one in found], axis=1)
+    found: Any = rewrite_graph(_opened(gradients(row, parameters)), include=("ShapeOpt", "canonicalize"))
+    return pt.concatenate([_vectorized(one.ravel(), many, m) for one in found], axis=1)
 
 
 def _opened(outputs: Sequence[Variable]) -> list[Variable]:
