@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="designs that begin so")
     args = parser.parse_args()
     if args.run:
-        warnings.simplefilter("ignore", dp.NotPrivateWarning)
+        warnings.simplefilter("ignore", dp.errors.NotPrivateWarning)
         commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
         for design in DESIGNS:
             if design.name.startswith(args.only):

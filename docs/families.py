@@ -49,6 +49,18 @@ OTHERS = {
     "truncated_normal": "truncated normal, with σ",
     "normal_wide_prior": "mean and σ, priors 100 times too wide",
     "exgaussian": "exponentially modified normal",
+    "laplace": "Laplace, with scale",
+    "quantile": "quantile regression, .9",
+    "direction": "von Mises, with κ",
+    "half_normal": "half-normal",
+    "geometric": "geometric",
+    "hurdle_nb": "hurdle negative binomial, two regressions",
+    "zero_inflated_binomial": "zero-inflated binomial",
+    "three_parts": "mixture of three normals",
+    "rice": "Rice, with ν",
+    "censored_lognormal": "log-normal, censored",
+    "unequal_t": "Student t, log σ linear in x",
+    "moyal": "Moyal, with scale",
 }
 DESIGNS = {
     "design": "design",
@@ -56,7 +68,7 @@ DESIGNS = {
     "coverage 90": "90% intervals that cover",
     "largest z": "largest z",
     "sd ratio": "width / non-private",
-    "says little": "data sets of 10 of which little is said",
+    "says little": "data sets of 12 of which little is said",
 }
 WRONG = {
     "model": "model",

@@ -102,8 +102,8 @@ def with_privacy(case: Case, epsilon: float, seed: int) -> list[dict[str, Any]]:
     table = case.table()
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dp.NotPrivateWarning)
-        warnings.simplefilter("ignore", dp.NoisySummaryWarning)
+        warnings.simplefilter("ignore", dp.errors.NotPrivateWarning)
+        warnings.simplefilter("ignore", dp.errors.NoisySummaryWarning)
         rows, scales, left = prepared(case, table, epsilon)
         released = dp.release_likelihood(
             case.model(rows),
