@@ -100,8 +100,9 @@ def compare(
     -----
     With ``u_j = sum_a group[j, a] rows[a]``, c is Huber's centre: ``sum_j w_j clip(u_j - c) = 0``. A record
     adds ``w clip(u - c)`` and ``w sum_j w_j kappa_j (u_j - c)(u_j - c)'``, kappa the factors of the clip
-    and w at most 1 the same for all points of the group: it goes by the slope of all but the farthest point
-    (docs/proofs/twins). A slope that is still beyond its bound is cut off.
+    and w at most 1 the same for all points of the group. The weight w depends on both bounds, C and B: it
+    holds the slope of all points but the farthest within a part of B (docs/proofs/twins). A slope that is
+    still beyond its bound is cut off.
 
     **Privacy.** A record adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
     matrix that, with the trace, has a norm of at most `SLOPE_GRID`. Both norms are computed of the integers,

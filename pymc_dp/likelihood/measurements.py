@@ -50,7 +50,10 @@ class Source(Shapes, Protocol):
         """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `octaves`."""
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
-        """Add what units say, each term of a unit within these bounds: integers; see `comparisons`."""
+        """Add what units say, each term of a unit within these bounds: integers; see `comparisons`.
+
+        Whoever asks divides the bounds of a unit by the number of its terms.
+        """
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """Count units by how far out they are among their twins, shape (CELLS,): integers; see `fit`."""
@@ -122,9 +125,10 @@ class Measurements:
     Notes
     -----
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
-    record moves a score by at most ``c C``; a slope with its trace by ``sqrt(c) B``, since slopes are
-    positive semi-definite and traces are not negative; scales by ``sqrt(c t)``, where a unit counts in the
-    rows of at most t coordinates; a spread by ``sqrt(c)`` (docs/proofs/twins, section 1).
+    record moves a score, of all its terms together, by at most ``c C``; a slope with its trace by
+    ``sqrt(c) B``, since slopes are positive semi-definite and traces are not negative; scales by
+    ``sqrt(c t)``, where a unit counts in the rows of at most t coordinates; a spread by ``sqrt(c)``
+    (docs/proofs/twins, section 1).
     """
 
     def __init__(self, source: Source, spending: Spending, kept: float = 0.0):
@@ -134,7 +138,7 @@ class Measurements:
 
     @property
     def left(self) -> float:
-        """Share of the budget that is neither spent nor kept."""
+        """Share of the budget that is neither spent nor kept, before the spread is asked for."""
         return self._spending.unspent - self.kept
 
     def _release(self, total: np.ndarray, std: float) -> np.ndarray:

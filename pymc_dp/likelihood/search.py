@@ -61,13 +61,13 @@ class Found(NamedTuple):
     Attributes
     ----------
     point : ndarray, shape (p,)
-        Where the last score was taken.
+        Around which the last scores were taken: not the mean of what is believed.
     message : Message
         Normal likelihood of phi.
     rounds : list of Round
-        In units of the prior's standard deviations.
+        In units of the prior's standard deviations: a round's metric over them is that of phi.
     shares : list of float
-        Of the budget: each round's.
+        Of the budget: of each count of scales and each round, in their order; not of the test of the fit.
     information : ndarray, shape (p, p)
         What records would tell without privacy, as far as released numbers show: the last slope over what
         its clip leaves of it.
