@@ -78,6 +78,9 @@ RANGES: dict[type[Any], tuple[Range, ...]] = {
     basic.DirichletRV: (_TRIED,),
     basic.MvNormalRV: (_REAL, _REAL),
     continuous.WaldRV: (_POSITIVE, _POSITIVE, _REAL),
+    continuous.SkewNormalRV: (_REAL, _SCALE, _REAL),
+    continuous.RiceRV: (_SCALE, _SCALE),
+    continuous.MoyalRV: (_REAL, _SCALE),
     continuous.TruncatedNormalRV: (
         _REAL,
         _POSITIVE,
