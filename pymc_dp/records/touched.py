@@ -11,6 +11,9 @@ from pymc_dp.records import gate, graph, memory
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.sums import guarded
 
+# Codes that are tried, in lengths of what is looked up: of those beyond it none is to have a place.
+_BEYOND = 8
+
 
 class Lookup(NamedTuple):
     """Coordinates that records look up.
@@ -20,7 +23,8 @@ class Lookup(NamedTuple):
     root : Variable or None
         The array of codes by which they do; None where it is more than one array, or computed.
     columns : ndarray of int, shape (G, q)
-        Of phi: those that a record of each code sees; G rows of one where it is not known which go together.
+        Of phi: those that a record of each code sees. Where it is not known which go together, G rows of one
+        if a record sees one, else one row of all.
     """
 
     root: Variable | None
@@ -51,14 +55,23 @@ def lookups_of(
         columns = np.ravel(piece.columns)
         read = [data for data in roots if data in set(ancestors([piece.other]))]
         codes = read[0] if len(read) == 1 else None
+        # Which numbers go together is not known: one is by itself, several may be any.
+        unknown = Lookup(None, columns[:, None] if piece.numbers == 1 else columns[None])
         if codes is None or codes.type.ndim != 1 or codes.type.dtype[:3] not in ("int", "uin"):
-            found.append(Lookup(None, columns[:, None]))
+            found.append(unknown)
             continue
         inputs = [*parts, codes]
         function = gate.compile_graph(inputs, piece.other, private=[codes], mode=gate.PLAIN_MODE)
-        positions = guarded(function, *parts.values(), np.arange(columns.size).astype(codes.type.dtype))
-        rows = np.reshape(positions, (columns.size, -1)).astype(np.int64)
+        tables = (np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([piece.other]))
+        most = max([_BEYOND * columns.size, *(max(shape, default=0) for shape in tables)])
+        tried = np.arange(max(columns.size, min(most, int(np.iinfo(codes.type.dtype).max) + 1)))
+        positions = guarded(function, *parts.values(), tried.astype(codes.type.dtype))
+        rows = np.reshape(positions, (tried.size, -1)).astype(np.int64)
         known = np.all((rows >= 0) & (rows < columns.size), axis=1)
+        if known[columns.size :].any():  # codes are not places in the table
+            found.append(unknown)
+            continue
+        rows, known = rows[: columns.size], known[: columns.size]
         # Other codes are of no record: the row of the code before stands in.
         before = np.maximum.accumulate(np.where(known, np.arange(columns.size), np.argmax(known)))
         rows = rows[before] if np.any(known) else np.zeros_like(rows)

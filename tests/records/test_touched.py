@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 from pymc_dp.records.model import RecordModel
@@ -54,6 +55,30 @@ def test_look_ups(mu, found):
         assert all(0 not in rows for rows in twins.lookups)
     else:
         assert sorted(sorted(map(sorted, rows.tolist())) for rows in twins.lookups) == found
+
+
+PAIRS = np.array([[0, 1], [2, 3], [0, 1], [2, 3], [1, 2], [0, 3]])
+
+
+def test_records_that_see_several_numbers_of_a_table_see_any_of_them_together():
+    """Said to be apart, they were taken for independent: two codes a record, pairs, computed codes."""
+
+    def two_codes(a, b):
+        return a[np.column_stack([CODE, OTHER])].sum(axis=1)
+
+    def public_pairs(a, b):
+        return a[pt.constant(PAIRS)[np.arange(N) % 6]].sum(axis=1)
+
+    def computed(a, b):
+        code = pm.Data("code", np.arange(N) % 16)
+        return a[code % 4] + b[(code // 4 + code) % 4]
+
+    for mu in (two_codes, public_pairs, computed):
+        with pm.Model() as model:
+            a, b = pm.Normal("a", shape=4), pm.Normal("b", shape=4)
+            pm.Normal("y", mu(a, b), 1, observed=np.zeros(N))
+        for rows in Twins(RecordModel(model, verify=False)).lookups:
+            assert mu is computed and rows.shape == (4, 1)
 
 
 def test_codes_may_hold_anything():
