@@ -24,7 +24,8 @@ _SHARP = 4
 # A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
 # before is doubted, at most so many times.
 _SURPRISE, _DOUBTS = 1.0, 12
-# Chance leaves a square of at most so many standard deviations: more shows a step that is too short.
+# By chance a square of p normal numbers is above its mean by more than so many of its standard deviations in
+# one of twenty to thirty cases: more shows that the walk was elsewhere.
 _CHANCE = 2.0
 # A last step that is a surprise, and longer than this, is one of a walk that goes on: where outcomes are
 # separated each step is as long as all before it. A shorter one may be that of a model which is wrong.
@@ -49,6 +50,8 @@ class Care(NamedTuple):
     pulled : float
         1 where the size of a score counts as a distance (see `Round.pulled`), 0 where it does not: on the way
         it would only slow the walk.
+    taken : float
+        Part of the squares of what is not known that a scale may take for its own.
     """
 
     misfit: float
@@ -59,9 +62,9 @@ class Care(NamedTuple):
     taken: float
 
 
-#: On the way, where standing still is worse than going too far, and the noise of each step is as large as the
-#: step where earlier scores do not count; for the result; and for that beside groups, whose earlier scores
-#: were taken where all were elsewhere.
+#: On the way, standing still is worse than going too far; and if earlier scores did not count there, a step
+#: would have the noise of one round alone. Then that of the result; and that beside groups, whose earlier
+#: scores were taken where all were elsewhere.
 WALK = Care(0.4, 1.0, 2.0, 2.0, 0.0, 0.0)
 RESULT = Care(0.4, 0.0, 0.9, 0.0, 1.0, 0.35)
 OF_GROUPS = Care(0.8, 0.0, 0.25, 0.0, 1.0, 0.7)
