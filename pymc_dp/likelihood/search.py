@@ -36,6 +36,9 @@ _SCORES = 1_000_000, 4_000_000
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
 _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
+# The same beside the diagonal, for a record of so many coordinates; of p that is less by their ratio, since
+# eigenvalues of a matrix differ by all its entries together.
+_ENTRIES_OF = 3.0
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
@@ -207,14 +210,15 @@ class Search:
 
     def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
         """Draws of the slope: it was released, and is about what it was."""
-        both_touch = np.minimum.outer(self._touched, self._touched)
+        both_touch, diagonal = np.minimum.outer(self._touched, self._touched), np.eye(self._size) > 0
+        beside = min(1.0, _ENTRIES_OF / self._touches)
         if self._slope is None:
             before = Slope(metric, metric @ self._information @ metric.T, np.zeros_like(metric))
-            unlike = np.where(np.eye(self._size) > 0, np.hypot(_OF_COUNTS, self._counted), _CORRELATED)
+            unlike = np.where(diagonal, np.hypot(_OF_COUNTS, self._counted), beside * _CORRELATED)
         else:
             before = self._slope.seen_in(metric)
-            unlike = np.full_like(metric, _ALIKE + DRIFT * min(self._moved, 1.0))
-        both = np.where(np.eye(self._size) > 0, 1.0, 0.5)
+            unlike = np.where(diagonal, 1.0, beside) * (_ALIKE + DRIFT * min(self._moved, 1.0))
+        both = np.where(diagonal, 1.0, 0.5)
         before = before._replace(variance=before.variance + (unlike * both_touch) ** 2)
         first = 1.0 if self._slope is None else DRIFT + min(self._moved, 1.0)
         seen_here = Slope(metric, seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
