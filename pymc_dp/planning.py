@@ -12,7 +12,7 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.inspection import inspect
-from pymc_dp.likelihood.fit import share_of_fit
+from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import name_numbers
@@ -23,7 +23,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
-from pymc_dp.releasing import choose_delta, open_records, search_from
+from pymc_dp.releasing import choose_delta, open_records
 
 #: Builds a model of rows that hold no private record.
 Build = Callable[[Any], pm.Model]
@@ -201,7 +201,7 @@ class Releases:
             warnings.simplefilter("ignore", NotPrivateWarning)  # nothing is private here
             spending.pay()
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
-        kept = share_of_fit(self._n, mu, self._relation)
+        kept = kept_shares(self._n, mu, self._relation)
         measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
         return search_from(measurements, self._n, mu, self.prior, self._opened.start)[0]
 

@@ -3,16 +3,15 @@
 import json
 import math
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 import arviz as az
 import numpy as np
 import pymc as pm
-from dp_accounting import dp_event
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotSampledError
+from pymc_dp.likelihood.facts import LikelihoodFacts, OwnerFacts
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import facts
@@ -94,7 +93,6 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
         "released_variables": sorted(map(str, groups["posterior"].data_vars)),
         "coords": {},
         "stats": dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8"),
-        "left_out_deterministics": likelihood.facts.get("left_out", []),
     })  # fmt: skip
     return made
 
@@ -135,12 +133,12 @@ def _numbers(dataset: Dataset) -> Dataset:
     return plain(dataset[kept])
 
 
-def plan_of(known: Mapping[str, Any], chains: int, tune: int, draws: int) -> PrivacyPlan:
+def plan_of(known: LikelihoodFacts | OwnerFacts, chains: int, tune: int, draws: int) -> PrivacyPlan:
     """What was released once, and that draws are free; of all, or of one owner."""
     events = EventSet.from_json(json.dumps(known["events"]))
-    relation, is_priced = events.neighboring_relation, known["epsilon"] is not None
+    relation, epsilon = events.neighboring_relation, known["epsilon"]
     return PrivacyPlan(
-        epsilon=known["epsilon"] if is_priced else math.inf,
+        epsilon=math.inf if epsilon is None else epsilon,
         delta=known["delta"],
         neighboring_relation=relation,
         chains=chains,
@@ -148,11 +146,11 @@ def plan_of(known: Mapping[str, Any], chains: int, tune: int, draws: int) -> Pri
         draws=draws,
         mechanism=NoDecision(),
         clip_fraction=None,
-        once=events if is_priced else EventSet([dp_event.NonPrivateDpEvent()], relation),
+        once=EventSet.unlimited(relation) if epsilon is None else events,
     )
 
 
-def _of_owner(known: dict[str, Any], plan: PrivacyPlan) -> dict[str, Any]:
+def _of_owner(known: OwnerFacts, plan: PrivacyPlan) -> dict[str, Any]:
     """One of several data owners, as a report reads it."""
     return {
         "name": known["name"],
@@ -184,6 +182,7 @@ def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict
         "withheld_dims": [],
         "integrated": known.get("integrated", []),
         "excluded_deterministics": [],
+        "left_out_deterministics": known.get("left_out", []),
         "public_arrays": known.get("public_arrays", []),
         "trusted_ops": known.get("trusted_ops", []),
         "call": call,

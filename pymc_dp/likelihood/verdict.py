@@ -1,7 +1,7 @@
 """One calm verdict by parameter: what the release says of it, from released numbers alone."""
 
 import math
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -13,7 +13,15 @@ from pymc_dp.likelihood.search import Found
 _AS_GOOD, _LITTLE = 1.25, 0.7
 
 
-def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str, Any]]:
+class Verdict(TypedDict):
+    """What is known of a coordinate: see `judge`."""
+
+    verdict: str
+    wider: float
+    of_prior: float
+
+
+def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
     """What is known of each coordinate.
 
     Parameters
@@ -36,7 +44,7 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
     private = _deviations(found.message.information + prior.precision)
     without = _deviations(found.information + prior.precision)
     before = _deviations(prior.precision)
-    verdicts = {}
+    verdicts: dict[str, Verdict] = {}
     for label, one, other, first in zip(labels, private, without, before, strict=True):
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
         if of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):

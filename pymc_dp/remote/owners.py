@@ -14,6 +14,7 @@ import pymc as pm
 
 from pymc_dp.clipping import as_clip
 from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood.facts import OwnerFacts
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.units import unit_of
@@ -249,15 +250,13 @@ class RecordsOfOwners(Template):
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
-    def measurements(self, spending: Spending, debug_seed: int | None, kept: float) -> MeasurementsOfOwners:
+    def measurements(self, spending: Spending) -> MeasurementsOfOwners:
         """Noisy sums that a likelihood is made of: every owner charges them now.
 
         Parameters
         ----------
         spending : Spending
             Of `Owners.spending`. It was paid.
-        debug_seed, kept
-            Not used: owners draw their own noise, and none tests the fit.
 
         Raises
         ------
@@ -274,7 +273,7 @@ class RecordsOfOwners(Template):
         with suppress(PrivacyError):
             self.ask("end")
 
-    def guarantees(self) -> list[dict[str, object]]:
+    def guarantees(self) -> list[OwnerFacts]:
         """What each owner is guaranteed by a released likelihood."""
         return [
             {

@@ -1,6 +1,6 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +187,9 @@ class ShardedRecords(Template):
             out[here] = values if here.size else 0.0
         return out
 
-    def measurements(self, spending: Spending, debug_seed: int | None, kept: float) -> Measurements:
+    def measurements(
+        self, spending: Spending, debug_seed: int | None, kept: Mapping[str, float]
+    ) -> Measurements:
         """Noisy sums of a likelihood; twins have a stream of their own, the same for any number of parts."""
         return Measurements(self.source(PrivacyRandom(debug_seed, stream=1)), spending, kept)
 
