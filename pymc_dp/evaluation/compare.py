@@ -13,10 +13,9 @@ from xarray import DataTree
 
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
-from pymc_dp.evaluation.fitted import fitted
+from pymc_dp.evaluation.fitted import EvaluationFacts, fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
 from pymc_dp.privacy.budget.call import check_ledger
-from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.records.sums import guarded
@@ -49,7 +48,7 @@ class Comparison:
     reference: str
     totals: dict[str, Total]
     n: int | None
-    facts: Facts
+    facts: EvaluationFacts
 
     @property
     def table(self) -> pd.DataFrame:
@@ -226,7 +225,7 @@ def compare(
         void = differing(fit.records, observed, observed_values(models[name][1]))
         totals[name] = total_of(difference, void, spending, n)
     spending.confirm(entry)
-    facts = {
+    facts: EvaluationFacts = {
         **spending.facts(),
         "unit": "row" if privacy_unit is None else "person (all rows with one id)",
         "draws": {name: len(fit.points) for name, fit in fits.items()},

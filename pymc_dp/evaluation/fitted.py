@@ -1,7 +1,7 @@
 """A released posterior with its model: records, and draws as points at which they can be evaluated."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
 
 import numpy as np
 import pymc as pm
@@ -9,7 +9,8 @@ from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.privacy.accounting.values import check_count
-from pymc_dp.privacy.budget.facts import Facts
+from pymc_dp.privacy.budget.known import Facts
+from pymc_dp.privacy.budget.spending import SpendingFacts
 from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
 from pymc_dp.records.model import RecordModel
@@ -95,6 +96,14 @@ def fitted(
     settings = settings_of(known, model)
     records = RecordModel(model, privacy_unit=privacy_unit, observed=observed, **settings)
     return Fitted(records, _points(records, posterior, model, draws))
+
+
+class EvaluationFacts(SpendingFacts):
+    """What an evaluation cost, of whom it is, and how many draws were looked at (of each model)."""
+
+    unit: str
+    draws: int | dict[str, int]
+    score: NotRequired[str]
 
 
 def declared_in(known: Facts) -> list[str]:

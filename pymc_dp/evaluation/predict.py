@@ -11,7 +11,7 @@ from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.evaluation.fitted import check_same, declared_in, settings_of
-from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts, Predictions
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
@@ -108,7 +108,10 @@ def predict(
     }
     withheld = of_persons.union(reading.withheld_dims, known["withheld_dims"])
     _withhold(found, model, given, withheld)
-    made = {"variables": names, "inputs": {name: list(value.shape) for name, value in given.items()}}
+    made: Predictions = {
+        "variables": names,
+        "inputs": {name: list(value.shape) for name, value in given.items()},
+    }
     plan = PrivacyPlan.from_dict(known["plan"])
     notice = (
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy: predictions at public "
@@ -140,7 +143,7 @@ def _refusal(reads: Sequence[str]) -> ModelRefusedError:
     )
 
 
-def _counts_are_public(known: facts.Facts) -> bool:
+def _counts_are_public(known: Facts) -> bool:
     """Whether the number of rows is public: neighbours have as many."""
     return known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
 
@@ -164,7 +167,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withhe
 
 
 def _reading(
-    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: facts.Facts
+    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: Facts
 ) -> tuple[list[str], Reading]:
     """What the outputs read of private rows, with `given` in their places, and how the model is read."""
     units = None if known["unit"] == "row" else known.get("n")

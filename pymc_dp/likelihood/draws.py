@@ -11,10 +11,11 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotSampledError
-from pymc_dp.likelihood.facts import LikelihoodFacts, OwnerFacts
+from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts, OwnerFacts, ReleasedFacts, Variable
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.results import GROUPS, plain
@@ -86,14 +87,14 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
         sizes = own.sizes["chain"], own.sizes["draw"]
         groups[stats] = own.assign(epsilon_spent=(["chain", "draw"], np.full(sizes, spent)))
     made = DataTree.from_dict(groups)
-    made.attrs[facts.STAT] = json.dumps({
-        "format": facts.FORMAT,
-        **facts_of_draws(likelihood, plan, uuid.uuid4().hex),
+    released: ReleasedFacts = {
         "variables": _variables(groups["posterior"], model),
-        "released_variables": sorted(map(str, groups["posterior"].data_vars)),
         "coords": {},
-        "stats": dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8"),
-    })  # fmt: skip
+        "left_out_deterministics": [],
+    }
+    types = dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8")
+    known = facts_of_draws(likelihood, plan, uuid.uuid4().hex, released, types)
+    made.attrs[facts.STAT] = json.dumps({"format": facts.FORMAT, **known})
     return made
 
 
@@ -133,7 +134,7 @@ def _numbers(dataset: Dataset) -> Dataset:
     return plain(dataset[kept])
 
 
-def plan_of(known: LikelihoodFacts | OwnerFacts, chains: int, tune: int, draws: int) -> PrivacyPlan:
+def plan_of(known: LikelihoodFacts | OwnersGuarantee, chains: int, tune: int, draws: int) -> PrivacyPlan:
     """What was released once, and that draws are free; of all, or of one owner."""
     events = EventSet.from_json(json.dumps(known["events"]))
     relation, epsilon = events.neighboring_relation, known["epsilon"]
@@ -150,7 +151,7 @@ def plan_of(known: LikelihoodFacts | OwnerFacts, chains: int, tune: int, draws: 
     )
 
 
-def _of_owner(known: OwnerFacts, plan: PrivacyPlan) -> dict[str, Any]:
+def _of_owner(known: OwnersGuarantee, plan: PrivacyPlan) -> OwnerFacts:
     """One of several data owners, as a report reads it."""
     return {
         "name": known["name"],
@@ -162,10 +163,17 @@ def _of_owner(known: OwnerFacts, plan: PrivacyPlan) -> dict[str, Any]:
     }
 
 
-def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict[str, Any]:
-    """Of a run, as a report reads them, but for variables, coordinates and stats."""
+def facts_of_draws(
+    likelihood: Likelihood,
+    plan: PrivacyPlan,
+    call: str,
+    released: ReleasedFacts,
+    stats: dict[str, str],
+) -> Facts:
+    """Of a run, as a report reads them."""
     known = likelihood.facts
     return {
+        **released,
         "plan": plan.to_dict(),
         "step": LIKELIHOOD,
         "mechanism": "one released likelihood, sampled with its prior at no cost",
@@ -182,6 +190,8 @@ def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict
         "withheld_dims": [],
         "integrated": known.get("integrated", []),
         "excluded_deterministics": [],
+        "released_variables": sorted(one["name"] for one in released["variables"]),
+        "stats": stats,
         "left_out_deterministics": known.get("left_out", []),
         "public_arrays": known.get("public_arrays", []),
         "trusted_ops": known.get("trusted_ops", []),
@@ -193,7 +203,7 @@ def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict
     }
 
 
-def _variables(posterior: Dataset, model: pm.Model) -> list[dict[str, Any]]:
+def _variables(posterior: Dataset, model: pm.Model) -> list[Variable]:
     """Names, types, shapes and dimensions of the draws."""
     dims, free = model.named_vars_to_dims, {rv.name for rv in model.free_RVs}
     return [

@@ -2,11 +2,10 @@
 
 from typing import NotRequired, TypedDict
 
-from pymc_dp.likelihood.fit import Fit
-from pymc_dp.likelihood.verdict import Verdict
+from pymc_dp.privacy.budget.known import Fit, PublicArray, Verdict
 
 
-class OwnerFacts(TypedDict):
+class OwnersGuarantee(TypedDict):
     """What one of several data owners is guaranteed; names as in `LikelihoodFacts`."""
 
     name: str
@@ -45,7 +44,7 @@ class LikelihoodFacts(TypedDict):
         Effects that were integrated; Deterministics that read rows; Ops that the user vouched for.
     public_arrays : list
         Label, shape and kind of each.
-    owners : list of OwnerFacts
+    owners : list of OwnersGuarantee
     """
 
     epsilon: float | None
@@ -64,5 +63,5 @@ class LikelihoodFacts(TypedDict):
     integrated: NotRequired[list[str]]
     left_out: NotRequired[list[str]]
     trusted_ops: NotRequired[list[str]]
-    public_arrays: NotRequired[list[tuple[str, list[int], str]]]
-    owners: NotRequired[list[OwnerFacts]]
+    public_arrays: NotRequired[list[PublicArray]]
+    owners: NotRequired[list[OwnersGuarantee]]

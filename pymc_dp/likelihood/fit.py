@@ -1,12 +1,13 @@
 """Whether outcomes are spread as the model says: places of records among their twins, counted with noise."""
 
 import math
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.twins import Chunk, TermScores
@@ -44,15 +45,6 @@ class Spread(NamedTuple):
 
     counts: np.ndarray
     noise: float
-
-
-class Fit(TypedDict):
-    """What counts say of the model: see `judge_fit`."""
-
-    said: str
-    tail: float | None
-    error: float | None
-    p_value: float | None
 
 
 def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:

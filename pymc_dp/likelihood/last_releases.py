@@ -5,10 +5,11 @@ from typing import TypedDict
 
 import numpy as np
 
-from pymc_dp.likelihood.fit import Fit, judge_fit, share_of_fit, where_to_look
+from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.search import Found, Search
+from pymc_dp.privacy.budget.known import Fit
 
 
 class LastFacts(TypedDict):

@@ -4,11 +4,11 @@ import json
 import math
 from collections.abc import Mapping
 
-from pymc_dp.likelihood.facts import LikelihoodFacts, OwnerFacts
-from pymc_dp.likelihood.fit import Fit
+from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import weaknesses
+from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.budget.words import (
     DELTAS,
     FLOATING_POINT,
@@ -94,7 +94,7 @@ def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:
     ]
 
 
-def _of_owner(owner: OwnerFacts) -> str:
+def _of_owner(owner: OwnersGuarantee) -> str:
     held = "n withheld" if owner["n"] is None else f"n = {owner['n']} (public)"
     budget = "no guarantee: epsilon = inf"
     if owner["epsilon"] is not None:

@@ -1,24 +1,16 @@
 """One calm verdict by parameter: what the release says of it, from released numbers alone."""
 
 import math
-from typing import TypedDict
 
 import numpy as np
 
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.search import Found
+from pymc_dp.privacy.budget.known import Verdict
 
 # Wider than without privacy by no more, it is as good; standard deviations over the prior's above which a
 # parameter is hardly known.
 _AS_GOOD, _LITTLE = 1.25, 0.7
-
-
-class Verdict(TypedDict):
-    """What is known of a coordinate: see `judge`."""
-
-    verdict: str
-    wider: float
-    of_prior: float
 
 
 def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:

@@ -14,7 +14,7 @@ import pymc as pm
 
 from pymc_dp.clipping import as_clip
 from pymc_dp.errors import PrivacyError
-from pymc_dp.likelihood.facts import OwnerFacts
+from pymc_dp.likelihood.facts import OwnersGuarantee
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.units import unit_of
@@ -273,7 +273,7 @@ class RecordsOfOwners(Template):
         with suppress(PrivacyError):
             self.ask("end")
 
-    def guarantees(self) -> list[OwnerFacts]:
+    def guarantees(self) -> list[OwnersGuarantee]:
         """What each owner is guaranteed by a released likelihood."""
         return [
             {

@@ -15,6 +15,7 @@ from pymc_dp.errors import BudgetError, PrivacyError
 from pymc_dp.kernels.metropolis import Accept, Info, Move, Ratio, State, metropolis, prior_change
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import ChainBudget
+from pymc_dp.privacy.budget.known import ReleasedFacts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
@@ -125,7 +126,7 @@ class Released:
         pairs = zip(self._values(point), self._start, strict=True)
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
-    def facts(self) -> facts.Facts:
+    def facts(self) -> ReleasedFacts:
         """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able."""
         free = {rv.name for rv in self._model.free_RVs}
         dims = {name: self._model.named_vars_to_dims.get(name, ()) for name in self._names}

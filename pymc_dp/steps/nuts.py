@@ -18,6 +18,7 @@ from pytensor.graph.basic import Variable
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.slots import identity
 from pymc_dp.records import refusals
@@ -166,7 +167,6 @@ class DPNUTS(BlockedStep):
             public,
             [rv.name for rv in public.unobserved_RVs],
             initial_point(public),
-            left_out=self.likelihood.facts["left_out"],
             compile_kwargs=given.get("compile_kwargs"),
         )
         self.rng = get_random_generator(None)
@@ -213,15 +213,10 @@ class DPNUTS(BlockedStep):
         )
         return new, [stats]
 
-    def _facts(self, plan: PrivacyPlan) -> facts.Facts:
-        variables = self._released.facts()
+    def _facts(self, plan: PrivacyPlan) -> Facts:
         types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
-        return {
-            **facts_of_draws(self.likelihood, plan, self._call),
-            **variables,
-            "released_variables": sorted(one["name"] for one in variables["variables"]),
-            "stats": types | {"epsilon_spent": "<f8"},
-        }
+        types["epsilon_spent"] = "<f8"
+        return facts_of_draws(self.likelihood, plan, self._call, self._released.facts(), types)
 
     @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:

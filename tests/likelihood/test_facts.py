@@ -8,7 +8,7 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.likelihood.draws import facts_of_draws, plan_of
-from pymc_dp.likelihood.facts import LikelihoodFacts, OwnerFacts
+from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.likelihood.report import write_report
 
 #: Facts that only a saved likelihood has, and why.
@@ -36,7 +36,7 @@ def facts():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mean"), 1, observed=np.random.default_rng(0).normal(size=200))
     made = dp.release_likelihood(model, epsilon=2, delta=1e-6).facts
-    owner = {name: made.get(name) for name in OwnerFacts.__annotations__}
+    owner = {name: made.get(name) for name in OwnersGuarantee.__annotations__}
     return made | {"owners": [owner | {"name": "north", "ledger": True}]}
 
 
@@ -45,7 +45,8 @@ def forgotten(facts):
     (owner,) = facts["owners"]
     owner = Noted(owner)
     known = Noted(facts | {"owners": [owner]})
-    facts_of_draws(SimpleNamespace(facts=known), plan_of(known, 4, 0, 1000), "call")
+    released = {"variables": [], "coords": {}, "left_out_deterministics": []}
+    facts_of_draws(SimpleNamespace(facts=known), plan_of(known, 4, 0, 1000), "call", released, {})
     write_report(known, "numbers")
     return {*known} - known.read - ELSEWHERE.keys(), {*owner} - owner.read
 
