@@ -31,7 +31,7 @@ _OF_RELEASE = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
 
 
 def sample(
-    *args: Any,
+    *args: object,
     draws: int = 1000,
     step: DPStep | DPNUTS | None = None,
     tune: int | None = None,
@@ -256,7 +256,7 @@ def _recorded(stats: dict[str, np.ndarray]) -> Dataset:
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
 
 
-def _attrs(known: Facts, created_at: Any) -> dict[str, Any]:
+def _attrs(known: Facts, created_at: object) -> dict[str, object]:
     """What ArviZ expects to find, from the facts; of the object itself only a date."""
     attrs = {
         "inference_library": "pymc",
@@ -264,6 +264,6 @@ def _attrs(known: Facts, created_at: Any) -> dict[str, Any]:
         "tuning_steps": known["plan"]["tune"],
     }
     try:
-        return {"created_at": datetime.fromisoformat(created_at).isoformat()} | attrs
+        return {"created_at": datetime.fromisoformat(str(created_at)).isoformat()} | attrs
     except (TypeError, ValueError):
         return attrs

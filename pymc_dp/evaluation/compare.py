@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -241,7 +240,7 @@ def shares(models: int) -> list[float]:
     return [share * part for share in each for part in differences.SHARES]
 
 
-def _same(values: Mapping[str, Any], what: str) -> Any:
+def _same[T](values: Mapping[str, T], what: str) -> T:
     if len(set(values.values())) > 1:
         # Not their values: the number of rows is private under "add_remove", and where persons have several.
         raise ValueError(f"The models have a different {what}: they are compared on the same records.")

@@ -1,7 +1,7 @@
 """A released posterior with its model: records, and draws as points at which they can be evaluated."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple, NotRequired
+from typing import NamedTuple, NotRequired
 
 import numpy as np
 import pymc as pm
@@ -14,6 +14,7 @@ from pymc_dp.privacy.budget.spending import SpendingFacts
 from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.reading import ReadingSettings
 from pymc_dp.results import facts_of
 from pymc_dp.sampling import release
 
@@ -111,7 +112,7 @@ def declared_in(known: Facts) -> list[str]:
     return [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
 
 
-def settings_of(known: Facts, model: pm.Model) -> dict[str, Any]:
+def settings_of(known: Facts, model: pm.Model) -> ReadingSettings:
     """How the step of a result read its model; its variables have draws, which are public."""
     excluded = known["excluded_deterministics"]
     return {

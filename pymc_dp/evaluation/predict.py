@@ -1,10 +1,10 @@
 """predict(): draws of new records at public inputs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
 from xarray import Dataset, DataTree
@@ -27,8 +27,8 @@ def predict(
     idata: DataTree,
     model: pm.Model,
     *,
-    inputs: Mapping[str, Any] | None = None,
-    coords: Mapping[str, Sequence[Any]] | None = None,
+    inputs: Mapping[str, ArrayLike] | None = None,
+    coords: Mapping[str, Sequence[object]] | None = None,
     var_names: Sequence[str] | None = None,
     random_seed: object = None,
 ) -> DataTree:
@@ -122,7 +122,7 @@ def predict(
     return stamp(found, {**known, "predictions": made}, notice)
 
 
-def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]) -> None:
+def _check_names(model: pm.Model, given: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
     data = {variable.name for variable in model.data_vars}
     if unknown := sorted(set(given) - data):
         raise ValueError(
@@ -157,7 +157,7 @@ def _of_rows(found: DataTree, n_rows: int) -> list[str]:
     ]
 
 
-def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withheld: set[str]) -> None:
+def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, np.ndarray], withheld: set[str]) -> None:
     """Number the entries of dimensions of records: the model's coordinates may be names of persons."""
     replaced = {dim for name in given for dim in model.named_vars_to_dims.get(name) or ()}
     for group in found.children:
@@ -167,7 +167,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withhe
 
 
 def _reading(
-    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: Facts
+    model: pm.Model, names: Sequence[str], given: Mapping[str, np.ndarray], known: Facts
 ) -> tuple[list[str], Reading]:
     """What the outputs read of private rows, with `given` in their places, and how the model is read."""
     units = None if known["unit"] == "row" else known.get("n")
@@ -205,8 +205,7 @@ def _reading(
 def _check_held(model: pm.Model, given: Mapping[str, np.ndarray]) -> None:
     """Refuse whole numbers that went round: PyMC keeps those of 64 bits in 32, where 2**63 - 1 is -1."""
     for name, value in given.items():
-        data: Any = model[name]
-        if value.dtype.kind in "iu" and not np.array_equal(data.get_value(), value):
+        if value.dtype.kind in "iu" and not np.array_equal(graph.leaf_value(model[name]), value):
             raise ValueError(f"inputs: {name!r} has whole numbers that PyMC does not hold, in 32 bits.")
 
 
@@ -214,7 +213,7 @@ def _draws(
     posterior: Dataset,
     model: pm.Model,
     given: Mapping[str, np.ndarray],
-    coords: Mapping[str, Sequence[Any]] | None,
+    coords: Mapping[str, Sequence[object]] | None,
     names: Sequence[str],
     random_seed: object,
 ) -> DataTree:

@@ -67,7 +67,7 @@ class MeasurementsOfOwners:
         return Comparison(*_added(said, shapes | {"trace": (), "trace_noise": ()}))
 
 
-def _added(said: list[Any], shapes: dict[str, tuple[int, ...]]) -> list[Any]:
+def _added(said: list[dict[str, object]], shapes: dict[str, tuple[int, ...]]) -> list[Any]:
     """Sum of what owners say, in which noises add up as variances do.
 
     Raises

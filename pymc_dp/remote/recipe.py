@@ -3,17 +3,18 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import cloudpickle
 import pymc as pm
+from numpy.typing import ArrayLike
 
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import Ids, ids_in, ids_of, unit_of
 from pymc_dp.remote.answers import call_for_user
 
 #: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
-Unit = Callable[[object], Any] | str | Mapping[str, Callable[[object], Any] | str] | None
+Unit = Callable[[object], ArrayLike] | str | Mapping[str, Callable[[object], ArrayLike] | str] | None
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Recipe:
     """
 
     build: Callable[[object], pm.Model]
-    part: Any
+    part: object
     privacy_unit: Unit = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -46,7 +47,7 @@ class Recipe:
     def make(self) -> tuple[pm.Model, RecordModel, Ids | None]:
         """Model of the part, the same seen as records, and the ids of its units, each once."""
         part = self.part
-        if hasattr(part, "__dask_graph__"):
+        if isinstance(part, Delayed):
             part = part.compute(scheduler="synchronous")
         # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
         # become the parent of this one.
@@ -63,6 +64,17 @@ class Recipe:
             return model, records, None
         kind, keys = ids_of(ids, records.n_rows)
         return model, records, Ids(kind, list(set(keys)))
+
+
+@runtime_checkable
+class Delayed(Protocol):
+    """A part that Dask computes."""
+
+    def __dask_graph__(self) -> object:
+        """What is to be computed."""
+
+    def compute(self, *, scheduler: str) -> object:
+        """The part."""
 
 
 def load(recipe: Recipe | bytes) -> Recipe:

@@ -1,6 +1,6 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ class Shards:
     """
 
     build: Callable[[object], pm.Model]
-    parts: Any
+    parts: Iterable[object]
     client: "Client | None" = None
     privacy_unit: Unit = None
     patience: float = 300.0
@@ -233,7 +233,7 @@ class ShardedRecords(Template):
         return self._homes[k].ask(request)
 
 
-def _parts(parts: Any) -> list[Any]:
+def _parts(parts: Any) -> list[object]:
     if hasattr(parts, "to_delayed"):
         if hasattr(parts, "numblocks") and any(blocks > 1 for blocks in parts.numblocks[1:]):
             raise ValueError("a Dask array of records is divided into chunks along its first axis only.")

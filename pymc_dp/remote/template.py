@@ -178,7 +178,7 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
     }
 
 
-def described(records: RecordModel, points: np.ndarray) -> dict[str, Any]:
+def described(records: RecordModel, points: np.ndarray) -> dict[str, object]:
     """Likelihood coordinates: their names and places, values and derivatives at some points; data-free."""
     seen = records.coordinates
     return {

@@ -5,7 +5,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pymc as pm
@@ -51,7 +51,7 @@ class DPStep(Iterating):
     takes_data = False
     default_tune_steps = 500
     _state_class = StepMethodState
-    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int] | None]]] = {
         "accepted": (bool, []),
         "acceptance_rate": (np.float64, []),
         "step_size": (np.float64, []),
@@ -277,7 +277,7 @@ class DPStep(Iterating):
         return progress.updates()
 
 
-def _check_shared(exclude_deterministics: Any, debug_seed: Any, tempering: Any) -> None:
+def _check_shared(exclude_deterministics: Collection[str], debug_seed: int | None, tempering: float) -> None:
     """Check arguments that are not part of the price.
 
     Raises

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import PointType, StatsType
+from pymc.blocking import PointType, StatsDict, StatsType
 from pymc.step_methods.compound import BlockedStep
 
 from pymc_dp.clipping import Clip
@@ -213,7 +213,7 @@ class Iterating(BlockedStep):
             chain.values = None
         if chain.values is None:
             chain.values = self._released(point)
-        stats: dict[str, Any] = {
+        stats: StatsDict = {
             "accepted": accepted,
             "acceptance_rate": chain.accepted / chain.iteration,
             "step_size": self.moves.step_size,
@@ -222,7 +222,7 @@ class Iterating(BlockedStep):
             "clip_fraction": self._released_clip_fraction(chain),
             "epsilon_spent": epsilon_spent,
         }
-        recorded = (stats.get(name, math.nan) for name in self.recorded_stats)
+        recorded = [float(stats.get(name, math.nan)) for name in self.recorded_stats]
         stats[facts.STAT] = chain.facts[chain.iteration % len(chain.facts)]
         stats[facts.DRAW] = facts.encode_draw(
             chain.budget.call, chain.budget.slot, chain.budget.used, recorded, chain.values

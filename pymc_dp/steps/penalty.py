@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import Clip, ConstantClip, LipschitzByPart, LipschitzClip, as_clip
+from pymc_dp.clipping import Clip, ConstantClip, Constants, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
@@ -153,8 +153,8 @@ class DPPenaltyMH(WalkStep):
         *,
         epsilon: float | None = None,
         delta: float | None = None,
-        lipschitz: Any = None,
-        clip_bound: Any = None,
+        lipschitz: Constants | None = None,
+        clip_bound: float | Sequence[float] | np.ndarray | None = None,
         batch_size: int | None = None,
         sufficient_statistics: str | Statistics | None = None,
         owners: Sequence[Owner] | None = None,
