@@ -24,6 +24,7 @@ from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -122,8 +123,7 @@ def release_likelihood(
         joint = Owners(owners, neighboring_relation, likelihood=True)
     elif epsilon is None:
         raise TypeError("epsilon= is missing: the guarantee of the whole call.")
-    settings = {
-        "privacy_unit": unit_of(privacy_unit)[1],
+    settings: RecordSettings = {
         "exclude_deterministics": exclude_deterministics,
         "public": public,
         "trusted_ops": trusted_ops,
@@ -131,7 +131,7 @@ def release_likelihood(
         "compile_kwargs": compile_kwargs,
     }
     elsewhere = data if joint is None else joint
-    opened = open_records(model, elsewhere, settings)
+    opened = open_records(model, elsewhere, settings, unit_of(privacy_unit)[1])
     records = opened.records
     check_ledger(ledger, unit=unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     n = _number(records, public_n)
@@ -167,7 +167,9 @@ class Opened(NamedTuple):
     prior: Normal
 
 
-def open_records(model: pm.Model, elsewhere: Shards | Owners | None, settings: dict[str, object]) -> Opened:
+def open_records(
+    model: pm.Model, elsewhere: Shards | Owners | None, settings: RecordSettings, privacy_unit: object = None
+) -> Opened:
     """Read a model, here or where its records are, and what is public of their scores.
 
     Raises
@@ -177,10 +179,10 @@ def open_records(model: pm.Model, elsewhere: Shards | Owners | None, settings: d
     records: Records
     twins: Twins | TablesTwins
     if elsewhere is None:
-        records = here = read_records(model, integrate=True, **settings)
+        records = here = read_records(model, integrate=True, privacy_unit=privacy_unit, **settings)
         twins = TablesTwins(here)
     else:
-        records = there = elsewhere.records(model, likelihood=True, **settings)
+        records = there = elsewhere.records(model, likelihood=True, privacy_unit=privacy_unit, **settings)
         twins = there.twins
     part = PublicModel(records)
     check_generative(twins)

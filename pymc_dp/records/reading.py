@@ -14,13 +14,19 @@ from pymc_dp.records.arrays import PRIVATE, Array
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 
 
-class ReadingSettings(TypedDict):
+class ReadingSettings(TypedDict, total=False):
     """Arguments of the user's that decide how a model is read."""
 
     exclude_deterministics: Collection[str]
     public: Collection[object]
     trusted_ops: Collection[object]
     neighboring_relation: str
+
+
+class RecordSettings(ReadingSettings, total=False):
+    """... and how its records are: the same for all parts."""
+
+    compile_kwargs: Mapping[str, object] | None
 
 
 @dataclass(frozen=True)

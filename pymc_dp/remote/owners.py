@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pymc as pm
@@ -17,12 +17,13 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood.facts import OwnersGuarantee
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
-from pymc_dp.remote.recipe import Recipe, Unit
+from pymc_dp.remote.recipe import PartSettings, Recipe, Unit
 from pymc_dp.remote.template import Template, refuse_privacy_unit
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Owner:
         unit, _ = unit_of(self.privacy_unit)
         return Terms(self.epsilon, self.delta, self.lipschitz, self.clip_bound, neighboring_relation, unit)
 
-    def home(self, recipe: Recipe, terms: Terms) -> Home:
+    def home(self, recipe: Recipe, terms: Terms) -> Home[str, str]:
         """Start the owner's process, or its object on a worker."""
         ledger, log = (None if path is None else str(path) for path in (self.ledger, self.log))
         if self.client is None:
@@ -195,11 +196,11 @@ class Owners:
         *,
         privacy_unit: object = None,
         likelihood: bool = False,
-        **settings: Any,
+        **settings: Unpack[RecordSettings],
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
         refuse_privacy_unit(privacy_unit)
-        theirs = {**settings, "integrate": likelihood}
+        theirs: PartSettings = {**settings, "integrate": likelihood}
         homes = [
             owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, theirs), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
@@ -241,8 +242,16 @@ class RecordsOfOwners(Template):
         An owner refuses, with a code: see `pymc_dp.remote.answers.REFUSALS`.
     """
 
-    def __init__(self, model: pm.Model, owners: Owners, homes: list[Home], **settings: Any):
-        super().__init__(model, **settings)
+    def __init__(
+        self,
+        model: pm.Model,
+        owners: Owners,
+        homes: list[Home[str, str]],
+        likelihood: bool = False,
+        unit: Unit = None,
+        **settings: Unpack[RecordSettings],
+    ):
+        super().__init__(model, likelihood=likelihood, unit=unit, **settings)
         self.owners, self._homes = owners, homes
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
         self.n = None if None in self.sizes else sum(self.sizes)

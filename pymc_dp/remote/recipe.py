@@ -3,18 +3,25 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import cloudpickle
 import pymc as pm
 from numpy.typing import ArrayLike
 
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.units import Ids, ids_in, ids_of, unit_of
 from pymc_dp.remote.answers import call_for_user
 
 #: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
 Unit = Callable[[object], ArrayLike] | str | Mapping[str, Callable[[object], ArrayLike] | str] | None
+
+
+class PartSettings(RecordSettings, total=False):
+    """... and whether effects are integrated, as for a likelihood."""
+
+    integrate: bool
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Recipe:
     build: Callable[[object], pm.Model]
     part: object
     privacy_unit: Unit = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: PartSettings = field(default_factory=PartSettings)
 
     def pickled(self) -> bytes:
         """Serialised, functions that were defined in a notebook included."""

@@ -54,7 +54,7 @@ class Chain:
         Public stats that are the same at each iteration.
     values : object
         Released values at `state`, encoded; None if they are to be computed.
-    memory : object
+    memory : tuple of ndarray
         What a sampler keeps besides.
 
     Notes
@@ -63,7 +63,7 @@ class Chain:
     """
 
     ratio: Ratio
-    accept: Accept
+    accept: Accept[PrivacyRandom]
     noise: Gaussian
 
     def __init__(
@@ -76,7 +76,7 @@ class Chain:
         self.clip_bound: float | None = None
         self.stats: dict[str, float | bool] = {}
         self.values: bytes | None = None
-        self.memory: Any = None
+        self.memory: tuple[np.ndarray, ...] = ()
 
     def __reduce__(self):
         raise TypeError("a chain is never copied or stored")
