@@ -3,7 +3,7 @@
 import json
 import math
 import uuid
-from typing import Any
+from typing import Any, cast
 
 import arviz as az
 import numpy as np
@@ -15,7 +15,7 @@ from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import facts
-from pymc_dp.privacy.budget.known import Facts, OwnerFacts, ReleasedFacts, Variable
+from pymc_dp.privacy.budget.known import Facts, OwnerFacts, ReleasedFacts, SharedFacts, Variable
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.results import GROUPS, plain
@@ -172,34 +172,27 @@ def facts_of_draws(
 ) -> Facts:
     """Of a run, as a report reads them."""
     known = likelihood.facts
+    shared = {name: known[name] for name in SharedFacts.__annotations__ if name in known}  # type: ignore[literal-required]
     return {
+        **cast(SharedFacts, shared),
         **released,
         "plan": plan.to_dict(),
         "step": LIKELIHOOD,
         "mechanism": "one released likelihood, sampled with its prior at no cost",
         "approximation": "prior times a normal likelihood that noise widened (dp.release_likelihood)",
-        "is_private": known["is_private"],
-        "debug_seed_used": known["debug_seed_used"],
-        "n": known["n"],
-        "tables": known.get("tables", []),
         "unit": "row" if known["unit"] == "row" else "id",
         "clip": "a bound of each round, from what was released before",
         "clipped": "score, compared with those of its twins",
         "tempering": 1.0,
         "proposal": "any sampler: no record is read",
         "withheld_dims": [],
-        "integrated": known.get("integrated", []),
         "excluded_deterministics": [],
         "released_variables": sorted(one["name"] for one in released["variables"]),
         "stats": stats,
         "left_out_deterministics": known.get("left_out", []),
-        "public_arrays": known.get("public_arrays", []),
-        "trusted_ops": known.get("trusted_ops", []),
         "call": call,
         "owners": [_of_owner(one, plan) for one in known.get("owners", ())],
         "verdict": known["verdict"],
-        "fit": known.get("fit"),
-        "versions": known["versions"],
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from pymc_dp.privacy.budget.known import Fit, PublicArray, Verdict
+from pymc_dp.privacy.budget.known import SharedFacts, Verdict
 
 
 class OwnersGuarantee(TypedDict):
@@ -17,7 +17,7 @@ class OwnersGuarantee(TypedDict):
     ledger: bool
 
 
-class LikelihoodFacts(TypedDict):
+class LikelihoodFacts(SharedFacts):
     """Facts of a release; those that are not required are left out by whoever writes numbers of their own.
 
     Attributes
@@ -51,17 +51,7 @@ class LikelihoodFacts(TypedDict):
     delta: float
     events: object
     neighboring_relation: str
-    unit: str
-    n: int | None
-    is_private: bool
-    debug_seed_used: bool
-    versions: dict[str, str]
     verdict: dict[str, Verdict]
-    tables: NotRequired[list[int]]
-    fit: NotRequired[Fit]
     rounds: NotRequired[list[float]]
-    integrated: NotRequired[list[str]]
     left_out: NotRequired[list[str]]
-    trusted_ops: NotRequired[list[str]]
-    public_arrays: NotRequired[list[PublicArray]]
     owners: NotRequired[list[OwnersGuarantee]]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from typing import TypedDict
 
 import numpy as np
 
@@ -12,16 +11,6 @@ from pymc_dp.likelihood.public_model import Part
 
 FORMAT = 1
 _FIELDS = {"format", "coordinates", "point", "gradient", "information", "facts", "digest"}
-
-
-class Content(TypedDict):
-    """Arguments of a `Likelihood`."""
-
-    coordinates: list[Part]
-    point: np.ndarray
-    gradient: np.ndarray
-    information: np.ndarray
-    facts: LikelihoodFacts
 
 
 def encode(
@@ -43,8 +32,8 @@ def encode(
     return json.dumps({**content, "digest": digest(content)}, allow_nan=False, indent=1)
 
 
-def decode(text: str) -> Content:
-    """Read what `encode` wrote, as arguments of `Likelihood`.
+def decode(text: str) -> tuple[list[Part], np.ndarray, np.ndarray, np.ndarray, LikelihoodFacts]:
+    """Read what `encode` wrote, arguments of `Likelihood`.
 
     Raises
     ------
@@ -74,13 +63,7 @@ def decode(text: str) -> Content:
         information = np.array([list(map(_number, row)) for row in content["information"]])
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise damaged("its coordinates or numbers cannot be read") from error
-    return {
-        "coordinates": parts,
-        "point": point,
-        "gradient": gradient,
-        "information": information,
-        "facts": content["facts"],
-    }
+    return parts, point, gradient, information, content["facts"]
 
 
 def digest(content: dict[str, object]) -> str:

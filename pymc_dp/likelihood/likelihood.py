@@ -207,7 +207,7 @@ class Likelihood:
         except UnicodeDecodeError as error:
             raise file.damaged("it is not text") from error
         try:
-            return cls(**file.decode(text))
+            return cls(*file.decode(text))
         except ValueError as error:
             raise file.damaged(str(error).removesuffix(".")) from error
 

@@ -24,7 +24,7 @@ from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import PartSettings, Recipe, Unit
-from pymc_dp.remote.template import Template, refuse_privacy_unit
+from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -247,11 +247,9 @@ class RecordsOfOwners(Template):
         model: pm.Model,
         owners: Owners,
         homes: list[Home[str, str]],
-        likelihood: bool = False,
-        unit: Unit = None,
-        **settings: Unpack[RecordSettings],
+        **settings: Unpack[TemplateSettings],
     ):
-        super().__init__(model, likelihood=likelihood, unit=unit, **settings)
+        super().__init__(model, **settings)
         self.owners, self._homes = owners, homes
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
         self.n = None if None in self.sizes else sum(self.sizes)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import cloudpickle
 import pymc as pm
@@ -43,7 +43,7 @@ class Recipe:
     """
 
     build: Callable[[object], pm.Model]
-    part: object
+    part: Any
     privacy_unit: Unit = None
     settings: PartSettings = field(default_factory=PartSettings)
 
@@ -54,7 +54,7 @@ class Recipe:
     def make(self) -> tuple[pm.Model, RecordModel, Ids | None]:
         """Model of the part, the same seen as records, and the ids of its units, each once."""
         part = self.part
-        if isinstance(part, Delayed):
+        if hasattr(part, "__dask_graph__"):
             part = part.compute(scheduler="synchronous")
         # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
         # become the parent of this one.
@@ -71,17 +71,6 @@ class Recipe:
             return model, records, None
         kind, keys = ids_of(ids, records.n_rows)
         return model, records, Ids(kind, list(set(keys)))
-
-
-@runtime_checkable
-class Delayed(Protocol):
-    """A part that Dask computes."""
-
-    def __dask_graph__(self) -> object:
-        """What is to be computed."""
-
-    def compute(self, *, scheduler: str) -> object:
-        """The part."""
 
 
 def load(recipe: Recipe | bytes) -> Recipe:

@@ -19,7 +19,7 @@ from pymc_dp.remote.homes import Here, Home, LostError
 from pymc_dp.remote.recipe import Recipe, Unit
 from pymc_dp.remote.shard import Shard, ShardFacts
 from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
-from pymc_dp.remote.template import Template, refuse_privacy_unit
+from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -163,11 +163,9 @@ class ShardedRecords(Template):
         homes: list[PartHome],
         *,
         one_process: bool,
-        likelihood: bool = False,
-        unit: Unit = None,
-        **settings: Unpack[RecordSettings],
+        **settings: Unpack[TemplateSettings],
     ):
-        super().__init__(model, likelihood=likelihood, unit=unit, **settings)
+        super().__init__(model, **settings)
         self._homes, self.one_process = homes, one_process
         facts = self._ask(enumerate([(Shard.open, self.agreement())] * len(homes)))
         self._digests = [one.digest for one in facts]

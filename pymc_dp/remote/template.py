@@ -30,6 +30,13 @@ TOLERANCE = 1e-9
 type Agreement = Mapping[str, Any]
 
 
+class TemplateSettings(RecordSettings, total=False):
+    """Arguments of a `Template`."""
+
+    likelihood: bool
+    unit: Unit
+
+
 class Template:
     """The model in whose context a step is made, or a likelihood released, when its rows are not the records.
 

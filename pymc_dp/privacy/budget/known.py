@@ -69,17 +69,28 @@ class Predictions(TypedDict):
 type PublicArray = tuple[str, list[int], str]
 
 
-class Facts(ReleasedFacts):
-    """What is known of a run, as JSON has it; n is None where it is private."""
+class SharedFacts(TypedDict):
+    """What a released likelihood and its draws have in common; n is None where it is private."""
+
+    is_private: bool
+    debug_seed_used: bool
+    n: int | None
+    unit: str
+    versions: dict[str, str]
+    tables: NotRequired[list[int]]
+    integrated: NotRequired[list[str]]
+    public_arrays: NotRequired[list[PublicArray]]
+    trusted_ops: NotRequired[list[str]]
+    fit: NotRequired[Fit]
+
+
+class Facts(ReleasedFacts, SharedFacts):
+    """What is known of a run."""
 
     plan: PlanFacts
     step: str
     mechanism: str
     approximation: str
-    is_private: bool
-    debug_seed_used: bool
-    n: int | None
-    unit: str
     clip: str
     clipped: NotRequired[str]
     tempering: float
@@ -87,15 +98,9 @@ class Facts(ReleasedFacts):
     released_variables: list[str]
     withheld_dims: list[str]
     excluded_deterministics: list[str]
-    public_arrays: list[PublicArray]
-    trusted_ops: list[str]
     call: str
     stats: dict[str, str]
-    versions: dict[str, str]
     shards: NotRequired[int]
     owners: NotRequired[list[OwnerFacts]]
-    tables: NotRequired[list[int]]
-    integrated: NotRequired[list[str]]
     verdict: NotRequired[dict[str, Verdict]]
-    fit: NotRequired[Fit | None]
     predictions: NotRequired[Predictions]
