@@ -10,7 +10,7 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.facts import LikelihoodFacts
-from pymc_dp.likelihood.last_releases import LastFacts, kept_shares, search_from
+from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Normal
@@ -22,6 +22,7 @@ from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
+from pymc_dp.privacy.budget.known import LastFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.reading import RecordSettings

@@ -143,4 +143,5 @@ class Family:
         mu = float(gaussian.mu(epsilon, DELTA))
         kept = kept_shares(self.n, mu, "substitute") if fit_test else {}
         measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
-        return search_from(measurements, self.n, mu, prior, start)
+        found, last = search_from(measurements, self.n, mu, prior, start)
+        return found, last["fit"]

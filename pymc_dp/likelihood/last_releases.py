@@ -1,7 +1,6 @@
 """The last releases: shares of the budget that are kept for them, what they ask where a search arrived."""
 
 from contextlib import suppress
-from typing import TypedDict
 
 import numpy as np
 
@@ -9,13 +8,7 @@ from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.search import Found, Search
-from pymc_dp.privacy.budget.known import Fit
-
-
-class LastFacts(TypedDict):
-    """What the last releases say, as facts of a likelihood."""
-
-    fit: Fit
+from pymc_dp.privacy.budget.known import Fit, LastFacts
 
 
 def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, float]:

@@ -69,7 +69,13 @@ class Predictions(TypedDict):
 type PublicArray = tuple[str, list[int], str]
 
 
-class SharedFacts(TypedDict):
+class LastFacts(TypedDict, total=False):
+    """What the last releases of a likelihood say: see `last_releases`."""
+
+    fit: Fit
+
+
+class SharedFacts(LastFacts):
     """What a released likelihood and its draws have in common; n is None where it is private."""
 
     is_private: bool
@@ -81,7 +87,6 @@ class SharedFacts(TypedDict):
     integrated: NotRequired[list[str]]
     public_arrays: NotRequired[list[PublicArray]]
     trusted_ops: NotRequired[list[str]]
-    fit: NotRequired[Fit]
 
 
 class Facts(ReleasedFacts, SharedFacts):

@@ -7,6 +7,7 @@ event are one object.
 import math
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -95,12 +96,12 @@ class PrivacyRandom:
         return made
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Mapping[str, object]:
         """State of the stream; only debug runs store it."""
-        return self.generator.bit_generator.state  # type: ignore[return-value]
+        return self.generator.bit_generator.state
 
     @state.setter
-    def state(self, value: dict[str, Any]) -> None:
+    def state(self, value: Mapping[str, object]) -> None:
         self.generator.bit_generator.state = value
 
     def __reduce__(self):
