@@ -225,11 +225,7 @@ def choose_delta(delta: float | None, records: Records, ledger: Ledger | None = 
 
 
 def _likelihood(
-    found: Found,
-    last: LastFacts,
-    opened: Opened,
-    spending: Spending,
-    debug_seed: int | None,
+    found: Found, last: LastFacts, opened: Opened, spending: Spending, debug_seed: int | None
 ) -> Likelihood:
     records, part = opened.records, opened.part
     point, information = found.point, found.message.information

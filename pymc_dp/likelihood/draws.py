@@ -87,11 +87,8 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
         sizes = own.sizes["chain"], own.sizes["draw"]
         groups[stats] = own.assign(epsilon_spent=(["chain", "draw"], np.full(sizes, spent)))
     made = DataTree.from_dict(groups)
-    released: ReleasedFacts = {
-        "variables": _variables(groups["posterior"], model),
-        "coords": {},
-        "left_out_deterministics": [],
-    }
+    variables = _variables(groups["posterior"], model)
+    released = ReleasedFacts(variables=variables, coords={}, left_out_deterministics=[])
     types = dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8")
     known = facts_of_draws(likelihood, plan, uuid.uuid4().hex, released, types)
     made.attrs[facts.STAT] = json.dumps({"format": facts.FORMAT, **known})
@@ -164,11 +161,7 @@ def _of_owner(known: OwnersGuarantee, plan: PrivacyPlan) -> OwnerFacts:
 
 
 def facts_of_draws(
-    likelihood: Likelihood,
-    plan: PrivacyPlan,
-    call: str,
-    released: ReleasedFacts,
-    stats: dict[str, str],
+    likelihood: Likelihood, plan: PrivacyPlan, call: str, released: ReleasedFacts, stats: dict[str, str]
 ) -> Facts:
     """Of a run, as a report reads them."""
     known = likelihood.facts

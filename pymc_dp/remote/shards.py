@@ -1,6 +1,6 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -197,11 +197,9 @@ class ShardedRecords(Template):
             out[here] = values
         return out
 
-    def measurements(
-        self, spending: Spending, debug_seed: int | None, kept: Mapping[str, float]
-    ) -> Measurements:
+    def measurements(self, spending: Spending, seed: int | None, kept: dict[str, float]) -> Measurements:
         """Noisy sums of a likelihood; twins have a stream of their own, the same for any number of parts."""
-        return Measurements(self.source(PrivacyRandom(debug_seed, stream=1)), spending, kept)
+        return Measurements(self.source(PrivacyRandom(seed, stream=1)), spending, kept)
 
     def source(self, random: PrivacyRandom) -> SumsOfParts:
         """Sums that a likelihood is made of; `random` keys the streams of the parts' twins."""
