@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood import information
+from pymc_dp.likelihood import information, shares
 from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds
@@ -17,24 +17,13 @@ from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.points import points_around
 
-# Scales are released with so much of the budget that the counts of all records stand out: noise of a count
-# over the number of records; at least and at most so much.
-_COUNT_NOISE, _LEAST_SCALES, _MOST_SCALES = 0.05, 0.002, 0.06
-# Where some coordinate does not stand out, they are counted again with so much more.
-_MORE = 3.0
-# An early round has so much that its step is known to this distance, in units of what one record tells.
-_STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.4, 0.004, 0.06
-# After a step that was shorter, the next round has so much more, else so much; the last round is that which
-# would have more than this part of what is left, or that after a step, and with an uncertainty, which are
-# shorter than twice this, and this.
-_SHORT, _GROWTH, _AGAIN, _MOST_OF_REST, _NEAR = 0.5, 2.0, 1.15, 0.5, 0.05
+# The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
+_NEAR = 0.05
 # A step is no longer; after one that is longer than the second, scales are counted again.
 _FURTHEST, _FAR = 2.5, 1.2
-# Sizes are counted once more, with this part of what scales have, after a way of so much, beside a round of
-# which that is at most this part; what is believed of the slope is scaled where they differ by this factor.
-_ROUGHLY, _SINCE, _BESIDE, _MUCH = 0.25, 0.05, 0.125, 1.4
-# Scales are not counted again where less than that would be left.
-_LATE = 0.62
+# Sizes are counted once more after a way of so much; what is believed of the slope is scaled where they
+# differ by this factor.
+_SINCE, _MUCH = 0.05, 1.4
 # The way to the parameters that is reckoned with, in units of what one record tells: at least, at most.
 _WAY = (0.02, 1.0)
 # Passes of misfits and beliefs: of a round, and of the last.
@@ -123,37 +112,33 @@ class Search:
             Public.
         """
         self._point, self._step = np.asarray(start, dtype=float) / self._unit, math.inf
+        self._start = self._point
         self._scale()
-        share = self._early_share
-        while share < _MOST_OF_REST * self._measure.left:
+        share = shares.of_first_round(self._mu, self._n, self._touches)
+        while not shares.is_last(share, self._measure.left):
             self._round(share)
             self._step = self._move()
-            if self._step > _FAR and self._left(self._scales_share):
+            if self._step > _FAR and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
             if self._way < _NEAR:
                 break
-            share *= _GROWTH if self._step < _SHORT else _AGAIN
-            self._count_again(min(share, _MOST_OF_REST * self._measure.left))
+            share = shares.of_next_round(share, self._step, self._turned_back)
+            self._count_again(shares.at_most(share, self._measure.left))
         self._round(_ALL * self._measure.left, last=True)
         unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()
         message = Message(message.information / squared, message.vector / unit)
         return Found(unit * self._point, message, self.rounds, self.shares, self._information / squared)
 
-    # shares of the budget
+    @property
+    def _sizes_share(self) -> float:
+        return shares.of_sizes(self._mu, self._n, self._measure.source.touched)
 
     @property
-    def _scales_share(self) -> float:
-        level = 2 * self._measure.source.touched / (self._mu * _COUNT_NOISE * self._n) ** 2
-        return min(max(level, _LEAST_SCALES), _MOST_SCALES)
-
-    @property
-    def _early_share(self) -> float:
-        # Noise of a step, sqrt(p) 2 C / (mu sqrt(share) n), with C about sqrt(p).
-        level = (2 * self._touches / (0.8 * _STEP_NOISE * self._mu * self._n)) ** 2
-        return min(max(level, _LEAST_EARLY), _MOST_EARLY)
-
-    def _left(self, share: float) -> bool:
-        return self._measure.left - share > _LATE
+    def _turned_back(self) -> bool:
+        """Whether the last step is a surprise, and one back."""
+        one = self.rounds[-1]
+        back = (self._mean - one.point) @ one.mean @ (one.point - self._start) < 0
+        return back and one.surprise(*self._foreseen, self._share) > 1
 
     # the metric
 
@@ -171,12 +156,10 @@ class Search:
 
     def _scale(self) -> None:
         """Count the sizes of scores at the point: a first metric there."""
-        share = self._scales_share
-        while True:
+        share: float | None = self._sizes_share
+        while share is not None:
             found, touched, noise = self._count(share)
-            if touched.all() or not self._left(_MORE * share) or _MORE * share > _MOST_SCALES:
-                break
-            share *= _MORE
+            share = None if touched.all() else shares.of_sizes_again(share, self._measure.left)
         # In the order of the metric's coordinates.
         self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._places.hidden(self._n))[
             self._places.order
@@ -196,8 +179,8 @@ class Search:
         What was known of the slope is scaled by them: a slope that is smaller than they say is that of
         clipped records, and not of records that tell less.
         """
-        part = max(_ROUGHLY * self._scales_share, _LEAST_SCALES)
-        if self._sizes.since < _SINCE or part > _BESIDE * share or self._slope is None:
+        part = shares.of_sizes_beside(self._sizes_share, share)
+        if self._sizes.since < _SINCE or part is None or self._slope is None:
             return
         self._sizes = Sizes(*self._count(part))
         factor = self._sizes.factor(self._information)

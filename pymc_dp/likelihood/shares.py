@@ -1,0 +1,66 @@
+"""How much of the budget each count of sizes, and each round, of a search has."""
+
+# Sizes are counted with so much that the counts of all records stand out: noise of a count over the number of
+# records; at least and at most so much.
+_COUNT_NOISE, _LEAST_SIZES, _MOST_SIZES = 0.05, 0.002, 0.06
+# Where some coordinate does not stand out, they are counted again with so much more.
+_MORE = 3.0
+# They are counted once more, later, with this part of it, beside a round of which that is at most the second.
+_ROUGHLY, _BESIDE = 0.25, 0.125
+# A count is left out where less than that would be left.
+_LATE = 0.62
+# An early round has so much that its step is known to this distance, in units of what one record tells.
+_STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.4, 0.004, 0.06
+# After a step that was shorter, the next round has so much more, else so much.
+_SHORT, _GROWTH, _AGAIN = 0.5, 2.0, 1.15
+# The last round is that which would have more than this part of what is left.
+_MOST_OF_REST = 0.5
+
+
+def of_sizes(mu: float, records: float, touched: float) -> float:
+    """Of the first count, with this many coordinates of a record."""
+    return min(max(2 * touched / (mu * _COUNT_NOISE * records) ** 2, _LEAST_SIZES), _MOST_SIZES)
+
+
+def of_sizes_again(share: float, left: float) -> float | None:
+    """Of a second count, where the first did not show all; None if it would be too much."""
+    more = _MORE * share
+    return more if is_left_after(more, left) and more <= _MOST_SIZES else None
+
+
+def of_sizes_beside(first: float, share: float) -> float | None:
+    """Of a count beside a round with this share; None if it would be too much."""
+    part = max(_ROUGHLY * first, _LEAST_SIZES)
+    return part if part <= _BESIDE * share else None
+
+
+def is_left_after(share: float, left: float) -> bool:
+    """Whether a count with this share leaves enough for the rounds."""
+    return left - share > _LATE
+
+
+def of_first_round(mu: float, records: float, touched: float) -> float:
+    """Noise of its step is ``sqrt(p) 2 C / (mu sqrt(share) n)``, with C about ``sqrt(p)``."""
+    level = (2 * touched / (0.8 * _STEP_NOISE * mu * records)) ** 2
+    return min(max(level, _LEAST_EARLY), _MOST_EARLY)
+
+
+def of_next_round(share: float, step: float, turned_back: bool) -> float:
+    """After one with this share and a step of this length.
+
+    After a step back that was a surprise it is the same: the point before was beyond the parameters, where
+    slopes may be so small that the step goes as far beyond them on the other side.
+    """
+    if turned_back:
+        return share
+    return share * (_GROWTH if step < _SHORT else _AGAIN)
+
+
+def is_last(share: float, left: float) -> bool:
+    """Whether a round that would have this share has all that is left."""
+    return share >= _MOST_OF_REST * left
+
+
+def at_most(share: float, left: float) -> float:
+    """A round's share, if it is the last one or not: what counts beside it go by."""
+    return min(share, _MOST_OF_REST * left)
