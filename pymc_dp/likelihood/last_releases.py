@@ -1,7 +1,5 @@
 """The last releases: shares of the budget that are kept for them, what they ask where a search arrived."""
 
-from contextlib import suppress
-
 import numpy as np
 
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
@@ -45,9 +43,12 @@ def search_from(
 
 def look_at_fit(measurements: NoisySums, found: Found, prior: Normal) -> Fit:
     """Release how records are spread at what was found, if a share was kept for that: see `judge_fit`."""
-    if isinstance(measurements, Measurements) and "spread" in measurements.kept:
-        if np.any(found.message.information):
-            with suppress(np.linalg.LinAlgError):  # of released numbers; what was paid is not lost
-                phi, metric, wider = where_to_look(found.message, found.information, prior)
-                return judge_fit(measurements.spread(phi, metric), wider)
-    return judge_fit(None)
+    if not isinstance(measurements, Measurements) or "spread" not in measurements.kept:
+        return judge_fit(None)
+    if not np.any(found.message.information):
+        return judge_fit(None)
+    try:
+        phi, metric, wider = where_to_look(found.message, found.information, prior)
+    except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
+        return judge_fit(None)
+    return judge_fit(measurements.spread(phi, metric), wider)
