@@ -27,6 +27,7 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 
 import pymc_dp as dp
 from benchmarks import results, running
+from pymc_dp.likelihood.last_releases import search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
@@ -37,7 +38,6 @@ from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import quadrature
 from pymc_dp.records.model import RecordModel
-from pymc_dp.releasing import search_from
 
 DELTA, ROWS, ITEMS, NINETY = 1e-6, 6, 20, 1.6449
 CELL = ["model", "persons", "epsilon"]

@@ -1,7 +1,7 @@
 """from_bambi(): a Bambi model as one that a private step takes, or every place where Bambi read the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pymc as pm
@@ -9,13 +9,21 @@ import pymc as pm
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.checks import OBSERVATIONS, accept_bambi
 
+if TYPE_CHECKING:
+    from bambi import Model
+    from formulae.terms.call import Call
+    from formulae.terms.terms import Term
+    from formulae.terms.variable import Variable
+
+    type Component = Variable | Call
+
 # Families whose number of parameters is the number of levels that Bambi finds in the outcome.
 _OF_LEVELS = ("Cumulative", "StoppingRatio", "Categorical", "Multinomial", "DirichletMultinomial")
 # Calls in a formula that read one row at a time, if their arguments are columns.
 _BY_ROW = ("offset", "p", "prop", "proportion")
 
 
-def from_bambi(model: Any, *, levels: Mapping[str, Sequence[Any]] | None = None) -> pm.Model:
+def from_bambi(model: "Model", *, levels: Mapping[str, Sequence[object]] | None = None) -> pm.Model:
     """Build a Bambi model from public numbers alone, or refuse it, naming each that comes from the data.
 
     Parameters
@@ -74,7 +82,7 @@ def from_bambi(model: Any, *, levels: Mapping[str, Sequence[Any]] | None = None)
     return built
 
 
-def _from_the_data(model: Any, levels: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+def _from_the_data(model: "Model", levels: Mapping[str, Sequence[object]]) -> Iterator[str]:
     """What was computed from the data, in words."""
     if model.dropna:
         yield "the number of records: dropna=True leaves out incomplete rows (fill them in by a public rule)"
@@ -101,7 +109,7 @@ def _from_the_data(model: Any, levels: Mapping[str, Sequence[Any]]) -> Iterator[
             yield from _levels(name, model.data[name].dtype, levels)
 
 
-def _parts(term: Any) -> list[Any]:
+def _parts(term: "Term") -> list["Component"]:
     """What a term of formulae is made of: columns, and calls.
 
     Raises
@@ -122,7 +130,7 @@ def _parts(term: Any) -> list[Any]:
     raise TypeError(f"from_bambi does not know terms of the class {type(term).__name__}.")
 
 
-def _priors(model: Any) -> Iterator[str]:
+def _priors(model: "Model") -> Iterator[str]:
     """Priors that Bambi scaled.
 
     Its marks of them are names for the user alone: `set_priors` takes the marks off, and leaves the numbers.
@@ -143,7 +151,7 @@ def _priors(model: Any) -> Iterator[str]:
             yield f"the prior {name}{prior.name}{of}: Bambi's own, with its scale from the data"
 
 
-def _components(components: Sequence[Any], categorical: dict[str, None]) -> Iterator[str]:
+def _components(components: Sequence["Component"], categorical: dict[str, None]) -> Iterator[str]:
     """Calls that read a whole column; columns that are categorical go into `categorical`."""
     for component in components:
         if type(component).__name__ == "Call":
@@ -159,7 +167,7 @@ def _components(components: Sequence[Any], categorical: dict[str, None]) -> Iter
             categorical[component.name] = None
 
 
-def _levels(name: str, dtype: Any, levels: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+def _levels(name: str, dtype: object, levels: Mapping[str, Sequence[object]]) -> Iterator[str]:
     """Whether a column's levels are those that were declared."""
     if name not in levels:
         yield f"the levels of {name!r}: give those that are public, levels={{{name!r}: [...]}}"

@@ -1,13 +1,12 @@
 """In which range public bounds may be: what is divided by one, and squared, stays an ordinary number."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 
 
-def check_bound(name: str, value: Any, *, several: bool = False) -> None:
+def check_bound(name: str, value: ArrayLike, *, several: bool = False) -> None:
     """Raise ValueError unless `value` is a public bound.
 
     Parameters

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pymc_dp.bounds import check_bound
 
@@ -42,6 +43,10 @@ class LipschitzClip:
         return f"{self.constant:g} x distance moved"
 
 
+#: Lipschitz constants: one, one a component, or by free variable.
+type Constants = ArrayLike | Mapping[str, ArrayLike]
+
+
 class LipschitzByPart:
     """``B = sum over parts of L_b * norm(move of part b)``, a part being a variable or a component.
 
@@ -62,7 +67,7 @@ class LipschitzByPart:
         A constant is not a number between 1e-100 and 1e100.
     """
 
-    def __init__(self, constants: Any):
+    def __init__(self, constants: Constants):
         parts = constants if isinstance(constants, Mapping) else {"array": constants}
         self._given = {name: np.asarray(value) for name, value in parts.items()}
         for name, value in self._given.items():
@@ -151,7 +156,7 @@ def shares(ratios: np.ndarray, bound: float) -> np.ndarray:
         return clipped(ratios / bound, 1.0)
 
 
-def as_clip(lipschitz: Any, clip_bound: float | None, *, by_part: bool = False) -> Clip:
+def as_clip(lipschitz: Constants | None, clip_bound: ArrayLike | None, *, by_part: bool = False) -> Clip:
     """Build the clip from a step's two arguments, of which exactly one is given.
 
     Parameters
@@ -172,6 +177,6 @@ def as_clip(lipschitz: Any, clip_bound: float | None, *, by_part: bool = False) 
             "  Choose from public knowledge or on simulated data (docs/clipping): a bound read off the "
             "private data leaks."
         )
-    if by_part and (isinstance(lipschitz, Mapping) or np.ndim(lipschitz)):
+    if by_part and lipschitz is not None and (isinstance(lipschitz, Mapping) or np.ndim(lipschitz)):
         return LipschitzByPart(lipschitz)
     return LipschitzClip(lipschitz) if lipschitz is not None else ConstantClip(clip_bound)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pymc as pm
 
@@ -14,7 +13,7 @@ from pymc_dp.records.arrays import Array
 from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.reading import VariableReading
+from pymc_dp.records.reading import ReadingSettings, VariableReading
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import ids_in, units
 
@@ -135,7 +134,7 @@ def inspect(
     Intervals, over those without privacy, about: 1.2 with epsilon = 1, 1.0 with epsilon = 4
     """
     model = pm.modelcontext(model)
-    settings: Any = {
+    settings: ReadingSettings = {
         "exclude_deterministics": exclude_deterministics,
         "public": public,
         "trusted_ops": trusted_ops,
@@ -155,8 +154,8 @@ def inspect(
             read, effects, _ = complete(model, privacy_unit, public, neighboring_relation)
             tables = {rows: [*effects, *names] for rows, names in tables.items()}
         for names in tables.values():
-            given = {"units": None if ids is None else n, "observed": names, "effects": effects, **settings}
-            found.append(reader.read(read, **given, refuse=refusals.append))
+            given = {"units": None if ids is None else n, "observed": names, "refuse": refusals.append}
+            found.append(reader.read(read, effects=effects, **given, **settings))
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error], list(tables))
     if refusals:  # what is wrong for all tables is said once

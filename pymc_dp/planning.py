@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+from numpy.typing import ArrayLike
 
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.inspection import inspect
-from pymc_dp.likelihood.fit import share_of_fit
+from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import name_numbers
@@ -23,7 +24,8 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
-from pymc_dp.releasing import choose_delta, open_records, search_from
+from pymc_dp.records.reading import ReadingSettings
+from pymc_dp.releasing import choose_delta, open_records
 
 #: Builds a model of rows that hold no private record.
 Build = Callable[[Any], pm.Model]
@@ -99,7 +101,7 @@ def expected_accuracy(
     Prior and model of the simulated rows are what the result is about: data unlike them behave otherwise.
     """
     sizes = [n] if isinstance(n, int | np.integer) else list(n)
-    settings = {
+    settings: ReadingSettings = {
         "exclude_deterministics": exclude_deterministics,
         "public": public,
         "trusted_ops": trusted_ops,
@@ -116,7 +118,7 @@ def expected_accuracy(
             seeds = rng.integers(2**31, size=len(epsilons) + 1).tolist()
             found += releases.compare(list(map(float, epsilons)), seeds)
     groups = pd.concat(found).groupby(["n", "epsilon", "parameter"], sort=False)
-    rules: dict[str, Callable[[pd.Series], Any]] = {
+    rules: dict[str, Callable[[pd.Series], object]] = {
         "wider": np.median,
         "moved": lambda shifts: np.sqrt(np.mean(shifts**2)),
         "verdict": lambda verdicts: verdicts.mode()[0],
@@ -151,7 +153,7 @@ class FromPrior:
     def __init__(
         self,
         build: Build,
-        covariates: Callable[[int, np.random.Generator], Mapping[str, Any]],
+        covariates: Callable[[int, np.random.Generator], Mapping[str, ArrayLike]],
         outcome: str = "y",
         observed: str | None = None,
         placeholder: float = 0,
@@ -159,7 +161,7 @@ class FromPrior:
         self.build, self.covariates, self.outcome = build, covariates, outcome
         self.observed, self.placeholder = observed or outcome, placeholder
 
-    def __call__(self, n: int, rng: np.random.Generator) -> dict[str, Any]:
+    def __call__(self, n: int, rng: np.random.Generator) -> dict[str, ArrayLike]:
         """The rows."""
         rows = dict(self.covariates(n, rng))
         model = self.build(rows | {self.outcome: np.full(n, self.placeholder)})
@@ -185,7 +187,7 @@ class Releases:
         See `expected_accuracy`.
     """
 
-    def __init__(self, model: pm.Model, rows: int, delta: float | None, settings: Mapping[str, Any]):
+    def __init__(self, model: pm.Model, rows: int, delta: float | None, settings: ReadingSettings):
         self._began = time.perf_counter()
         self._opened = open_records(model, None, {**settings})
         records = self._opened.records
@@ -201,7 +203,7 @@ class Releases:
             warnings.simplefilter("ignore", NotPrivateWarning)  # nothing is private here
             spending.pay()
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
-        kept = share_of_fit(self._n, mu, self._relation)
+        kept = kept_shares(self._n, mu, self._relation)
         measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
         return search_from(measurements, self._n, mu, self.prior, self._opened.start)[0]
 
@@ -227,7 +229,14 @@ def moments(found: Found, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt(np.diag(covariance))
 
 
-def _check(build: Any, simulate: Any, sizes: list[Any], epsilons: Any, delta: Any, repeats: Any) -> None:
+def _check(
+    build: object,
+    simulate: object,
+    sizes: list[int],
+    epsilons: Sequence[float],
+    delta: float | None,
+    repeats: int,
+) -> None:
     if not (callable(build) and callable(simulate)):
         raise TypeError("expected_accuracy takes two functions: build(rows) and simulate(n, rng).")
     for epsilon in epsilons:
@@ -239,7 +248,7 @@ def _check(build: Any, simulate: Any, sizes: list[Any], epsilons: Any, delta: An
         raise ValueError(f"n are integers above {_LOOKED_AT}, repeats is at least 1, epsilons are not empty.")
 
 
-def _look(model: Any, rows: int, settings: Mapping[str, Any]) -> None:
+def _look(model: object, rows: int, settings: ReadingSettings) -> None:
     """Raise unless the model has so many records."""
     if not isinstance(model, pm.Model):
         raise TypeError(f"build(rows) must return a pymc.Model, got {type(model).__name__}.")

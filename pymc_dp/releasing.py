@@ -3,26 +3,29 @@
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
+from pymc_dp.likelihood.facts import LikelihoodFacts
+from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
-from pymc_dp.likelihood.mixtures import Message, Normal
+from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
-from pymc_dp.likelihood.search import Found, Search
+from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
+from pymc_dp.privacy.budget.known import LastFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -121,8 +124,7 @@ def release_likelihood(
         joint = Owners(owners, neighboring_relation, likelihood=True)
     elif epsilon is None:
         raise TypeError("epsilon= is missing: the guarantee of the whole call.")
-    settings = {
-        "privacy_unit": unit_of(privacy_unit)[1],
+    settings: RecordSettings = {
         "exclude_deterministics": exclude_deterministics,
         "public": public,
         "trusted_ops": trusted_ops,
@@ -130,7 +132,7 @@ def release_likelihood(
         "compile_kwargs": compile_kwargs,
     }
     elsewhere = data if joint is None else joint
-    opened = open_records(model, elsewhere, settings)
+    opened = open_records(model, elsewhere, settings, unit_of(privacy_unit)[1])
     records = opened.records
     check_ledger(ledger, unit=unit_of(privacy_unit if elsewhere is None else elsewhere.privacy_unit)[0])
     n = _number(records, public_n)
@@ -140,74 +142,49 @@ def release_likelihood(
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
     else:
         spending, mu = joint.spending, joint.mu
-    kept = share_of_fit(n, mu, neighboring_relation) if fit_test and joint is None else 0.0
+    kept = kept_shares(n, mu, neighboring_relation) if fit_test and joint is None else {}
     entry = spending.pay()
-    if isinstance(records, ShardedRecords | RecordsOfOwners):  # owners charge the call here
+    measurements: NoisySums
+    if isinstance(records, RecordsOfOwners):  # owners charge the call here
+        measurements = records.measurements(spending)
+    elif isinstance(records, ShardedRecords):
         measurements = records.measurements(spending, debug_seed, kept)
     else:
         measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)
-    found, fit = search_from(measurements, n, mu, opened.prior, opened.start)
+    found, last = search_from(measurements, n, mu, opened.prior, opened.start)
     spending.confirm(entry)
-    if joint is not None:
+    if isinstance(records, RecordsOfOwners):
         records.end()
-    return _likelihood(found, fit, opened, spending, debug_seed, joint)
-
-
-def search_from(
-    measurements: NoisySums, n: float, mu: float, prior: Normal, start: np.ndarray
-) -> tuple[Found, dict[str, Any]]:
-    """What was found, and what the test of the fit says: all releases, which are paid for."""
-    search = Search(measurements, n, mu, prior)
-    with np.errstate(all="ignore"):
-        try:
-            found = search(start)
-            known = bool(np.all(np.isfinite(found.information)))
-        except np.linalg.LinAlgError:  # of released numbers
-            known = False
-    if not known:  # no matrix is behind them
-        nothing = Message.nothing(len(start))
-        found = Found(start, nothing, search.rounds, search.shares, nothing.information)
-    if isinstance(measurements, Measurements) and measurements.kept:
-        return found, look_at_fit(measurements, found, prior)
-    return found, judge_fit(None)
-
-
-def look_at_fit(measurements: Measurements, found: Found, prior: Normal) -> dict[str, Any]:
-    """Release how records are spread at what was found, with the share that was kept: see `judge_fit`."""
-    if not np.any(found.message.information):
-        return judge_fit(None)
-    try:
-        phi, metric, wider = where_to_look(found.message, found.information, prior)
-    except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
-        return judge_fit(None)
-    return judge_fit(measurements.spread(phi, metric), wider)
+    return _likelihood(found, last, opened, spending, debug_seed)
 
 
 class Opened(NamedTuple):
     """A model as a release reads it; nothing is used of a row, and nothing is paid."""
 
-    records: Any  # `Records`
+    records: Records
     twins: Twins | TablesTwins
     part: PublicModel
     start: np.ndarray
     prior: Normal
 
 
-def open_records(model: pm.Model, elsewhere: Shards | Owners | None, settings: dict[str, Any]) -> Opened:
+def open_records(
+    model: pm.Model, elsewhere: Shards | Owners | None, settings: RecordSettings, privacy_unit: object = None
+) -> Opened:
     """Read a model, here or where its records are, and what is public of their scores.
 
     Raises
     ------
     ModelRefusedError
     """
-    records: Any
+    records: Records
     twins: Twins | TablesTwins
     if elsewhere is None:
-        records = read_records(model, integrate=True, **settings)
-        twins = TablesTwins(records)
+        records = here = read_records(model, integrate=True, privacy_unit=privacy_unit, **settings)
+        twins = TablesTwins(here)
     else:
-        records = elsewhere.records(model, likelihood=True, **settings)
-        twins = records.twins
+        records = there = elsewhere.records(model, likelihood=True, privacy_unit=privacy_unit, **settings)
+        twins = there.twins
     part = PublicModel(records)
     check_generative(twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
@@ -248,26 +225,23 @@ def choose_delta(delta: float | None, records: Records, ledger: Ledger | None = 
 
 
 def _likelihood(
-    found: Found,
-    fit: dict[str, Any],
-    opened: Opened,
-    spending: Spending,
-    debug_seed: int | None,
-    joint: Owners | None,
+    found: Found, last: LastFacts, opened: Opened, spending: Spending, debug_seed: int | None
 ) -> Likelihood:
     records, part = opened.records, opened.part
     point, information = found.point, found.message.information
     information = 0.5 * (information + information.T)
-    known = spending.facts()
-    epsilon = spending.epsilon if joint is None else joint.epsilon
+    joint = records.owners if isinstance(records, RecordsOfOwners) else None
+    epsilon, delta = (spending.epsilon, spending.delta) if joint is None else (joint.epsilon, joint.delta)
     arrays = {
-        array.label: [array.label, list(array.shape), array.kind]
+        array.label: (array.label, list(array.shape), array.kind)
         for table in records.tables
         for array in table.reading.public_arrays
     }
-    facts = {
-        **{key: known[key] for key in ("neighboring_relation", "is_private")},
-        "delta": known["delta"] if joint is None else joint.delta,
+    facts: LikelihoodFacts = {
+        **last,
+        "neighboring_relation": spending.neighboring_relation,
+        "is_private": spending.is_private,
+        "delta": delta,
         "epsilon": epsilon if math.isfinite(epsilon) else None,
         "events": json.loads(spending.events.to_json()),
         "debug_seed_used": debug_seed is not None,
@@ -280,10 +254,9 @@ def _likelihood(
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
         "verdict": judge(found, opened.prior, name_numbers(part.parts)),
-        "fit": fit,
         "versions": versions(),
     }
-    if joint is not None:
+    if isinstance(records, RecordsOfOwners):
         facts["owners"] = records.guarantees()
     gradient = found.message.vector - information @ point
     return Likelihood(part.parts, point, gradient, information, facts, part)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from xarray import DataTree
@@ -14,7 +13,8 @@ from pymc_dp.printing import html_terms
 from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
-from pymc_dp.privacy.budget.facts import DRAW, STAT, Facts
+from pymc_dp.privacy.budget.facts import DRAW, STAT
+from pymc_dp.privacy.budget.known import Facts, OwnerFacts
 from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
 from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
 from pymc_dp.results import covered, facts_of, is_release, stats_of
@@ -57,7 +57,7 @@ class PrivacyReport:
     not_released: list[str]
     changed: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Everything as plain numbers and strings (JSON-able)."""
         plan = self.plan
         return {
@@ -110,7 +110,7 @@ class PrivacyReport:
         yield "Clipping", f"{clipped} at {facts['clip']}; tempering {facts['tempering']:g}"
         yield "Proposal", facts["proposal"]
         yield from _verdict(facts)
-        yield from fit_in_words(facts)
+        yield from fit_in_words(facts.get("fit"))
         if shares := ", ".join(f"{x:.3g}" for x in self.clip_fractions):
             yield "Clipped share", f"{shares} (noisy, one a chain)"
         if facts["is_private"]:
@@ -150,7 +150,7 @@ def _compared(guarantee: Guarantee, delta: float) -> str:
     return "; ".join(f"{name} {round_up(epsilon)}" for name, epsilon in found)
 
 
-def _of_owner(owner: Facts) -> str:
+def _of_owner(owner: OwnerFacts) -> str:
     plan = PrivacyPlan.from_dict(owner["plan"])
     held = f"n = {owner['n']} (public)" if owner["n"] else "n withheld"
     settings = f"{plan.settings()}; " if plan.settings() else ""

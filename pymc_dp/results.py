@@ -8,6 +8,7 @@ from xarray import DataArray, Dataset, DataTree
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 
@@ -24,7 +25,7 @@ NOTICE = "privacy"
 _RTOL, _ATOL = 1e-5, 1e-8
 
 
-def facts_of(idata: DataTree) -> facts.Facts:
+def facts_of(idata: DataTree) -> Facts:
     """Facts of the run, from a result of `pymc.sample`, `sample` or `release`, or from a saved file.
 
     Raises
@@ -73,7 +74,7 @@ def digest_of(idata: DataTree) -> str:
     return found.hexdigest()
 
 
-def stamp(made: DataTree, known: facts.Facts, notice: str) -> DataTree:
+def stamp(made: DataTree, known: Facts, notice: str) -> DataTree:
     """Give a release, or predictions from one, its facts, a digest of all, and a notice for a reader."""
     made.attrs[facts.STAT] = json.dumps(known)
     made.attrs[facts.DIGEST] = digest_of(made)
@@ -138,16 +139,17 @@ def _plain(values: np.ndarray) -> np.ndarray:
     return made
 
 
-def named(values: dict[str, np.ndarray], known: facts.Facts) -> Dataset:
+def named(values: dict[str, np.ndarray], known: Facts) -> Dataset:
     """The draws, with the dimensions and coordinates that the model declares and that are public."""
-    dims, coords = {}, {}
+    dims: dict[str, list[str]] = {}
+    coords: dict[str, np.ndarray] = {}
     for one in known["variables"]:
         if one["name"] in values:
             own = [dim or f"{one['name']}_dim_{i}" for i, dim in enumerate(one["dims"])]
             dims[one["name"]] = ["chain", "draw", *own]
     arrays = {name: DataArray(values[name], dims=own) for name, own in dims.items()}
     for array in arrays.values():
-        for dim, size in array.sizes.items():
+        for dim, size in zip(map(str, array.dims), array.shape, strict=True):
             if dim in known["coords"]:
                 coords[dim] = facts.decode_coordinate(known["coords"][dim])
             elif dim not in known["withheld_dims"]:
@@ -155,7 +157,7 @@ def named(values: dict[str, np.ndarray], known: facts.Facts) -> Dataset:
     return Dataset(arrays, coords=coords)
 
 
-def draws_of(idata: DataTree, known: facts.Facts) -> dict[str, facts.Draws]:
+def draws_of(idata: DataTree, known: Facts) -> dict[str, facts.Draws]:
     """What the private step left at each draw: stats by group of stats, values too by group of draws.
 
     Returns
@@ -183,7 +185,7 @@ def draws_of(idata: DataTree, known: facts.Facts) -> dict[str, facts.Draws]:
     return found
 
 
-def stats_of(idata: DataTree, known: facts.Facts, group: str) -> dict[str, np.ndarray]:
+def stats_of(idata: DataTree, known: Facts, group: str) -> dict[str, np.ndarray]:
     """Sampler stats of a result, or of a release; of a result those that the private step left.
 
     Returns
@@ -207,7 +209,7 @@ _NO_DRAWS = (
 
 
 def _stored(
-    idata: DataTree, group: str, known: facts.Facts, values: dict[str, np.ndarray]
+    idata: DataTree, group: str, known: Facts, values: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Values of the variables that the group has; refuses if it has others than the step left."""
     variables, kept = idata[group].data_vars, {}
@@ -233,7 +235,7 @@ def _stored(
     return kept
 
 
-def _check_paid(headers: list[np.ndarray], known: facts.Facts) -> None:
+def _check_paid(headers: list[np.ndarray], known: Facts) -> None:
     """Refuse draws of chains or iterations that the plan does not have, and draws that occur twice."""
     plan = known["plan"]
     draws_are_free = isinstance(PrivacyPlan.from_dict(plan).mechanism, NoDecision)

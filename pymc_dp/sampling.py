@@ -17,6 +17,7 @@ from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.rounding import round_up
@@ -30,7 +31,7 @@ _OF_RELEASE = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
 
 
 def sample(
-    *args: Any,
+    *args: object,
     draws: int = 1000,
     step: DPStep | DPNUTS | None = None,
     tune: int | None = None,
@@ -227,7 +228,7 @@ def release(idata: DataTree) -> DataTree:
     return _finished(DataTree.from_dict(groups), known, idata)
 
 
-def _finished(out: DataTree, known: facts.Facts, source: DataTree) -> DataTree:
+def _finished(out: DataTree, known: Facts, source: DataTree) -> DataTree:
     """With the facts, a digest of all, and a notice for whoever prints it."""
     groups = list(map(str, out.children))
     for group in groups:
@@ -235,7 +236,7 @@ def _finished(out: DataTree, known: facts.Facts, source: DataTree) -> DataTree:
     return results.stamp(out, known, notice(known, groups))
 
 
-def notice(known: facts.Facts, groups: Sequence[str]) -> str:
+def notice(known: Facts, groups: Sequence[str]) -> str:
     """What of an object is covered, in words, for whoever prints it."""
     if not known["is_private"]:
         return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
@@ -255,7 +256,7 @@ def _recorded(stats: dict[str, np.ndarray]) -> Dataset:
     return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
 
 
-def _attrs(known: facts.Facts, created_at: Any) -> dict[str, Any]:
+def _attrs(known: Facts, created_at: object) -> dict[str, object]:
     """What ArviZ expects to find, from the facts; of the object itself only a date."""
     attrs = {
         "inference_library": "pymc",
@@ -263,6 +264,6 @@ def _attrs(known: facts.Facts, created_at: Any) -> dict[str, Any]:
         "tuning_steps": known["plan"]["tune"],
     }
     try:
-        return {"created_at": datetime.fromisoformat(created_at).isoformat()} | attrs
+        return {"created_at": datetime.fromisoformat(str(created_at)).isoformat()} | attrs
     except (TypeError, ValueError):
         return attrs

@@ -51,7 +51,7 @@ def test_a_step_reports_what_was_taken_as_public():
         model=hierarchy(),
     )
     step.plan = step.cost(draws=10, tune=0)
-    assert step.facts()["public_arrays"] == [["income", [7], "taken as public"]]
+    assert step.facts()["public_arrays"] == [("income", [7], "taken as public")]
     assert step.facts()["left_out_deterministics"] == ["mu"]
 
 

@@ -206,7 +206,7 @@ def measured(release: Release, made: Measurements, phi: np.ndarray, share: float
     if release.kind == "scales":
         return made.scales(phi, 1, share)
     if release.kind == "spread":
-        made.kept = share
+        made.kept["spread"] = share
         return made.spread(phi, METRIC)
     shares = (TINY, share) if release.kind == "slope" else (share, TINY)
     return made.compare(phi, METRIC, release.bounds, 1, shares)

@@ -11,7 +11,7 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 import pymc_dp as dp
 from benchmarks.families.models import FAMILIES
 from benchmarks.families.others import KINKED, OTHERS
-from pymc_dp.likelihood.fit import share_of_fit
+from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
@@ -22,7 +22,6 @@ from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
-from pymc_dp.releasing import search_from
 
 DELTA = 1e-6
 
@@ -142,6 +141,7 @@ class Family:
             warnings.simplefilter("ignore", dp.errors.NotPrivateWarning)
             spending.pay()
         mu = float(gaussian.mu(epsilon, DELTA))
-        kept = share_of_fit(self.n, mu, "substitute") if fit_test else 0.0
+        kept = kept_shares(self.n, mu, "substitute") if fit_test else {}
         measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
-        return search_from(measurements, self.n, mu, prior, start)
+        found, last = search_from(measurements, self.n, mu, prior, start)
+        return found, last["fit"]

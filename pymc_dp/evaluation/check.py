@@ -9,11 +9,10 @@ from scipy.stats import chi2
 from xarray import DataTree
 
 from pymc_dp.errors import TooFewRecordsError
-from pymc_dp.evaluation.fitted import fitted
+from pymc_dp.evaluation.fitted import EvaluationFacts, fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
-from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
@@ -53,7 +52,7 @@ class Check:
     noise: float
     n: int | None
     whole: bool
-    facts: Facts
+    facts: EvaluationFacts
 
     @property
     def edges(self) -> np.ndarray:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,10 +12,9 @@ from xarray import DataTree
 
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
-from pymc_dp.evaluation.fitted import fitted
+from pymc_dp.evaluation.fitted import EvaluationFacts, fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
 from pymc_dp.privacy.budget.call import check_ledger
-from pymc_dp.privacy.budget.facts import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.records.sums import guarded
@@ -49,7 +47,7 @@ class Comparison:
     reference: str
     totals: dict[str, Total]
     n: int | None
-    facts: Facts
+    facts: EvaluationFacts
 
     @property
     def table(self) -> pd.DataFrame:
@@ -226,7 +224,7 @@ def compare(
         void = differing(fit.records, observed, observed_values(models[name][1]))
         totals[name] = total_of(difference, void, spending, n)
     spending.confirm(entry)
-    facts = {
+    facts: EvaluationFacts = {
         **spending.facts(),
         "unit": "row" if privacy_unit is None else "person (all rows with one id)",
         "draws": {name: len(fit.points) for name, fit in fits.items()},
@@ -242,7 +240,7 @@ def shares(models: int) -> list[float]:
     return [share * part for share in each for part in differences.SHARES]
 
 
-def _same(values: Mapping[str, Any], what: str) -> Any:
+def _same[T](values: Mapping[str, T], what: str) -> T:
     if len(set(values.values())) > 1:
         # Not their values: the number of rows is private under "add_remove", and where persons have several.
         raise ValueError(f"The models have a different {what}: they are compared on the same records.")

@@ -1,7 +1,7 @@
 """A released posterior with its model: records, and draws as points at which they can be evaluated."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired
 
 import numpy as np
 import pymc as pm
@@ -9,10 +9,12 @@ from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.privacy.accounting.values import check_count
-from pymc_dp.privacy.budget.facts import Facts
+from pymc_dp.privacy.budget.known import Facts
+from pymc_dp.privacy.budget.spending import SpendingFacts
 from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.reading import ReadingSettings
 from pymc_dp.results import facts_of
 from pymc_dp.sampling import release
 
@@ -97,12 +99,20 @@ def fitted(
     return Fitted(records, _points(records, posterior, model, draws))
 
 
+class EvaluationFacts(SpendingFacts):
+    """What an evaluation cost, of whom it is, and how many draws were looked at (of each model)."""
+
+    unit: str
+    draws: int | dict[str, int]
+    score: NotRequired[str]
+
+
 def declared_in(known: Facts) -> list[str]:
     """Labels of the arrays that the user of a result declared public."""
     return [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
 
 
-def settings_of(known: Facts, model: pm.Model) -> dict[str, Any]:
+def settings_of(known: Facts, model: pm.Model) -> ReadingSettings:
     """How the step of a result read its model; its variables have draws, which are public."""
     excluded = known["excluded_deterministics"]
     return {

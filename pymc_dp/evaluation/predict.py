@@ -1,17 +1,17 @@
 """predict(): draws of new records at public inputs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 from pymc.model.fgraph import clone_model
 from pytensor.graph.basic import Variable
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.evaluation.fitted import check_same, declared_in, settings_of
-from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts, Predictions
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
@@ -27,8 +27,8 @@ def predict(
     idata: DataTree,
     model: pm.Model,
     *,
-    inputs: Mapping[str, Any] | None = None,
-    coords: Mapping[str, Sequence[Any]] | None = None,
+    inputs: Mapping[str, ArrayLike] | None = None,
+    coords: Mapping[str, Sequence[object]] | None = None,
     var_names: Sequence[str] | None = None,
     random_seed: object = None,
 ) -> DataTree:
@@ -108,7 +108,10 @@ def predict(
     }
     withheld = of_persons.union(reading.withheld_dims, known["withheld_dims"])
     _withhold(found, model, given, withheld)
-    made = {"variables": names, "inputs": {name: list(value.shape) for name, value in given.items()}}
+    made: Predictions = {
+        "variables": names,
+        "inputs": {name: list(value.shape) for name, value in given.items()},
+    }
     plan = PrivacyPlan.from_dict(known["plan"])
     notice = (
         f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy: predictions at public "
@@ -119,7 +122,7 @@ def predict(
     return stamp(found, {**known, "predictions": made}, notice)
 
 
-def _check_names(model: pm.Model, given: Mapping[str, Any], names: Sequence[str]) -> None:
+def _check_names(model: pm.Model, given: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
     data = {variable.name for variable in model.data_vars}
     if unknown := sorted(set(given) - data):
         raise ValueError(
@@ -140,7 +143,7 @@ def _refusal(reads: Sequence[str]) -> ModelRefusedError:
     )
 
 
-def _counts_are_public(known: facts.Facts) -> bool:
+def _counts_are_public(known: Facts) -> bool:
     """Whether the number of rows is public: neighbours have as many."""
     return known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
 
@@ -154,7 +157,7 @@ def _of_rows(found: DataTree, n_rows: int) -> list[str]:
     ]
 
 
-def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withheld: set[str]) -> None:
+def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, np.ndarray], withheld: set[str]) -> None:
     """Number the entries of dimensions of records: the model's coordinates may be names of persons."""
     replaced = {dim for name in given for dim in model.named_vars_to_dims.get(name) or ()}
     for group in found.children:
@@ -164,7 +167,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, Any], withhe
 
 
 def _reading(
-    model: pm.Model, names: Sequence[str], given: Mapping[str, Any], known: facts.Facts
+    model: pm.Model, names: Sequence[str], given: Mapping[str, np.ndarray], known: Facts
 ) -> tuple[list[str], Reading]:
     """What the outputs read of private rows, with `given` in their places, and how the model is read."""
     units = None if known["unit"] == "row" else known.get("n")
@@ -202,8 +205,7 @@ def _reading(
 def _check_held(model: pm.Model, given: Mapping[str, np.ndarray]) -> None:
     """Refuse whole numbers that went round: PyMC keeps those of 64 bits in 32, where 2**63 - 1 is -1."""
     for name, value in given.items():
-        data: Any = model[name]
-        if value.dtype.kind in "iu" and not np.array_equal(data.get_value(), value):
+        if value.dtype.kind in "iu" and not np.array_equal(graph.leaf_value(model[name]), value):
             raise ValueError(f"inputs: {name!r} has whole numbers that PyMC does not hold, in 32 bits.")
 
 
@@ -211,7 +213,7 @@ def _draws(
     posterior: Dataset,
     model: pm.Model,
     given: Mapping[str, np.ndarray],
-    coords: Mapping[str, Sequence[Any]] | None,
+    coords: Mapping[str, Sequence[object]] | None,
     names: Sequence[str],
     random_seed: object,
 ) -> DataTree:

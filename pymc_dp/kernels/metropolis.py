@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 
-class State(NamedTuple):
+class State[K](NamedTuple):
     """Where a chain is.
 
     Attributes
@@ -20,11 +20,11 @@ class State(NamedTuple):
     """
 
     theta: np.ndarray
-    kept: Any
+    kept: K
     log_prior: float
 
 
-class LogRatio(NamedTuple):
+class LogRatio[K](NamedTuple):
     """A proposal against the current point.
 
     Attributes
@@ -47,7 +47,7 @@ class LogRatio(NamedTuple):
     noise_std: float
     clip_bound: float
     clipped: float
-    kept: Any
+    kept: K
     log_prior: float
 
 
@@ -69,12 +69,12 @@ class Move(NamedTuple):
     log_public: Callable[[LogRatio], float]
 
 
-class Info(NamedTuple):
+class Info[K](NamedTuple):
     """What became of a proposal."""
 
     accepted: bool
     move: Move
-    ratio: LogRatio
+    ratio: LogRatio[K]
 
 
 class Randomness(Protocol):
@@ -84,26 +84,31 @@ class Randomness(Protocol):
         """A standard exponential draw."""
 
 
-class Ratio(Protocol):
+class Ratio[K, R](Protocol):
     """A source of log-likelihood ratios (`pymc_dp.ratios`): compares two points on the records."""
 
-    def at(self, theta: np.ndarray) -> tuple[Any, float]:
+    def at(self, theta: np.ndarray) -> tuple[K, float]:
         """What is kept at a starting point (private), and its log-prior."""
 
     def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: Any, clip_bound: float, random: Any
-    ) -> LogRatio:
+        self, theta: np.ndarray, new: np.ndarray, kept: K, clip_bound: float, random: R
+    ) -> LogRatio[K]:
         """`new` against `theta`; each record's untempered ratio is clipped at `clip_bound` nats."""
 
 
-Propose = Callable[[np.random.Generator, State], Move]
+type Propose[K] = Callable[[np.random.Generator, State[K]], Move]
 #: From a log-ratio, the standard deviation of its noise, and the privacy randomness, to a decision.
-Accept = Callable[[float, float, Any], bool]
+type Accept[R] = Callable[[float, float, R], bool]
 
 
-def metropolis(
-    state: State, propose: Propose, compare: Ratio, accept: Accept, rng: np.random.Generator, random: Any
-) -> tuple[State, Info]:
+def metropolis[K, R](
+    state: State[K],
+    propose: Propose[K],
+    compare: Ratio[K, R],
+    accept: Accept[R],
+    rng: np.random.Generator,
+    random: R,
+) -> tuple[State[K], Info[K]]:
     """Make one iteration.
 
     Parameters

@@ -1,7 +1,7 @@
 """What a record adds to the sums of a round: its score, compared with those of its twins, and the slope."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -18,7 +18,7 @@ _OF_TRACE = 0.5
 #: Of the slope's bound, for all points but the farthest: the rest is for that.
 TYPICAL = 0.8
 # A division by zero is infinite or not a number: an error would be about some record.
-_OPTIONS: Any = {"cache": True, "nogil": True, "error_model": "numpy"}
+_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 # Room for rounding errors before integers are made; the integers themselves are checked exactly.
 _ROOM = 1 - 2.0**-20
 
@@ -128,7 +128,7 @@ def compare(
     totals.slope += vectors.T @ vectors
 
 
-@numba.njit(**_OPTIONS)
+@_compiled
 def _length(d, gram):
     total = 0.0
     for a in range(len(d)):
@@ -137,7 +137,7 @@ def _length(d, gram):
     return math.sqrt(max(total, 0.0))
 
 
-@numba.njit(**_OPTIONS)
+@_compiled
 def _frobenius(matrix, gram):
     """Norm of ``sum_ab matrix[a, b] r_a r_b'`` of rows r with these inner products."""
     total = 0.0
@@ -151,7 +151,7 @@ def _frobenius(matrix, gram):
     return math.sqrt(max(total, 0.0))
 
 
-@numba.njit(**_OPTIONS)
+@_compiled
 def _factor(matrix, root):
     """Lower triangular root of a positive semi-definite matrix; columns without a positive pivot are zero."""
     k = len(matrix)
@@ -169,7 +169,7 @@ def _factor(matrix, root):
                 root[a, b] = total / root[b, b] if root[b, b] > 0 else 0.0
 
 
-@numba.njit(**_OPTIONS)
+@_compiled
 def _norm_of_outer(vectors, first, k, extra):
     """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors with one integer more; squared."""
     p = vectors.shape[1]
@@ -183,7 +183,7 @@ def _norm_of_outer(vectors, first, k, extra):
     return total
 
 
-@numba.njit(**_OPTIONS)
+@_compiled
 def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors, trace):
     clip, most, of_trace = bounds
     number, m, k = points.shape

@@ -3,19 +3,19 @@
 import json
 import math
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import arviz as az
 import numpy as np
 import pymc as pm
-from dp_accounting import dp_event
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotSampledError
+from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts, OwnerFacts, ReleasedFacts, SharedFacts, Variable
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.results import GROUPS, plain
@@ -87,15 +87,11 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
         sizes = own.sizes["chain"], own.sizes["draw"]
         groups[stats] = own.assign(epsilon_spent=(["chain", "draw"], np.full(sizes, spent)))
     made = DataTree.from_dict(groups)
-    made.attrs[facts.STAT] = json.dumps({
-        "format": facts.FORMAT,
-        **facts_of_draws(likelihood, plan, uuid.uuid4().hex),
-        "variables": _variables(groups["posterior"], model),
-        "released_variables": sorted(map(str, groups["posterior"].data_vars)),
-        "coords": {},
-        "stats": dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8"),
-        "left_out_deterministics": likelihood.facts.get("left_out", []),
-    })  # fmt: skip
+    variables = _variables(groups["posterior"], model)
+    released = ReleasedFacts(variables=variables, coords={}, left_out_deterministics=[])
+    types = dict.fromkeys(map(str, groups["sample_stats"].data_vars), "<f8")
+    known = facts_of_draws(likelihood, plan, uuid.uuid4().hex, released, types)
+    made.attrs[facts.STAT] = json.dumps({"format": facts.FORMAT, **known})
     return made
 
 
@@ -135,12 +131,12 @@ def _numbers(dataset: Dataset) -> Dataset:
     return plain(dataset[kept])
 
 
-def plan_of(known: Mapping[str, Any], chains: int, tune: int, draws: int) -> PrivacyPlan:
+def plan_of(known: LikelihoodFacts | OwnersGuarantee, chains: int, tune: int, draws: int) -> PrivacyPlan:
     """What was released once, and that draws are free; of all, or of one owner."""
     events = EventSet.from_json(json.dumps(known["events"]))
-    relation, is_priced = events.neighboring_relation, known["epsilon"] is not None
+    relation, epsilon = events.neighboring_relation, known["epsilon"]
     return PrivacyPlan(
-        epsilon=known["epsilon"] if is_priced else math.inf,
+        epsilon=math.inf if epsilon is None else epsilon,
         delta=known["delta"],
         neighboring_relation=relation,
         chains=chains,
@@ -148,11 +144,11 @@ def plan_of(known: Mapping[str, Any], chains: int, tune: int, draws: int) -> Pri
         draws=draws,
         mechanism=NoDecision(),
         clip_fraction=None,
-        once=events if is_priced else EventSet([dp_event.NonPrivateDpEvent()], relation),
+        once=EventSet.unlimited(relation) if epsilon is None else events,
     )
 
 
-def _of_owner(known: dict[str, Any], plan: PrivacyPlan) -> dict[str, Any]:
+def _of_owner(known: OwnersGuarantee, plan: PrivacyPlan) -> OwnerFacts:
     """One of several data owners, as a report reads it."""
     return {
         "name": known["name"],
@@ -164,37 +160,36 @@ def _of_owner(known: dict[str, Any], plan: PrivacyPlan) -> dict[str, Any]:
     }
 
 
-def facts_of_draws(likelihood: Likelihood, plan: PrivacyPlan, call: str) -> dict[str, Any]:
-    """Of a run, as a report reads them, but for variables, coordinates and stats."""
+def facts_of_draws(
+    likelihood: Likelihood, plan: PrivacyPlan, call: str, released: ReleasedFacts, stats: dict[str, str]
+) -> Facts:
+    """Of a run, as a report reads them."""
     known = likelihood.facts
+    shared = {name: known[name] for name in SharedFacts.__annotations__ if name in known}  # type: ignore[literal-required]
     return {
+        **cast(SharedFacts, shared),
+        **released,
         "plan": plan.to_dict(),
         "step": LIKELIHOOD,
         "mechanism": "one released likelihood, sampled with its prior at no cost",
         "approximation": "prior times a normal likelihood that noise widened (dp.release_likelihood)",
-        "is_private": known["is_private"],
-        "debug_seed_used": known["debug_seed_used"],
-        "n": known["n"],
-        "tables": known.get("tables", []),
         "unit": "row" if known["unit"] == "row" else "id",
         "clip": "a bound of each round, from what was released before",
         "clipped": "score, compared with those of its twins",
         "tempering": 1.0,
         "proposal": "any sampler: no record is read",
         "withheld_dims": [],
-        "integrated": known.get("integrated", []),
         "excluded_deterministics": [],
-        "public_arrays": known.get("public_arrays", []),
-        "trusted_ops": known.get("trusted_ops", []),
+        "released_variables": sorted(one["name"] for one in released["variables"]),
+        "stats": stats,
+        "left_out_deterministics": known.get("left_out", []),
         "call": call,
         "owners": [_of_owner(one, plan) for one in known.get("owners", ())],
         "verdict": known["verdict"],
-        "fit": known.get("fit"),
-        "versions": known["versions"],
     }
 
 
-def _variables(posterior: Dataset, model: pm.Model) -> list[dict[str, Any]]:
+def _variables(posterior: Dataset, model: pm.Model) -> list[Variable]:
     """Names, types, shapes and dimensions of the draws."""
     dims, free = model.named_vars_to_dims, {rv.name for rv in model.free_RVs}
     return [

@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 
 from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.public_model import Part
 
 FORMAT = 1
@@ -14,7 +14,11 @@ _FIELDS = {"format", "coordinates", "point", "gradient", "information", "facts",
 
 
 def encode(
-    parts: list[Part], point: np.ndarray, gradient: np.ndarray, information: np.ndarray, facts: dict[str, Any]
+    parts: list[Part],
+    point: np.ndarray,
+    gradient: np.ndarray,
+    information: np.ndarray,
+    facts: LikelihoodFacts,
 ) -> str:
     """Write as JSON text; every number is read back as it was."""
     content = {
@@ -28,8 +32,8 @@ def encode(
     return json.dumps({**content, "digest": digest(content)}, allow_nan=False, indent=1)
 
 
-def decode(text: str) -> dict[str, Any]:
-    """Read what `encode` wrote, as arguments of `Likelihood`.
+def decode(text: str) -> tuple[list[Part], np.ndarray, np.ndarray, np.ndarray, LikelihoodFacts]:
+    """Read what `encode` wrote, arguments of `Likelihood`.
 
     Raises
     ------
@@ -59,28 +63,22 @@ def decode(text: str) -> dict[str, Any]:
         information = np.array([list(map(_number, row)) for row in content["information"]])
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise damaged("its coordinates or numbers cannot be read") from error
-    return {
-        "coordinates": parts,
-        "point": point,
-        "gradient": gradient,
-        "information": information,
-        "facts": content["facts"],
-    }
+    return parts, point, gradient, information, content["facts"]
 
 
-def digest(content: dict[str, Any]) -> str:
+def digest(content: dict[str, object]) -> str:
     """SHA-256 of everything but the digest itself, as compact JSON with sorted keys."""
     plain = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("not a number")
     return float(value)
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise TypeError("not a size")
     return value

@@ -1,13 +1,16 @@
 """Whether outcomes are spread as the model says: places of records among their twins, counted with noise."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.twins import Chunk, TermScores
 
 #: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
 FIT_TWINS = 19
@@ -61,7 +64,7 @@ def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:
 
 
 @np.errstate(all="ignore")
-def count_places(chunk: Any, metric: np.ndarray, random: Any) -> np.ndarray:
+def count_places(chunk: Chunk, metric: np.ndarray, random: PrivacyRandom) -> np.ndarray:
     """Counts of how far out records are among their twins: what one pass adds.
 
     Parameters
@@ -94,7 +97,7 @@ def count_places(chunk: Any, metric: np.ndarray, random: Any) -> np.ndarray:
     return counts
 
 
-def _places(term: Any, metric: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """Shape (m,); NaN where there is none."""
     rows, group = term.rows(metric), np.asarray(term.group)
     gram = np.einsum("amp,bmp->mab", rows, rows)
@@ -153,7 +156,7 @@ def where_to_look(
     return phi, root.T, np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
 
 
-def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> dict[str, Any]:
+def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> Fit:
     """What counts say of the model.
 
     Parameters
@@ -166,7 +169,7 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> dict[str
 
     Returns
     -------
-    dict
+    Fit
         `said`, in words; `tail`, how many times as many records as the model says are in its outermost
         twentieth, with `error`, its standard deviation if the model is right; `p_value`, of all counts
         together. None where nothing is known.

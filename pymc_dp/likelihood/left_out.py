@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -89,11 +88,11 @@ class Inspector(cloudpickle.Pickler):
         known = [graph.leaf_value(leaf) for leaf in _declared(records)]
         self._known = {np.shape(value) for value in (*known, *records.reading.start.values())}
 
-    def inspect(self, value: Any) -> None:
+    def inspect(self, value: object) -> None:
         """Raise PrivacyError if there is such a thing."""
         self.dump(value)
 
-    def persistent_id(self, value: Any) -> None:
+    def persistent_id(self, value: object) -> None:
         """Look at an object; pickle calls this for each, before it takes it apart."""
         if isinstance(value, Apply | Variable):
             notes, value.tag = value.tag, Scratchpad()

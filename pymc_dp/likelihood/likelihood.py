@@ -5,16 +5,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
+from pytensor.tensor import TensorLike
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood import file
+from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, name_numbers
-from pymc_dp.likelihood.report import REQUIRED, read_guarantee, write_report
+from pymc_dp.likelihood.report import read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee
 
 # Below zero by so much of the largest, an eigenvalue of a semidefinite matrix may be by rounding.
@@ -38,10 +40,7 @@ class Likelihood:
         Symmetric, without a negative eigenvalue.
     facts : dict
         What is known of the release, as JSON has it: `epsilon` and `delta` of the budget (`epsilon` is None
-        where there is no privacy), `events` (as `EventSet.to_json` writes them), `neighboring_relation`,
-        `unit` ("row" or "person"), `n` (None where it is private), `tables` (numbers of records, where there
-        are several), `is_private`, `debug_seed_used`, `versions`, `verdict` (for each parameter, numbers by
-        what they say), and `fit` (whether outcomes are spread as the model says: see `judge_fit`).
+        where there is no privacy), `verdict` by parameter, `fit`, and others: see `LikelihoodFacts`.
     public : PublicModel, optional
         What `model` is made of.
 
@@ -61,7 +60,7 @@ class Likelihood:
     point: np.ndarray
     gradient: np.ndarray
     information: np.ndarray
-    facts: dict[str, Any]
+    facts: LikelihoodFacts
     public: PublicModel | None = field(default=None)
 
     def __post_init__(self) -> None:
@@ -95,7 +94,7 @@ class Likelihood:
         """What the release costs: ``likelihood.guarantee.epsilon(1e-6)``."""
         return read_guarantee(self.facts)
 
-    def model(self) -> Any:
+    def model(self) -> pm.Model:
         """Make the public part of the model with this likelihood, a new copy at each call.
 
         Returns
@@ -122,7 +121,7 @@ class Likelihood:
             )
         return self.public.model(self._log_likelihood)
 
-    def potential(self, /, name: str | None = None, **parameters: Any) -> Variable:
+    def potential(self, /, name: str | None = None, **parameters: TensorLike) -> Variable:
         """Add this likelihood to the model of the context, as a Potential.
 
         Parameters
@@ -208,7 +207,7 @@ class Likelihood:
         except UnicodeDecodeError as error:
             raise file.damaged("it is not text") from error
         try:
-            return cls(**file.decode(text))
+            return cls(*file.decode(text))
         except ValueError as error:
             raise file.damaged(str(error).removesuffix(".")) from error
 
@@ -229,8 +228,8 @@ class Likelihood:
         )
         return f"<Likelihood of {self._arguments()}: {said}>"
 
-    def _log_likelihood(self, parts: Sequence[Any]) -> Variable:
-        phi = pt.concatenate([pt.atleast_1d(part).ravel() for part in parts])
+    def _log_likelihood(self, parts: Sequence[TensorLike]) -> Variable:
+        phi = pt.concatenate([pt.as_tensor(part).ravel() for part in parts])
         # Copies: compiled code of some backends does not take arrays that cannot be written to.
         point, gradient, information = map(np.array, (self.point, self.gradient, self.information))
         delta = phi - point
@@ -250,7 +249,7 @@ def _described(part: Part) -> str:
     return shape if part.expression == part.name else f"{shape} = {part.expression}"
 
 
-def _shaped(part: Part, value: Any) -> Variable:
+def _shaped(part: Part, value: TensorLike) -> Variable:
     """A parameter that has the shape of its coordinate, now or when it is computed."""
     tensor = pt.as_tensor(value)
     sizes = tensor.type.shape
@@ -264,11 +263,11 @@ def _shaped(part: Part, value: Any) -> Variable:
     return pt.specify_shape(tensor.astype("float64"), part.shape) if part.shape else tensor.astype("float64")
 
 
-def _checked(facts: dict[str, Any]) -> dict[str, Any]:
+def _checked(facts: LikelihoodFacts) -> LikelihoodFacts:
     """Facts as JSON has them."""
     try:
         plain = json.loads(json.dumps(facts, allow_nan=False))
-        missing = REQUIRED - set(plain)
+        missing = LikelihoodFacts.__required_keys__ - set(plain)
     except (TypeError, ValueError) as error:
         raise ValueError("facts hold something that JSON cannot, or a number that is not finite.") from error
     if missing:
@@ -278,10 +277,14 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _check_guarantee(facts: dict[str, Any]) -> None:
+def _check_guarantee(facts: LikelihoodFacts) -> None:
     try:
         events = read_guarantee(facts).events
-        said = facts["neighboring_relation"], facts["unit"] in ("row", "person"), float(facts["epsilon"]) > 0
+        said = (
+            facts["neighboring_relation"],
+            facts["unit"] in ("row", "person"),
+            float(facts["epsilon"] or 0) > 0,
+        )
     except (TypeError, ValueError) as error:
         raise ValueError("facts say nothing that can be read of what is guaranteed.") from error
     if said != (events.neighboring_relation, True, True):

@@ -1,7 +1,7 @@
 """The noisy sums of a round: what each is, what one record moves it by, and its noise."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -114,13 +114,15 @@ class Measurements:
     source : Source
     spending : Spending
         Whose next release is the whole. It was paid.
-    kept : float
-        Share that is kept for the end: see `spread`.
+    kept : mapping of str to float, optional
+        Shares that are kept for the end, by the method that spends each: see `last_releases`.
 
     Attributes
     ----------
     source : Shapes
         The same: what is public of it.
+    kept : dict of str to float
+        Shares that are not spent yet.
 
     Notes
     -----
@@ -131,15 +133,15 @@ class Measurements:
     (docs/proofs/twins, section 1).
     """
 
-    def __init__(self, source: Source, spending: Spending, kept: float = 0.0):
+    def __init__(self, source: Source, spending: Spending, kept: Mapping[str, float] | None = None):
         self.source: Shapes = source
-        self._sums, self._spending, self.kept = source, spending, kept
+        self._sums, self._spending, self.kept = source, spending, dict(kept or {})
         self._two = 2.0 if spending.neighboring_relation == "substitute" else 1.0
 
     @property
     def left(self) -> float:
-        """Share of the budget that is neither spent nor kept, before the spread is asked for."""
-        return self._spending.unspent - self.kept
+        """Share of the budget that is neither spent nor kept."""
+        return self._spending.unspent - math.fsum(self.kept.values())
 
     def _release(self, total: np.ndarray, std: float) -> np.ndarray:
         return Gaussian(std).release(ExactSum(total), self._spending.random)
@@ -157,7 +159,7 @@ class Measurements:
         phi : ndarray, shape (p,)
         metric : ndarray, shape (p, p)
         """
-        noise = self._spending.portion(self.kept) * math.sqrt(self._two)
+        noise = self._spending.portion(self.kept.pop("spread", 0.0)) * math.sqrt(self._two)
         return Spread(self._release(self._sums.spread(phi, metric), noise), noise)
 
     @np.errstate(all="ignore")

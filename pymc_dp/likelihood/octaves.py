@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
+
+from pymc_dp.records.twins import Chunk
 
 #: Octaves of a score's standard deviation: from 2**-LOWEST on; the last is open. The first is of units whose
 #: twins are all alike, as where outcomes are rare: these have a score, and say nothing of its size.
@@ -99,7 +101,7 @@ def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
 
 
 @np.errstate(all="ignore")
-def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
+def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
     """Counts of the octaves of the standard deviation of twins' scores: what one pass adds.
 
     Parameters
@@ -119,7 +121,7 @@ def count_octaves(chunk: Any, size: int, touched: int) -> np.ndarray:
     **Privacy.** A unit adds 1 to one cell of each of at most `touched` rows; cells of different rows are at
     right angles.
     """
-    squares, sizes = cast(Any, 0.0), cast(Any, 0.0)
+    squares = sizes = np.zeros((1, size))
     for term in chunk.terms:
         # Of twins alone: a record that is far from them says nothing of their scale.
         group = np.asarray(term.group)[1:] if term.weights is None else np.asarray(term.group)

@@ -1,7 +1,6 @@
 """What the prior of the likelihood coordinates is like: a normal distribution, for the search alone."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -65,7 +64,7 @@ def _draws(public: PublicModel) -> np.ndarray | None:
     """Draws of the coordinates, shape (m, p); None where the prior has no draws."""
     parts: list[Variable] = []
 
-    def keep(phi: Sequence[Variable]) -> Any:
+    def keep(phi: Sequence[Variable]) -> Variable:
         parts.extend(phi)
         return pt.constant(0.0)
 

@@ -1,10 +1,11 @@
 """Graphs of a public model, copied such that they share nothing with the model they are from."""
 
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytensor
+from pymc.logprob.transforms import Transform
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
@@ -27,8 +28,8 @@ class FreeVariable(NamedTuple):
     """
 
     variable: Variable
-    transform: Any
-    initial: Any
+    transform: Transform | None
+    initial: Variable | np.ndarray | str | None
 
 
 class PublicGraphs(NamedTuple):
@@ -51,7 +52,7 @@ class PublicGraphs(NamedTuple):
     phi: list[Variable]
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, Variable]:
         """All that a model lists by name."""
         free = {name: one.variable for name, one in self.free.items()}
         return {**self.data, **free, **self.deterministics, **self.potentials}
@@ -82,7 +83,7 @@ class PublicGraphs(NamedTuple):
         return PublicGraphs(named, potentials, deterministics, data, lengths, phi)
 
 
-def _copied(leaf: Any) -> Any:
+def _copied(leaf: Variable) -> Variable:
     """A constant or shared variable that shares nothing with the original; random streams are new ones."""
     if isinstance(leaf.type, RandomType):
         return pytensor.shared(np.random.default_rng(), name=leaf.name)

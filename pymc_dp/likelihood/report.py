@@ -1,11 +1,14 @@
 """The report of a released likelihood: what is guaranteed, what was released, the verdict by parameter."""
 
 import json
-from typing import Any
+import math
+from collections.abc import Mapping
 
+from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import weaknesses
+from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.budget.words import (
     DELTAS,
     FLOATING_POINT,
@@ -17,19 +20,6 @@ from pymc_dp.privacy.budget.words import (
 )
 from pymc_dp.rounding import round_up
 
-# What facts cannot do without.
-REQUIRED = {
-    "is_private",
-    "debug_seed_used",
-    "epsilon",
-    "delta",
-    "events",
-    "neighboring_relation",
-    "unit",
-    "n",
-    "versions",
-    "verdict",
-}
 ASSUMPTIONS = (
     "The prior, the initial values and the choice of model were made without looking at these data, or with "
     f"what was released of them before. {ONE_CALL}",
@@ -40,7 +30,7 @@ ASSUMPTIONS = (
 )
 
 
-def read_guarantee(facts: dict[str, Any]) -> Guarantee:
+def read_guarantee(facts: LikelihoodFacts) -> Guarantee:
     """What the events of a release cost together.
 
     Raises
@@ -52,7 +42,7 @@ def read_guarantee(facts: dict[str, Any]) -> Guarantee:
     return compose(events, reference_delta=facts["delta"])
 
 
-def write_report(facts: dict[str, Any], released: str) -> str:
+def write_report(facts: LikelihoodFacts, released: str) -> str:
     """Text of the report.
 
     Parameters
@@ -71,7 +61,7 @@ def write_report(facts: dict[str, Any], released: str) -> str:
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
-        *fit_in_words(facts),
+        *fit_in_words(facts.get("fit")),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
     ]
@@ -79,13 +69,12 @@ def write_report(facts: dict[str, Any], released: str) -> str:
     return "\n".join([title, "=" * len(title), *(line for row in rows for line in wrap(*row))])
 
 
-def fit_in_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def fit_in_words(fit: Fit | None) -> list[tuple[str, str]]:
     """What the test of the model's spread says, as a row of a report; none where there was none."""
-    said = (facts.get("fit") or {}).get("said")
-    return [("Fit", str(said))] if said else []
+    return [("Fit", fit["said"])] if fit else []
 
 
-def _of_guarantee(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:
     if not facts["is_private"]:
         why = (
             "a debug seed makes the noise reproducible"
@@ -93,19 +82,19 @@ def _of_guarantee(facts: dict[str, Any]) -> list[tuple[str, str]]:
             else "epsilon = inf, no noise"
         )
         return [("Guarantee", f"NONE. THIS RELEASE IS NOT PRIVATE: {why}")]
-    guarantee, delta = read_guarantee(facts), facts["delta"]
+    guarantee, delta, epsilon = read_guarantee(facts), facts["delta"], facts["epsilon"] or math.inf
     deltas = sorted({*DELTAS, delta}, reverse=True)
     curve = "; ".join(f"{round_up(guarantee.epsilon(one))} at {one:g}" for one in deltas)
     return [
         ("Guarantee", f"({round_up(guarantee.epsilon(delta))}, {delta:g})-differential privacy"),
-        ("Budget", f"epsilon = {facts['epsilon']:g}, delta = {delta:g}"),
-        *(("Weak", said) for said in weaknesses(facts["epsilon"], delta, facts["n"])),
+        ("Budget", f"epsilon = {epsilon:g}, delta = {delta:g}"),
+        *(("Weak", said) for said in weaknesses(epsilon, delta, facts["n"])),
         ("epsilon at delta", curve),
         ("Accountant", guarantee.accountant),
     ]
 
 
-def _of_owner(owner: dict[str, Any]) -> str:
+def _of_owner(owner: OwnersGuarantee) -> str:
     held = "n withheld" if owner["n"] is None else f"n = {owner['n']} (public)"
     budget = "no guarantee: epsilon = inf"
     if owner["epsilon"] is not None:
@@ -117,11 +106,11 @@ def _of_owner(owner: dict[str, Any]) -> str:
     )
 
 
-def _of_parameter(said: dict[str, Any]) -> str:
+def _of_parameter(said: Mapping[str, object]) -> str:
     return ", ".join(f"{what} {_number(value)}" for what, value in said.items())
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if value is None:
         return "unknown"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,9 +1,9 @@
 """Exact sums over the records of this process: of octaves of scores, and of comparisons with twins."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -11,43 +11,18 @@ from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.fit import CELLS, FIT_TWINS, count_places
 from pymc_dp.likelihood.measurements import Shapes
 from pymc_dp.likelihood.octaves import OCTAVES, count_octaves
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.twins import Chunk
 
 T = TypeVar("T")
 # Chunks that wait, for each thread: they are in memory.
 _WAITING = 2
 
 
-class TermScores(Protocol):
-    """Scores of m privacy units and of what they are compared with: see `records.twins`."""
-
-    @property
-    def own(self) -> np.ndarray:
-        """Shape (m, k)."""
-
-    @property
-    def group(self) -> np.ndarray:
-        """Shape (G, m, k)."""
-
-    @property
-    def weights(self) -> np.ndarray | None:
-        """Shape (G, m), or None."""
-
-    def rows(self, metric: np.ndarray) -> np.ndarray:
-        """Derivatives of the predictors by the coordinates, each times the metric: shape (k, m, p)."""
-
-
-class Chunk(Protocol):
-    """Some privacy units."""
-
-    @property
-    def terms(self) -> Sequence[TermScores]:
-        """Scores by groups of observed variables."""
-
-
 class Units(Shapes, Protocol):
     """Privacy units whose scores can be had: `Twins`, or `TablesTwins`."""
 
-    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+    def __call__(self, points: np.ndarray, twins: int, random: PrivacyRandom) -> Iterator[Chunk]:
         """Go through all units, in chunks."""
 
 
@@ -68,7 +43,7 @@ class RecordsHere:
     Twins are drawn in one thread, in the order of the records.
     """
 
-    def __init__(self, units: Units, random: Any, cores: int = 1):
+    def __init__(self, units: Units, random: PrivacyRandom, cores: int = 1):
         self._units, self._random, self._cores = units, random, cores
         self.size, self.touched, self.parts, self.rank = units.size, units.touched, units.parts, units.rank
         self.lookups = units.lookups

@@ -1,19 +1,19 @@
 """One calm verdict by parameter: what the release says of it, from released numbers alone."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.search import Found
+from pymc_dp.privacy.budget.known import Verdict
 
 # Wider than without privacy by no more, it is as good; standard deviations over the prior's above which a
 # parameter is hardly known.
 _AS_GOOD, _LITTLE = 1.25, 0.7
 
 
-def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str, Any]]:
+def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
     """What is known of each coordinate.
 
     Parameters
@@ -36,7 +36,7 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, dict[str,
     private = _deviations(found.message.information + prior.precision)
     without = _deviations(found.information + prior.precision)
     before = _deviations(prior.precision)
-    verdicts = {}
+    verdicts: dict[str, Verdict] = {}
     for label, one, other, first in zip(labels, private, without, before, strict=True):
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
         if of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):

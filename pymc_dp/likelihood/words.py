@@ -1,7 +1,6 @@
 """Public graphs in words: ``mean + tau * z``."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from pytensor.compile.ops import ViewOp
@@ -36,7 +35,7 @@ def in_words(variable: Variable, names: Mapping[Variable, str]) -> str:
     return said if len(said) <= _LENGTH else said[: _LENGTH - len(_MORE)] + _MORE
 
 
-def _said(variable: Any, names: Mapping[Variable, str], depth: int) -> tuple[str, int]:
+def _said(variable: Variable, names: Mapping[Variable, str], depth: int) -> tuple[str, int]:
     if variable in names:
         return names[variable], _TIGHTEST
     node = variable.owner
@@ -69,7 +68,7 @@ def _tight(variable: Variable, names: Mapping[Variable, str], depth: int, binds:
     return said if own >= binds else f"({said})"
 
 
-def _of_leaf(leaf: Any) -> str:
+def _of_leaf(leaf: Variable) -> str:
     if (
         isinstance(leaf, Constant)
         and getattr(leaf.type, "ndim", None) is not None

@@ -4,9 +4,9 @@ import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from xarray import DataTree
 
 from pymc_dp.evaluation.check import Check
@@ -20,7 +20,7 @@ from pymc_dp.report import PrivacyReport
 _DRAWN = 12
 
 
-def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> Any:
+def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> pd.DataFrame:
     import arviz as az
 
     with warnings.catch_warnings():
@@ -118,7 +118,7 @@ def other_release(found: Check | Comparison) -> str:
     )
 
 
-def _in_words(found: Any) -> Any:
+def _in_words(found: pd.DataFrame) -> pd.DataFrame:
     shown = found[["elpd_diff", "dse", "noise", "cut"]].copy()
     known = found["p_better"]
     shown["better, probably"] = [

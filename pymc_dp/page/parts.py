@@ -4,9 +4,13 @@ import base64
 import html
 import io
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pandas as pd
+
+if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
 
 # Rows of a table that are shown.
 _LISTED = 200
@@ -61,7 +65,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def figure(draw: Any, size: tuple[float, float], from_zero: bool = False) -> str:
+def figure(draw: Callable[[], "PlotCollection"], size: tuple[float, float], from_zero: bool = False) -> str:
     """A picture in the page itself; without a display, and leaving no figure open."""
     import matplotlib.pyplot as plt
 

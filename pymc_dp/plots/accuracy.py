@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import xarray as xr
@@ -23,7 +24,8 @@ def plot_accuracy(
     *,
     quantity: str = "wider",
     backend: str | None = None,
-    **pc_kwargs: Any,
+    aes: Mapping[str, Sequence[str]] | None = None,
+    **pc_kwargs: object,
 ) -> PlotCollection:
     """Plot what `expected_accuracy` found against epsilon: a panel for each n, a line for each parameter.
 
@@ -32,7 +34,7 @@ def plot_accuracy(
     expected : pandas.DataFrame
         From `pymc_dp.expected_accuracy`.
     quantity : {"wider", "moved"}
-    backend, **pc_kwargs
+    backend, aes, **pc_kwargs
         As in `plot_privacy_profile`.
 
     Returns
@@ -57,8 +59,8 @@ def plot_accuracy(
     lines = xr.concat([x, columns], dim="plot_axis").assign_coords(plot_axis=["x", "y"])
     lines = lines.drop_vars("epsilon").rename(epsilon="point")
     data = xr.Dataset({"accuracy": lines})
-    aes = {"color": ["parameter"], **pc_kwargs.pop("aes", {})}
-    picture = begin(data, backend, **{"cols": ["n"], "aes": aes, **pc_kwargs})
+    colours = {"color": ["parameter"], **(aes or {})}
+    picture = begin(data, backend, **{"cols": ["n"], "aes": colours, **pc_kwargs})
     sizes = columns["n"]
     level = xr.Dataset({"accuracy": xr.zeros_like(sizes, dtype=float) + float(quantity == "wider")})
     add(picture, "hline", "none", plain=True, data=level, color="gray", linestyle="C1")

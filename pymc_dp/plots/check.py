@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -20,7 +20,7 @@ def plot_check(
     *,
     band_prob: float = 0.95,
     backend: str | None = None,
-    **pc_kwargs: Any,
+    **pc_kwargs: object,
 ) -> PlotCollection:
     """Plot the counts of a check, with a band in which all of them lie if the model is right.
 

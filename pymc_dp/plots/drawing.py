@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import xarray as xr
 
@@ -10,18 +11,19 @@ if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
 
-def begin(data: xr.Dataset, backend: str | None, **pc_kwargs: Any) -> PlotCollection:
+def begin(data: xr.Dataset, backend: str | None, **pc_kwargs: object) -> PlotCollection:
     """Make a collection of the data, with room for a legend."""
     from arviz_base import rcParams
     from arviz_plots import PlotCollection
 
     backend = rcParams["plot.backend"] if backend is None else backend
-    if backend == "matplotlib":  # makes room for the legend, as ArviZ's styles do
-        pc_kwargs["figure_kwargs"] = {"layout": "constrained", **pc_kwargs.get("figure_kwargs", {})}
+    given = pc_kwargs.get("figure_kwargs", {})
+    if backend == "matplotlib" and isinstance(given, Mapping):  # room for the legend, as ArviZ's styles do
+        pc_kwargs["figure_kwargs"] = {"layout": "constrained", **given}
     return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
 
 
-def add(picture: PlotCollection, how: str, name: str, plain: bool = False, **settings: Any) -> None:
+def add(picture: PlotCollection, how: str, name: str, plain: bool = False, **settings: object) -> None:
     """Map one of ArviZ's visuals; `plain` ones ignore the aesthetics."""
     from arviz_plots import visuals
 

@@ -6,7 +6,7 @@ ArviZ and Matplotlib are imported when something is drawn: they take as long as 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -23,11 +23,11 @@ _DELTAS = np.geomspace(1e-2, 1e-12, 41)
 
 
 def plot_privacy_profile(
-    obj: Any,
+    obj: object,
     deltas: ArrayLike | None = None,
     *,
     backend: str | None = None,
-    **pc_kwargs: Any,
+    **pc_kwargs: object,
 ) -> PlotCollection:
     """Plot delta (on a logarithmic axis) against epsilon: the whole guarantee, one line an object.
 
@@ -85,7 +85,7 @@ def plot_privacy_spend(
     idata: xr.DataTree,
     *,
     backend: str | None = None,
-    **pc_kwargs: Any,
+    **pc_kwargs: object,
 ) -> PlotCollection:
     """Plot epsilon, at the run's delta, against iteration, with the target as a line.
 
@@ -133,7 +133,7 @@ def plot_privacy_spend(
     return picture
 
 
-def _epsilon_of(obj: Any) -> Callable[[float], float]:
+def _epsilon_of(obj: object) -> Callable[[float], float]:
     if isinstance(obj, xr.DataTree):
         obj = privacy_report(obj)
     if isinstance(obj, PrivacyReport):

@@ -11,7 +11,6 @@ import math
 import numbers
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 _TIMES = (datetime.date, datetime.time)
 
 
-def _plain(cell: object) -> Any:
+def _plain(cell: object) -> object:
     """A cell as it was before another one made its column wider: text of bytes, reals of complex numbers."""
     if isinstance(cell, str):
         return str.__str__(cell)  # of a subclass, a plain one

@@ -11,6 +11,7 @@ from pymc_dp.prepare.constants import BooleanConstants, Constants, LevelConstant
 from pymc_dp.prepare.grid import OCTAVE_EDGES, Cells, edges_by_octaves, number_of_cells, span_of_octaves
 from pymc_dp.prepare.kinds import Boolean, Category, Kind, Numeric
 from pymc_dp.prepare.releases import GRID, MISSING, histogram, level_counts, moments, named_counts
+from pymc_dp.privacy.mechanisms.summaries import ThresholdedCounts
 from pymc_dp.records.sums import guarded
 
 # Cells of a second grid where neither n is public nor a first grid was paid for.
@@ -69,7 +70,7 @@ def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int 
     return numeric_constants(bounds, sums, made["moments"].std / GRID, cells, missing, n)
 
 
-def _found(noisy: dict[str, float], kind: Category, made: Any) -> LevelConstants:
+def _found(noisy: dict[str, float], kind: Category, made: ThresholdedCounts) -> LevelConstants:
     missing = noisy.pop(MISSING, math.nan)
     kept = {name: count for name, count in noisy.items() if count >= kind.at_least}
     return LevelConstants(

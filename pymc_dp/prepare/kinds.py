@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pymc_dp.prepare.cells import level_text
 from pymc_dp.privacy.accounting.values import is_number
@@ -33,7 +32,7 @@ class Numeric:
     def __post_init__(self) -> None:
         if self.bounds is None:
             return
-        given: Any = self.bounds
+        given = self.bounds
         two = isinstance(given, list | tuple) and len(given) == 2 and all(map(is_number, given))
         if not (two and -1e100 <= given[0] < given[1] <= 1e100):
             raise ValueError(f"bounds must be two numbers, the smaller first, got {self.bounds!r}.")

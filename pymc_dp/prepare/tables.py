@@ -4,14 +4,14 @@ Public of a table: that it is one, the names of its columns, the number of its r
 type in which a column is stored is looked at to read its cells, and for nothing else.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 #: What `Prepare` reads and returns.
-type Table = pd.DataFrame | Mapping[str, Any]
+type Table = pd.DataFrame | Mapping[str, ArrayLike]
 
 # Years of pandas' dates that have seconds.
 _YEARS = 10**11
@@ -45,7 +45,7 @@ def columns_of(table: Table, names: Sequence[str]) -> tuple[dict[str, np.ndarray
     return columns, len(columns[names[0]])
 
 
-def _array(column: Any) -> np.ndarray:
+def _array(column: object) -> np.ndarray:
     """A column as an array of plain numbers or of cells; no cell makes it fail.
 
     **Privacy.** It runs before anything is paid: an error would say what is in a cell. What has no Python
@@ -58,7 +58,7 @@ def _array(column: Any) -> np.ndarray:
     if isinstance(column, np.ndarray):
         return _times(column) if column.dtype.kind in "mM" else column
     if isinstance(column, pd.Series) and isinstance(column.dtype, pd.ArrowDtype):
-        cells = [_python(cell) for cell in column.array.__arrow_array__()]
+        cells = [_python(cell.as_py) for cell in column.array.__arrow_array__()]
     elif isinstance(column, pd.Series | list | tuple):
         cells = list(column)
     else:
@@ -66,10 +66,10 @@ def _array(column: Any) -> np.ndarray:
     return np.fromiter(cells, dtype=object, count=len(cells))  # a cell may be a sequence itself
 
 
-def _python(cell: Any) -> object:
+def _python(read: Callable[[], object]) -> object:
     """Of a cell of Arrow's; None if there is none."""
     try:
-        return cell.as_py()
+        return read()
     except Exception:
         return None
 

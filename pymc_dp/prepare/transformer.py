@@ -5,7 +5,6 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -265,7 +264,7 @@ class Prepare:
             A row a statistic: column, statistic, value, noise (the standard deviation of what noise added;
             NaN for what is no noisy number itself), lower and upper (95 per cent, of the noise alone).
         """
-        rows: list[tuple[Any, ...]] = []
+        rows: list[tuple[object, ...]] = []
         for name, c in self._fitted().items():
             rows += [(name, *row) for row in summarised(c, quantiles)]
         return pd.DataFrame(rows, columns=["column", "statistic", "value", "noise", "lower", "upper"])

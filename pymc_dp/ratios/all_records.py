@@ -66,9 +66,9 @@ class AllRecords:
         bound = min(clip_bound, self.largest)
         scale = self.tempering * bound
         found = self.records.full_batch(new, kept, bound)
-        total, noise = ExactSum(found.total / GRID, scale), self.noise
+        total, noise = found.total / GRID, self.noise
         if noise is None:
-            value, noise = total.unit * total.value, 0.0
+            value, noise = scale * total, 0.0
         else:
-            value = self._gaussian.release(total, random)
+            value = self._gaussian.release(ExactSum(total, scale), random)
         return LogRatio(value, scale * noise, clip_bound, found.clipped, found.rows, found.log_prior)

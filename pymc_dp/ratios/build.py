@@ -6,13 +6,14 @@ from typing import Any
 
 from pymc_dp.kernels.metropolis import Accept, Ratio, accept_barker, accept_penalty
 from pymc_dp.privacy.mechanisms import iterations
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.all_records import AllRecords, Records
 from pymc_dp.ratios.subsets import BarkerBatch, CorrectedBatch
 from pymc_dp.ratios.tuna import TunaBatch
 
 #: Accept tests by the name that a mechanism gives.
-TESTS: dict[str, Accept] = {
+TESTS: dict[str, Accept[PrivacyRandom]] = {
     "penalty": accept_penalty,
     "barker": accept_barker,
     "corrected barker": barker_correction.accepts,
@@ -70,6 +71,6 @@ def ratio_of(
     return RATIOS[type(mechanism)](mechanism, records, tempering, sensitivity)
 
 
-def test_of(mechanism: iterations.Mechanism) -> Accept:
+def test_of(mechanism: iterations.Mechanism) -> Accept[PrivacyRandom]:
     """How it decides."""
     return TESTS[mechanism.test]

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.privacy.budget.known import OwnerFacts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
@@ -39,8 +39,7 @@ class OnOwners(Fresh[RecordsOfOwners]):
 
     def __init__(self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan):
         self.records, self.tempering, self.terms = records, tempering, records.owners.terms
-        call: dict[str, Any] = {"chains": plan.chains, "tune": plan.tune, "draws": plan.draws}
-        said = records.ask("begin", **call)
+        said = records.ask("begin", chains=plan.chains, tune=plan.tune, draws=plan.draws)
         multipliers = [one["noise_multiplier"] for one in said]
         if multipliers != [own.noise_multiplier for own in plans(records, plan)]:
             raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
@@ -80,21 +79,19 @@ def price(records: RecordsOfOwners, call: Call, release: str) -> PrivacyPlan:
     return replace(least, epsilon=call.epsilon, delta=call.delta, mechanism=mechanism)
 
 
-def facts(records: RecordsOfOwners, plan: PrivacyPlan) -> dict[str, Any]:
+def facts(records: RecordsOfOwners, plan: PrivacyPlan) -> list[OwnerFacts]:
     """What each owner is guaranteed, for the report."""
     owners = records.owners
-    return {
-        "owners": [
-            {
-                "name": owner.name,
-                "plan": own.to_dict(),
-                "n": n,
-                "unit": "row" if owner.privacy_unit is None else "id",
-                "clip": str(terms.clip),
-                "ledger": owner.ledger is not None,
-            }
-            for owner, terms, own, n in zip(
-                owners.owners, owners.terms, plans(records, plan), records.sizes, strict=True
-            )
-        ]
-    }
+    return [
+        {
+            "name": owner.name,
+            "plan": own.to_dict(),
+            "n": n,
+            "unit": "row" if owner.privacy_unit is None else "id",
+            "clip": str(terms.clip),
+            "ledger": owner.ledger is not None,
+        }
+        for owner, terms, own, n in zip(
+            owners.owners, owners.terms, plans(records, plan), records.sizes, strict=True
+        )
+    ]

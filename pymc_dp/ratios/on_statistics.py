@@ -1,8 +1,7 @@
 """The penalty test's noisy ratio from sufficient statistics, at a cost that does not depend on n."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class StatisticClip(StatisticBound):
         As in `StatisticBound`.
     """
 
-    def __init__(self, statistics: "str | Statistics", bound: Any):
+    def __init__(self, statistics: "str | Statistics", bound: float | Sequence[float] | np.ndarray):
         check_bound("clip_bound", bound, several=True)
         super().__init__(bound)
         self.statistics = statistics

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
@@ -12,6 +12,21 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
 from pymc_dp.records.arrays import PRIVATE, Array
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
+
+
+class ReadingSettings(TypedDict, total=False):
+    """Arguments of the user's that decide how a model is read."""
+
+    exclude_deterministics: Collection[str]
+    public: Collection[object]
+    trusted_ops: Collection[object]
+    neighboring_relation: str
+
+
+class RecordSettings(ReadingSettings, total=False):
+    """... and how its records are: the same for all parts."""
+
+    compile_kwargs: Mapping[str, object] | None
 
 
 @dataclass(frozen=True)

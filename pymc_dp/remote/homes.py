@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol
+from typing import Protocol
 
 # Seconds between looks at whether a process is still alive.
 LOOK = 1.0
@@ -16,24 +16,24 @@ class LostError(Exception):
     """What was asked is gone: its process ended. Holds the kind of error that told so."""
 
 
-class Servant(Protocol):
+class Servant[Q, A](Protocol):
     """An object that holds rows and answers requests."""
 
-    def answer(self, request: Any) -> Any:
+    def answer(self, request: Q) -> A:
         """Answer a request; raises nothing."""
 
 
-class Home(Protocol):
+class Home[Q, A](Protocol):
     """Where one servant lives."""
 
-    def ask(self, request: Any) -> Callable[[], Any]:
+    def ask(self, request: Q) -> Callable[[], A]:
         """Send a request; the result waits for the answer, or raises `LostError`."""
 
     def restart(self) -> None:
         """Make the servant anew, after it was lost."""
 
 
-class Here:
+class Here[Q, A]:
     """In this process.
 
     Parameters
@@ -41,10 +41,10 @@ class Here:
     servant : Servant
     """
 
-    def __init__(self, servant: Servant):
+    def __init__(self, servant: Servant[Q, A]):
         self.servant = servant
 
-    def ask(self, request: Any) -> Callable[[], Any]:
+    def ask(self, request: Q) -> Callable[[], A]:
         """Answer when the result is called."""
         return lambda: self.servant.answer(request)
 
@@ -66,7 +66,7 @@ class OwnProcess:
     process prints, warns or dies of does not come out on this process's terminal.
     """
 
-    def __init__(self, make: Callable[[], Servant]):
+    def __init__(self, make: Callable[[], Servant[str, str]]):
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(make, other), daemon=True)
@@ -110,7 +110,7 @@ class OwnProcess:
         raise LostError("no answer")
 
 
-def _serve(make: Callable[[], Servant], connection: Connection) -> None:
+def _serve(make: Callable[[], Servant[str, str]], connection: Connection) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     for inherited in (1, 2):  # standard output and errors, of compiled code and of a crash too
         os.dup2(silence, inherited)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class MeasurementsOfOwners:
     ``sensitivity**2 / (share mu_j**2)``; that of the sum is the sum of these.
     """
 
-    def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]], spending: Spending):
+    def __init__(self, shapes: Shapes, ask: Callable[..., list[dict[str, object]]], spending: Spending):
         self.source, self._ask, self._spending = shapes, ask, spending
 
     @property
@@ -51,8 +50,7 @@ class MeasurementsOfOwners:
         self._spending.portion(share)
         said = self._ask("scales", phi=phi.tolist(), twins=twins, share=share)
         shapes = {"counts": (self.source.size, OCTAVES), "noise": ()}
-        counts, noise = _added(said, shapes)
-        return Scales(counts, noise)
+        return _added(Scales, said, shapes)
 
     def compare(
         self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
@@ -64,18 +62,18 @@ class MeasurementsOfOwners:
         said = self._ask("compare_with_twins", **question, twins=twins, shares=list(shares))
         size = self.source.size
         shapes = {"score": (size,), "score_noise": (), "slope": (size, size), "slope_noise": ()}
-        return Comparison(*_added(said, shapes | {"trace": (), "trace_noise": ()}))
+        return _added(Comparison, said, shapes | {"trace": (), "trace_noise": ()})
 
 
-def _added(said: list[Any], shapes: dict[str, tuple[int, ...]]) -> list[Any]:
-    """Sum of what owners say, in which noises add up as variances do.
+def _added[T](make: Callable[..., T], said: list[dict[str, object]], shapes: dict[str, tuple[int, ...]]) -> T:
+    """Made of the sum of what owners say, in which noises add up as variances do.
 
     Raises
     ------
     PrivacyError
         An owner says something else than numbers of these shapes.
     """
-    found: list[Any] = []
+    found: list[np.ndarray | float] = []
     for name, shape in shapes.items():
         try:
             values = [np.array(one[name], dtype=float) for one in said]
@@ -85,7 +83,7 @@ def _added(said: list[Any], shapes: dict[str, tuple[int, ...]]) -> list[Any]:
             raise PrivacyError("An owner gave an answer that is none: is its version another?")
         total = np.sqrt(np.sum(np.square(values), axis=0)) if "noise" in name else np.sum(values, axis=0)
         found.append(total if shape else float(total))
-    return found
+    return make(*found)
 
 
 class OwnMeasurements:

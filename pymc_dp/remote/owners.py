@@ -7,22 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pymc as pm
 
 from pymc_dp.clipping import as_clip
 from pymc_dp.errors import PrivacyError
+from pymc_dp.likelihood.facts import OwnersGuarantee
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
-from pymc_dp.remote.recipe import Recipe, Unit
-from pymc_dp.remote.template import Template, refuse_privacy_unit
+from pymc_dp.remote.recipe import PartSettings, Recipe, Unit
+from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -106,7 +108,7 @@ class Owner:
         unit, _ = unit_of(self.privacy_unit)
         return Terms(self.epsilon, self.delta, self.lipschitz, self.clip_bound, neighboring_relation, unit)
 
-    def home(self, recipe: Recipe, terms: Terms) -> Home:
+    def home(self, recipe: Recipe, terms: Terms) -> Home[str, str]:
         """Start the owner's process, or its object on a worker."""
         ledger, log = (None if path is None else str(path) for path in (self.ledger, self.log))
         if self.client is None:
@@ -194,11 +196,11 @@ class Owners:
         *,
         privacy_unit: object = None,
         likelihood: bool = False,
-        **settings: Any,
+        **settings: Unpack[RecordSettings],
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
         refuse_privacy_unit(privacy_unit)
-        theirs = {**settings, "integrate": likelihood}
+        theirs: PartSettings = {**settings, "integrate": likelihood}
         homes = [
             owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, theirs), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
@@ -240,7 +242,13 @@ class RecordsOfOwners(Template):
         An owner refuses, with a code: see `pymc_dp.remote.answers.REFUSALS`.
     """
 
-    def __init__(self, model: pm.Model, owners: Owners, homes: list[Home], **settings: Any):
+    def __init__(
+        self,
+        model: pm.Model,
+        owners: Owners,
+        homes: list[Home[str, str]],
+        **settings: Unpack[TemplateSettings],
+    ):
         super().__init__(model, **settings)
         self.owners, self._homes = owners, homes
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
@@ -249,15 +257,13 @@ class RecordsOfOwners(Template):
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
-    def measurements(self, spending: Spending, debug_seed: int | None, kept: float) -> MeasurementsOfOwners:
+    def measurements(self, spending: Spending) -> MeasurementsOfOwners:
         """Noisy sums that a likelihood is made of: every owner charges them now.
 
         Parameters
         ----------
         spending : Spending
             Of `Owners.spending`. It was paid.
-        debug_seed, kept
-            Not used: owners draw their own noise, and none tests the fit.
 
         Raises
         ------
@@ -274,7 +280,7 @@ class RecordsOfOwners(Template):
         with suppress(PrivacyError):
             self.ask("end")
 
-    def guarantees(self) -> list[dict[str, object]]:
+    def guarantees(self) -> list[OwnersGuarantee]:
         """What each owner is guaranteed by a released likelihood."""
         return [
             {

@@ -7,13 +7,21 @@ from typing import Any
 
 import cloudpickle
 import pymc as pm
+from numpy.typing import ArrayLike
 
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.units import Ids, ids_in, ids_of, unit_of
 from pymc_dp.remote.answers import call_for_user
 
 #: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
-Unit = Callable[[object], Any] | str | Mapping[str, Callable[[object], Any] | str] | None
+Unit = Callable[[object], ArrayLike] | str | Mapping[str, Callable[[object], ArrayLike] | str] | None
+
+
+class PartSettings(RecordSettings, total=False):
+    """... and whether effects are integrated, as for a likelihood."""
+
+    integrate: bool
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Recipe:
     build: Callable[[object], pm.Model]
     part: Any
     privacy_unit: Unit = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: PartSettings = field(default_factory=PartSettings)
 
     def pickled(self) -> bytes:
         """Serialised, functions that were defined in a notebook included."""

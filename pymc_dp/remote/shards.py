@@ -1,8 +1,8 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pymc as pm
@@ -11,20 +11,26 @@ from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.sums import LARGEST_N
 from pymc_dp.records.units import Ids
-from pymc_dp.remote.answers import UnavailableError, value
+from pymc_dp.remote.answers import Failure, UnavailableError, value
 from pymc_dp.remote.homes import Here, Home, LostError
 from pymc_dp.remote.recipe import Recipe, Unit
 from pymc_dp.remote.shard import Shard, ShardFacts
 from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
-from pymc_dp.remote.template import Template, refuse_privacy_unit
+from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
 
 # How often a part is loaded again before a run gives up.
 RELOADS = 3
+
+
+#: A method of `Shard` and its arguments; the answer is the method's result.
+type Request[T] = tuple[Callable[..., T], *tuple[object, ...]]
+type PartHome = Home[Request[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +92,7 @@ class Shards:
     """
 
     build: Callable[[object], pm.Model]
-    parts: Any
+    parts: Iterable[object]
     client: "Client | None" = None
     privacy_unit: Unit = None
     patience: float = 300.0
@@ -100,11 +106,11 @@ class Shards:
         *,
         privacy_unit: object = None,
         likelihood: bool = False,
-        **settings: Any,
+        **settings: Unpack[RecordSettings],
     ) -> "ShardedRecords":
         """Build and check the model of every part; see `ShardedRecords`."""
         refuse_privacy_unit(privacy_unit)
-        homes: list[Home] = []
+        homes: list[PartHome] = []
         for part in self.parts:
             recipe = Recipe(self.build, part, self.privacy_unit, {**settings, "integrate": likelihood})
             if self.client is None:
@@ -151,10 +157,17 @@ class ShardedRecords(Template):
         The model of a part would leak, differs from the template, or a person has rows in two parts.
     """
 
-    def __init__(self, model: pm.Model, homes: list[Home], *, one_process: bool, **settings: Any):
+    def __init__(
+        self,
+        model: pm.Model,
+        homes: list[PartHome],
+        *,
+        one_process: bool,
+        **settings: Unpack[TemplateSettings],
+    ):
         super().__init__(model, **settings)
         self._homes, self.one_process = homes, one_process
-        facts: list[ShardFacts] = self._ask([(Shard.open, self.agreement())] * len(homes))
+        facts = self._ask(enumerate([(Shard.open, self.agreement())] * len(homes)))
         self._digests = [one.digest for one in facts]
         no_person_twice([one.units for one in facts if one.units is not None])
         self.n, self.n_rows = sum(one.n for one in facts), sum(one.n_rows for one in facts)
@@ -168,7 +181,7 @@ class ShardedRecords(Template):
 
     def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Exact sum over all parts of `Shard.compare`: integers, in any order."""
-        each = self._ask([(Shard.compare, theta, new, clip_bound)] * len(self._homes))
+        each = self._ask(enumerate([(Shard.compare, theta, new, clip_bound)] * len(self._homes)))
         return sum(total for total, _ in each), sum(clipped for _, clipped in each)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
@@ -177,35 +190,32 @@ class ShardedRecords(Template):
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
         shard_of = np.searchsorted(self._first, units, side="right") - 1
-        wanted = [np.flatnonzero(shard_of == k) for k in range(len(self._homes))]
-        requests = [
-            (Shard.ratios, theta, new, units[here] - self._first[k]) if here.size else None
-            for k, here in enumerate(wanted)
-        ]
+        wanted = {int(k): np.flatnonzero(shard_of == k) for k in np.unique(shard_of)}
+        own = ((k, (Shard.ratios, theta, new, units[here] - self._first[k])) for k, here in wanted.items())
         out = np.empty(units.size)
-        for here, values in zip(wanted, self._ask(requests), strict=True):
-            out[here] = values if here.size else 0.0
+        for here, values in zip(wanted.values(), self._ask(own), strict=True):
+            out[here] = values
         return out
 
-    def measurements(self, spending: Spending, debug_seed: int | None, kept: float) -> Measurements:
+    def measurements(self, spending: Spending, seed: int | None, kept: dict[str, float]) -> Measurements:
         """Noisy sums of a likelihood; twins have a stream of their own, the same for any number of parts."""
-        return Measurements(self.source(PrivacyRandom(debug_seed, stream=1)), spending, kept)
+        return Measurements(self.source(PrivacyRandom(seed, stream=1)), spending, kept)
 
     def source(self, random: PrivacyRandom) -> SumsOfParts:
         """Sums that a likelihood is made of; `random` keys the streams of the parts' twins."""
 
-        def ask(*question: object) -> list[Any]:
-            return self._ask([(Shard.sums, key, *question) for key in random.keys(len(self._homes))])
+        def ask[T](method: Callable[..., T], *arguments: object) -> list[T]:
+            keys = enumerate(random.keys(len(self._homes)))
+            return self._ask((k, (Shard.sums, key, method, *arguments)) for k, key in keys)
 
         return SumsOfParts(self.twins, ask)
 
-    def _ask(self, requests: Sequence[tuple | None]) -> list[Any]:
-        """Ask every part at once, and wait for all answers."""
-        waiting = [None if r is None else home.ask(r) for r, home in zip(requests, self._homes, strict=True)]
-        pairs = enumerate(zip(waiting, requests, strict=True))
-        return [None if wait is None or r is None else self._answer(k, wait, r) for k, (wait, r) in pairs]
+    def _ask[T](self, requests: Iterable[tuple[int, Request[T]]]) -> list[T]:
+        """Ask parts, by their numbers, all at once, and wait for their answers."""
+        waiting = [(k, self._homes[k].ask(request), request) for k, request in requests]
+        return [self._answer(*one) for one in waiting]
 
-    def _answer(self, k: int, wait: Callable[[], Any], request: tuple) -> Any:
+    def _answer[T](self, k: int, wait: Callable[[], T | Failure], request: Request[T]) -> T:
         """Answer of part `k`, which is loaded again if it was lost: the answer is the same."""
         for reload in range(RELOADS + 1):
             try:
@@ -219,7 +229,7 @@ class ShardedRecords(Template):
             "reserved stays spent."
         )
 
-    def _asked_again(self, k: int, request: tuple) -> Callable[[], Any]:
+    def _asked_again[T](self, k: int, request: Request[T]) -> Callable[[], T | Failure]:
         self._homes[k].restart()
         if request[0] is not Shard.open:
             again: ShardFacts = value(self._homes[k].ask((Shard.open, self.agreement()))())
@@ -231,7 +241,7 @@ class ShardedRecords(Template):
         return self._homes[k].ask(request)
 
 
-def _parts(parts: Any) -> list[Any]:
+def _parts(parts: Any) -> list[object]:
     if hasattr(parts, "to_delayed"):
         if hasattr(parts, "numblocks") and any(blocks > 1 for blocks in parts.numblocks[1:]):
             raise ValueError("a Dask array of records is divided into chunks along its first axis only.")

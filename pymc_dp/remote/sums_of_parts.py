@@ -1,7 +1,7 @@
 """Exact sums over records in parts: of ratios, and of what a likelihood is made of."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -46,6 +46,13 @@ class SumOverShards:
         return theta.copy(), self._log_prior(theta)
 
 
+class Ask(Protocol):
+    """From a method of `RecordsHere` and its arguments to the answers of all parts."""
+
+    def __call__[T](self, method: Callable[..., T], *arguments: object) -> list[T]:
+        """Ask all parts."""
+
+
 class SumsOfParts:
     """The `Source` of records in parts.
 
@@ -53,8 +60,7 @@ class SumsOfParts:
     ----------
     shapes : Shapes
         On which all parts agree.
-    ask : callable
-        From a method of `RecordsHere` and its arguments to the answers of all parts.
+    ask : Ask
 
     Notes
     -----
@@ -62,7 +68,7 @@ class SumsOfParts:
     place, in any parts.
     """
 
-    def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]]):
+    def __init__(self, shapes: Shapes, ask: Ask):
         self._ask, self.size, self.lookups = ask, shapes.size, shapes.lookups
         self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
 

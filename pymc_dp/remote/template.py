@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pymc as pm
@@ -14,6 +14,7 @@ from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.effects import find_effects
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.refusals import refuse_integrated
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -27,6 +28,13 @@ TOLERANCE = 1e-9
 
 #: What parts have in common with the template: JSON, by name.
 type Agreement = Mapping[str, Any]
+
+
+class TemplateSettings(RecordSettings, total=False):
+    """Arguments of a `Template`."""
+
+    likelihood: bool
+    unit: Unit
 
 
 class Template:
@@ -68,7 +76,14 @@ class Template:
     one_process: bool = True
     facts: Mapping[str, int] = {}
 
-    def __init__(self, model: pm.Model, *, likelihood: bool = False, unit: Unit = None, **settings: Any):
+    def __init__(
+        self,
+        model: pm.Model,
+        *,
+        likelihood: bool = False,
+        unit: Unit = None,
+        **settings: Unpack[RecordSettings],
+    ):
         _, ids = unit_of(unit)
         if not likelihood:
             for rv in find_effects(model, ids).axes if isinstance(ids, str) else ():
@@ -178,7 +193,7 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
     }
 
 
-def described(records: RecordModel, points: np.ndarray) -> dict[str, Any]:
+def described(records: RecordModel, points: np.ndarray) -> dict[str, object]:
     """Likelihood coordinates: their names and places, values and derivatives at some points; data-free."""
     seen = records.coordinates
     return {

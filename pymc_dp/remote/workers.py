@@ -4,16 +4,16 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Never
 
 from pymc_dp.remote.answers import UnavailableError
 from pymc_dp.remote.homes import LOOK, LostError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Actor, BaseActorFuture, Client
 
 
-class OnWorker:
+class OnWorker[Q, A]:
     """An actor: an object that stays in the memory of one Dask worker.
 
     Parameters
@@ -43,7 +43,7 @@ class OnWorker:
 
     def restart(self) -> None:
         """Make the servant anew, on a worker that is there."""
-        self._actor: Any = None
+        self._actor: Actor | None = None
         self._future = self._client.submit(
             self._servant,
             *self._arguments,
@@ -52,7 +52,7 @@ class OnWorker:
             workers=None if self._worker is None else [self._worker],
         )
 
-    def ask(self, request: object) -> Callable[[], Any]:
+    def ask(self, request: Q) -> Callable[[], A]:
         """Send a request to the worker."""
         try:
             if self._actor is None:
@@ -64,7 +64,7 @@ class OnWorker:
             return partial(_lost, error)
         return lambda: self._wait(pending)
 
-    def _placed(self) -> Any:
+    def _placed(self) -> "Actor":
         deadline = time.monotonic() + self.patience
         while True:
             try:
@@ -81,7 +81,7 @@ class OnWorker:
             "stays spent."
         )
 
-    def _wait(self, pending: Any) -> Any:
+    def _wait(self, pending: "BaseActorFuture[A]") -> A:
         while True:
             there = pending.done()
             try:
@@ -94,5 +94,5 @@ class OnWorker:
                 _lost(error)
 
 
-def _lost(error: Exception) -> None:
+def _lost(error: Exception) -> Never:
     raise LostError(type(error).__name__) from None

@@ -5,7 +5,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pymc as pm
@@ -18,6 +18,7 @@ from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
 from pymc_dp.privacy.accounting.values import is_number, weaknesses
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
+from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
@@ -50,7 +51,7 @@ class DPStep(Iterating):
     takes_data = False
     default_tune_steps = 500
     _state_class = StepMethodState
-    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int] | None]]] = {
         "accepted": (bool, []),
         "acceptance_rate": (np.float64, []),
         "step_size": (np.float64, []),
@@ -196,7 +197,7 @@ class DPStep(Iterating):
             f"<{type(self).__name__}: epsilon={self.epsilon!r}, delta={self.delta!r}, chains={self.chains}>"
         )
 
-    def facts(self) -> facts.Facts:
+    def facts(self) -> Facts:
         """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
         records = self.records
         return {
@@ -214,7 +215,7 @@ class DPStep(Iterating):
             "released_variables": records.released_variables,
             "withheld_dims": records.withheld_dims,
             "excluded_deterministics": self.exclude_deterministics,
-            "public_arrays": [[a.label, list(a.shape), a.kind] for a in records.reading.public_arrays],
+            "public_arrays": [(a.label, list(a.shape), a.kind) for a in records.reading.public_arrays],
             "trusted_ops": records.reading.trusted,
             "call": self._call.slots.name,
             "stats": self.recorded_stats,
@@ -276,7 +277,7 @@ class DPStep(Iterating):
         return progress.updates()
 
 
-def _check_shared(exclude_deterministics: Any, debug_seed: Any, tempering: Any) -> None:
+def _check_shared(exclude_deterministics: Collection[str], debug_seed: int | None, tempering: float) -> None:
     """Check arguments that are not part of the price.
 
     Raises

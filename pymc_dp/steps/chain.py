@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import PointType, StatsType
+from pymc.blocking import PointType, StatsDict, StatsType
 from pymc.step_methods.compound import BlockedStep
 
 from pymc_dp.clipping import Clip
@@ -15,6 +15,7 @@ from pymc_dp.errors import BudgetError, PrivacyError
 from pymc_dp.kernels.metropolis import Accept, Info, Move, Ratio, State, metropolis, prior_change
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import ChainBudget
+from pymc_dp.privacy.budget.known import ReleasedFacts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
@@ -53,7 +54,7 @@ class Chain:
         Public stats that are the same at each iteration.
     values : object
         Released values at `state`, encoded; None if they are to be computed.
-    memory : object
+    memory : tuple of ndarray
         What a sampler keeps besides.
 
     Notes
@@ -62,7 +63,7 @@ class Chain:
     """
 
     ratio: Ratio
-    accept: Accept
+    accept: Accept[PrivacyRandom]
     noise: Gaussian
 
     def __init__(
@@ -75,7 +76,7 @@ class Chain:
         self.clip_bound: float | None = None
         self.stats: dict[str, float | bool] = {}
         self.values: bytes | None = None
-        self.memory: Any = None
+        self.memory: tuple[np.ndarray, ...] = ()
 
     def __reduce__(self):
         raise TypeError("a chain is never copied or stored")
@@ -125,7 +126,7 @@ class Released:
         pairs = zip(self._values(point), self._start, strict=True)
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
-    def facts(self) -> facts.Facts:
+    def facts(self) -> ReleasedFacts:
         """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able."""
         free = {rv.name for rv in self._model.free_RVs}
         dims = {name: self._model.named_vars_to_dims.get(name, ()) for name in self._names}
@@ -212,7 +213,7 @@ class Iterating(BlockedStep):
             chain.values = None
         if chain.values is None:
             chain.values = self._released(point)
-        stats: dict[str, Any] = {
+        stats: StatsDict = {
             "accepted": accepted,
             "acceptance_rate": chain.accepted / chain.iteration,
             "step_size": self.moves.step_size,
@@ -221,7 +222,7 @@ class Iterating(BlockedStep):
             "clip_fraction": self._released_clip_fraction(chain),
             "epsilon_spent": epsilon_spent,
         }
-        recorded = (stats.get(name, math.nan) for name in self.recorded_stats)
+        recorded = [float(stats.get(name, math.nan)) for name in self.recorded_stats]
         stats[facts.STAT] = chain.facts[chain.iteration % len(chain.facts)]
         stats[facts.DRAW] = facts.encode_draw(
             chain.budget.call, chain.budget.slot, chain.budget.used, recorded, chain.values

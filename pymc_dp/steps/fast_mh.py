@@ -6,7 +6,7 @@ from typing import Any
 
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.clipping import ConstantClip, Constants, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.accounting.values import is_number
@@ -109,7 +109,7 @@ class DPFastMH(WalkStep):
         *,
         epsilon: float,
         delta: float,
-        lipschitz: Any = None,
+        lipschitz: Constants | None = None,
         clip_bound: float | None = None,
         batch_size: float | None = None,
         test: str = "barker",

@@ -152,7 +152,7 @@ class DPHMC(MetropolisStep):
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         state = super()._arrive(chain, theta)
         # Noisy gradients: at the point, and at the end of the last trajectory.
-        chain.memory = self._gradient_at(chain, theta), None
+        chain.memory = (self._gradient_at(chain, theta),)
         return state
 
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
@@ -181,7 +181,7 @@ class DPHMC(MetropolisStep):
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         if info.accepted:
-            chain.memory = chain.memory[1], None
+            chain.memory = chain.memory[1:]
         if self.tune:
             self.moves.learn_mass(chain.state.theta, chain.iteration + 1)
         return super()._stats(chain, info)

@@ -8,16 +8,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
-from pymc.blocking import PointType, StatsType
+from pymc.blocking import PointType, StatsDict, StatsType
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.hmc.base_hmc import BaseHMC
 from pymc.step_methods.state import DataClassState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
+from rich.progress import TextColumn
 
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.slots import identity
 from pymc_dp.records import refusals
@@ -115,13 +117,13 @@ class DPNUTS(BlockedStep):
 
     name = "dp_nuts"
     _state_class = DPNUTSState
-    stats_dtypes_shapes: ClassVar[dict[str, tuple[Any, Any]]] = {
+    stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int] | None]]] = {
         **_NUMBERS,
         "epsilon_spent": (np.float64, []),
         facts.STAT: (object, None),
         facts.DRAW: (object, None),
     }
-    stats_dtypes: ClassVar[list[dict[str, Any]]] = [
+    stats_dtypes: ClassVar[list[dict[str, type]]] = [
         {name: dtype for name, (dtype, _) in stats_dtypes_shapes.items()}
     ]
     # What each draw carries, from set-up to the last draw; None where no chain runs.
@@ -166,7 +168,6 @@ class DPNUTS(BlockedStep):
             public,
             [rv.name for rv in public.unobserved_RVs],
             initial_point(public),
-            left_out=self.likelihood.facts["left_out"],
             compile_kwargs=given.get("compile_kwargs"),
         )
         self.rng = get_random_generator(None)
@@ -205,7 +206,7 @@ class DPNUTS(BlockedStep):
         new, (found,) = self.nuts.step(point)
         self._iteration += 1
         self._point = {v.name: np.array(new[v.name]) for v in self.vars}
-        stats: dict[str, Any] = {name: found[name] for name in _NUMBERS} | {"epsilon_spent": self._spent}
+        stats: StatsDict = {name: found[name] for name in _NUMBERS} | {"epsilon_spent": self._spent}
         numbers = [float(value) for value in stats.values()]
         stats[facts.STAT] = self._carried[self._iteration % len(self._carried)]
         stats[facts.DRAW] = facts.encode_draw(
@@ -213,15 +214,10 @@ class DPNUTS(BlockedStep):
         )
         return new, [stats]
 
-    def _facts(self, plan: PrivacyPlan) -> facts.Facts:
-        variables = self._released.facts()
+    def _facts(self, plan: PrivacyPlan) -> Facts:
         types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
-        return {
-            **facts_of_draws(self.likelihood, plan, self._call),
-            **variables,
-            "released_variables": sorted(one["name"] for one in variables["variables"]),
-            "stats": types | {"epsilon_spent": "<f8"},
-        }
+        types["epsilon_spent"] = "<f8"
+        return facts_of_draws(self.likelihood, plan, self._call, self._released.facts(), types)
 
     @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
@@ -229,7 +225,7 @@ class DPNUTS(BlockedStep):
         BlockedStep.sampling_state.fset(self, state)
         self._point = None
 
-    def _progressbar_config(self, n_chains: int = 1) -> tuple[list[Any], Mapping[str, Any]]:
+    def _progressbar_config(self, n_chains: int = 1) -> tuple[list[TextColumn], Mapping[str, object]]:
         """Columns of PyMC's progress bar; the first place that sees other steps."""
         surroundings.check_alone(self)
         return self.nuts._progressbar_config(n_chains)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import Clip, ConstantClip, LipschitzByPart, LipschitzClip, as_clip
+from pymc_dp.clipping import Clip, ConstantClip, Constants, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
-from pymc_dp.privacy.budget.facts import Facts
+from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, Gaussian
 from pymc_dp.ratios import on_owners as of_owners
@@ -153,8 +153,8 @@ class DPPenaltyMH(WalkStep):
         *,
         epsilon: float | None = None,
         delta: float | None = None,
-        lipschitz: Any = None,
-        clip_bound: Any = None,
+        lipschitz: Constants | None = None,
+        clip_bound: float | Sequence[float] | np.ndarray | None = None,
         batch_size: int | None = None,
         sufficient_statistics: str | Statistics | None = None,
         owners: Sequence[Owner] | None = None,
@@ -226,7 +226,7 @@ class DPPenaltyMH(WalkStep):
         """What a report needs to know; nothing here is computed from private rows."""
         if not isinstance(self.records, RecordsOfOwners):
             return super().facts()
-        return super().facts() | of_owners.facts(self.records, self.plan)
+        return {**super().facts(), "owners": of_owners.facts(self.records, self.plan)}
 
     def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from; owners charge the call here."""

@@ -1,7 +1,6 @@
 """What PyMC's progress bar shows of a private step: decisions and budget."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from rich.progress import TextColumn
 from rich.table import Column
@@ -18,6 +17,6 @@ def columns(n_chains: int) -> tuple[list[TextColumn], dict[str, list[float]]]:
     return shown, {name: [0.0] * n_chains for name in _STATS}
 
 
-def updates() -> tuple[Callable[[Mapping[str, Any]], dict[str, Any]]]:
+def updates() -> tuple[Callable[[Mapping[str, float]], dict[str, float]]]:
     """Pick what is shown from the stats of a draw."""
     return (lambda stats: {name: stats[name] for name in _STATS},)

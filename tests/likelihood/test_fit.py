@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp import releasing
+from pymc_dp.likelihood import last_releases
 from pymc_dp.likelihood.fit import (
     CELLS,
     FIT_TWINS,
@@ -25,7 +25,18 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.likelihood.records import hostile
-from tests.likelihood.test_measurements import DELTA, EPSILON, METRIC, PHI, P, Records, paid, some, term_of
+from tests.likelihood.test_measurements import (
+    DELTA,
+    EPSILON,
+    METRIC,
+    PHI,
+    P,
+    Records,
+    measurements,
+    paid,
+    some,
+    term_of,
+)
 
 PARTS = np.array([0.5, 0.3, 0.15, 0.05])
 ALARM = 1e-8
@@ -79,12 +90,13 @@ def test_noise_is_that_of_what_was_kept(relation):
     records, found = Records(some()), []
     for seed in range(rounds):
         spending = paid(relation, seed=seed)
-        made = Measurements(RecordsHere(records, spending.random), spending, share)
+        made = Measurements(RecordsHere(records, spending.random), spending, {"spread": share})
         assert made.left == pytest.approx(1 - share)
         made.compare(PHI, METRIC, SimpleNamespace(score=1.0, slope=1.0), 3, (made.left - 1e-6, 1e-6))
         spread = made.spread(PHI, METRIC)
         assert spread.noise == pytest.approx(expected, rel=1e-6)
         found.append(spread.counts - 50 * PARTS)  # the records' own spread, 3.5, is little beside it
+        assert made.left == pytest.approx(0, abs=1e-12)
         with pytest.raises(RuntimeError, match="not paid"):
             made.spread(PHI, METRIC)
     total = (np.array(found) ** 2).sum() / (expected**2 + (50 * PARTS * (1 - PARTS)).mean())
@@ -210,10 +222,12 @@ def test_numbers_that_no_matrix_is_behind_end_no_call(monkeypatch):
     def fails(*arguments):
         raise np.linalg.LinAlgError
 
-    monkeypatch.setattr(releasing, "where_to_look", fails)
+    monkeypatch.setattr(last_releases, "where_to_look", fails)
+    made = measurements(Records(some()), paid())
+    made.kept = {"spread": 0.01}
     for information in (np.eye(2), np.zeros((2, 2))):  # and nothing was found
         found = SimpleNamespace(message=Message(information, np.zeros(2)), information=np.eye(2))
-        assert releasing.look_at_fit(None, found, None)["said"] == "not tested"
+        assert last_releases.look_at_fit(made, found, None)["said"] == "not tested"
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """Replay of a whole release on neighbouring data: what is asked does not change, sums move within bounds."""
 
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_dp.likelihood.fit import share_of_fit
+from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
@@ -15,7 +16,6 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
-from pymc_dp.releasing import look_at_fit
 
 N, GROUPS = 300, 4
 HORRORS = [0.0, 1e300, -1e300, np.inf, np.nan, 5e-324]
@@ -33,12 +33,33 @@ def model():
     return made
 
 
+def questions(cls):
+    """The methods of `Measurements`: each is a release."""
+    return {name for name, what in vars(cls).items() if callable(what) and not name.startswith("_")}
+
+
+def frozen(arguments):
+    """What compares by value: arrays with their bytes, and NaN like itself."""
+    return [(one.shape, one.tobytes()) if isinstance(one, np.ndarray) else repr(one) for one in arguments]
+
+
 class Replayed(Measurements):
-    """Records what is asked, and answers what was answered before."""
+    """Records what is asked, by any method, and answers what was answered before."""
 
     def __init__(self, source, spending, answers=None):
-        super().__init__(source, spending, share_of_fit(N, 1.0, "substitute"))
+        super().__init__(source, spending, kept_shares(N, 1.0, "substitute"))
         self.asked, self.exact, self.answers, self.said = [], [], answers, []
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        if name not in questions(Measurements):
+            return found
+
+        def ask(*arguments, **named):
+            self.asked.append((name, frozen([*arguments, *named, *named.values()])))
+            return found(*arguments, **named)
+
+        return ask
 
     def _release(self, total, std):
         self.exact.append(np.array(total, dtype=float))
@@ -47,18 +68,6 @@ class Replayed(Measurements):
         said = noisy if self.answers is None else self.answers[len(self.said)]
         self.said.append(said)
         return said
-
-    def scales(self, phi, twins, share):
-        self.asked.append(("scales", phi.tobytes(), twins, share))
-        return super().scales(phi, twins, share)
-
-    def compare(self, phi, metric, bounds, twins, shares):
-        self.asked.append(("compare", phi.tobytes(), metric.tobytes(), bounds, twins, shares))
-        return super().compare(phi, metric, bounds, twins, shares)
-
-    def spread(self, phi, metric):
-        self.asked.append(("spread", phi.tobytes(), metric.tobytes()))
-        return super().spread(phi, metric)
 
 
 @pytest.fixture(scope="module")
@@ -78,58 +87,80 @@ def run(parts, answers=None):
         spending.pay()
         told = len(caught)  # that a debug seed is not private
         measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
-        found = Search(measure, N, 1.0, prior)(start)
-        fit = look_at_fit(measure, found, prior)
-        assert fit["p_value"] is not None  # it was counted
+        found = search_from(measure, N, 1.0, prior, start)
         assert len(caught) == told
-    return measure, (found, fit)
+    assert questions(Measurements) == {name for name, *_ in measure.asked} - {"release"}, "not replayed"
+    return measure, found
+
+
+def check(first, again):
+    """What is asked is the same; all releases together move by at most mu noise standard deviations."""
+    assert again.asked == first.asked, "something else was asked"
+    stds = [one[1] for one in first.asked if one[0] == "release"]
+    spent = sum(
+        float(((a - b) ** 2).sum()) / std**2 for a, b, std in zip(first.exact, again.exact, stds, strict=True)
+    )
+    most = Spending(4.0, 1e-6, [1.0], "substitute").multipliers[0] ** -2
+    assert spent <= most * (1 + 1e-9), "sums moved further than noise covers"
+    return spent
+
+
+@contextmanager
+def replaced(made, name, rows, value):
+    """With other values in some rows of a model's data."""
+    original = made[name].get_value()
+    other = original.copy()
+    other[rows] = value
+    made[name].set_value(other)
+    try:
+        yield
+    finally:
+        made[name].set_value(original)
 
 
 @pytest.mark.slow
 def test_a_replaced_record_changes_nothing_but_sums_within_their_sensitivity(parts):
     made = parts[0]
-    original = {name: made[name].get_value() for name in ("x", "g", "y_seen")}
-    first, (found, fit) = run(parts)
-    multiplier = Spending(4.0, 1e-6, [1.0], "substitute").multipliers[0]
+    first, (found, last) = run(parts)
     cases = [("x", value) for value in HORRORS] + [("y_seen", value) for value in HORRORS]
     cases += [("g", code) for code in (0, GROUPS, -10, 2**31 - 1)]
     moved = 0.0
     for name, value in cases:
-        changed = original[name].copy()
-        changed[3] = value
-        made[name].set_value(changed)
-        try:
-            again, (other, again_fit) = run(parts, first.said)
-        finally:
-            made[name].set_value(original[name])
-        assert again.asked == first.asked and again_fit == fit
+        with replaced(made, name, 3, value):
+            again, (other, again_last) = run(parts, first.said)
+        assert again_last == last
         np.testing.assert_array_equal(other.message.information, found.message.information)
         np.testing.assert_array_equal(other.message.vector, found.message.vector)
-        spent = 0.0
-        for before, after, (_, std, _) in zip(
-            first.exact, again.exact, [one for one in first.asked if one[0] == "release"], strict=True
-        ):
-            spent += float(((before - after) ** 2).sum()) / std**2
-        # All releases together move by at most mu noise standard deviations.
-        assert spent <= multiplier**-2 * (1 + 1e-9)
-        moved = max(moved, spent)
+        moved = max(moved, check(first, again))
     assert moved > 0  # control: a record does move them
 
 
 @pytest.mark.slow
-def test_a_bound_that_is_not_kept_is_noticed(parts, monkeypatch):
-    """Control: noise that is half of what it should be."""
-    made, (first, _) = parts[0], run(parts)
-    original = made["y_seen"].get_value()
-    changed = original.copy()
-    changed[:60] = 50.0  # sixty records, not one
-    made["y_seen"].set_value(changed)
-    try:
+def test_a_bound_that_is_not_kept_is_noticed(parts):
+    """Control: sixty records are not one."""
+    first, _ = run(parts)
+    with replaced(parts[0], "y_seen", slice(60), 50.0):
         again, _ = run(parts, first.said)
-    finally:
-        made["y_seen"].set_value(original)
-    stds = [one[1] for one in first.asked if one[0] == "release"]
-    spent = sum(
-        float(((a - b) ** 2).sum()) / std**2 for a, b, std in zip(first.exact, again.exact, stds, strict=True)
+    with pytest.raises(AssertionError, match="further than noise"):
+        check(first, again)
+
+
+@pytest.mark.slow
+def test_a_question_that_a_record_decides_is_noticed(parts, monkeypatch):
+    """Control: a number of twins that goes by exact sums."""
+    monkeypatch.setattr(
+        Search, "_twins", lambda self, last: 6 + 2 * (int(sum(one.sum() for one in self._measure.exact)) % 5)
     )
-    assert spent > Spending(4.0, 1e-6, [1.0], "substitute").multipliers[0] ** -2
+    first, _ = run(parts)
+    with replaced(parts[0], "y_seen", 3, 50.0):
+        again, _ = run(parts, first.said)
+    with pytest.raises(AssertionError, match="something else"):
+        check(first, again)
+
+
+@pytest.mark.slow
+def test_a_release_that_is_not_replayed_is_noticed(parts, monkeypatch):
+    """Control: a new method that no run asks for."""
+    monkeypatch.setattr(Measurements, "norm", lambda self, phi: None, raising=False)
+    with pytest.raises(AssertionError, match="not replayed"):
+        run(parts)

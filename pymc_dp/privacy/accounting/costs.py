@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from dp_accounting import dp_event as base
 
@@ -25,9 +24,9 @@ from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subse
 from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS, check_count
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
-Renyi = Callable[[Any, float, str], float]
+Renyi = Callable[[base.DpEvent, float, str], float]
 #: Something of an event.
-type _Of[T] = Callable[[Any], T]
+type _Of[T] = Callable[[base.DpEvent], T]
 
 
 def _nothing(event: base.DpEvent) -> None:
@@ -72,9 +71,9 @@ class Costs:
     decision: bool = False
     excluded: _Of[float] | None = None
     noise_multiplier: _Of[float] | None = None
-    probit_shift: Callable[[Any, str], float] | None = None
-    loss: Callable[[Any, str], Lossy | None] = lambda event, relation: None
-    noise: _Of[tuple[Any, float]] | None = None
+    probit_shift: Callable[[base.DpEvent, str], float] | None = None
+    loss: Callable[[base.DpEvent, str], Lossy | None] = lambda event, relation: None
+    noise: _Of[tuple[object, float]] | None = None
 
 
 def _multiplier(event: base.DpEvent) -> float:
@@ -86,7 +85,7 @@ def _whole(event: base.DpEvent, relation: str) -> Lossy:
     return SampledGaussian(1.0, 1 / noise if noise > 0 else math.inf, WHOLE)
 
 
-def _sampled(q: float, release: Any, kind: str) -> Lossy:
+def _sampled(q: float, release: base.DpEvent, kind: str) -> Lossy:
     whole = _whole(release, kind)
     if q in (0, 1):
         return whole if q else SampledGaussian(1.0, 0.0, WHOLE)

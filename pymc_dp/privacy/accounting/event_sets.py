@@ -160,7 +160,7 @@ type Events = (
 )
 
 
-def _counted(events: Events) -> list[tuple[Any, Any]]:
+def _counted(events: Events) -> list[tuple[base.DpEvent | EventSet, int]]:
     """Pairs of an event, or a set of events, and how often; not checked yet."""
     if isinstance(events, base.DpEvent | EventSet):
         return [(events, 1)]
@@ -211,7 +211,7 @@ def names_of(cls: type) -> tuple[str, ...]:
     return tuple(one.name for one in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
-def encode(one: Any, classes: Collection[type]) -> Any:
+def encode(one: object, classes: Collection[type]) -> object:
     """An object of one of some classes, and what it is made of, as JSON-able values.
 
     Raises
@@ -227,7 +227,7 @@ def encode(one: Any, classes: Collection[type]) -> Any:
     return plain(one)
 
 
-def decode(values: Any, classes: Collection[type]) -> Any:
+def decode(values: object, classes: Collection[type]) -> Any:
     """What `encode` was given.
 
     Raises

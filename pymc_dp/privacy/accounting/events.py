@@ -13,7 +13,6 @@ neighbouring relation of the set*: 2 * clip_bound under "substitute", clip_bound
 """
 
 import math
-from typing import Any
 
 import attr
 from dp_accounting import dp_event as base
@@ -22,28 +21,28 @@ from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND
 from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
-def _positive(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
+def _positive(instance: object, attribute: "attr.Attribute[float]", value: float) -> None:
     name = f"{type(instance).__name__}.{attribute.name}"
     check_number(name, value)
     if value == 0:
         raise ValueError(f"{name} must be positive, got {value!r}.")
 
 
-def _non_negative(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
+def _non_negative(instance: object, attribute: "attr.Attribute[float]", value: float) -> None:
     check_number(f"{type(instance).__name__}.{attribute.name}", value)
 
 
-def _count(instance: Any, attribute: "attr.Attribute[Any]", value: Any) -> None:
+def _count(instance: object, attribute: "attr.Attribute[int]", value: int) -> None:
     check_count(f"{type(instance).__name__}.{attribute.name}", value)
 
 
-def check_number(name: str, value: Any) -> None:
+def check_number(name: str, value: object) -> None:
     """Raise ValueError unless it is 0 or an ordinary positive number."""
     try:
         finite = is_number(value) and math.isfinite(value)
     except OverflowError:  # an integer beyond every float
         finite = False
-    if not finite:
+    if not (is_number(value) and finite):
         raise ValueError(f"{name} must be a finite number in double precision, got {value!r}.")
     if value < 0:
         raise ValueError(f"{name} must be at least 0, got {value!r}.")

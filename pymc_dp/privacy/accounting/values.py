@@ -1,7 +1,7 @@
 """Checks and printing of the numbers that every part of the accounting takes."""
 
 import math
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -11,7 +11,7 @@ NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 LARGEST_USUAL_EPSILON = 20.0
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[int | float | np.integer]:
     """Whether `value` is a real number in double precision, or an integer, and not a bool.
 
     In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
@@ -19,7 +19,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
 
 
-def check_count(name: str, value: Any, least: int = 1) -> None:
+def check_count(name: str, value: object, least: int = 1) -> None:
     """Raise ValueError unless it is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
@@ -63,7 +63,7 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
     return said
 
 
-def check_counts(draws: Any, tune: Any, chains: Any) -> None:
+def check_counts(draws: object, tune: object, chains: object) -> None:
     """Raise ValueError unless these are numbers of draws (>= 1), tuning draws (>= 0) and chains (>= 1)."""
     for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
         check_count(name, value, least)
@@ -78,6 +78,6 @@ def check_relation(neighboring_relation: str) -> None:
         )
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Python's own number for one of NumPy's, whose products may overflow; anything else as it is."""
     return value.item() if isinstance(value, np.integer | np.float64) else value

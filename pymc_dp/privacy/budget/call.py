@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -86,7 +85,7 @@ class ChainBudget:
         raise TypeError("the budget of a chain is never copied or stored")
 
 
-def check_ledger(ledger: Any, neighboring_relation: str | None = None, unit: str | None = None) -> None:
+def check_ledger(ledger: object, neighboring_relation: str | None = None, unit: str | None = None) -> None:
     """Refuse what is no ledger, and one for another neighbouring relation or privacy unit than a call's.
 
     Raises

@@ -4,16 +4,14 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_dp.errors import PrivacyError
+from pymc_dp.privacy.budget.known import Coordinate, Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-
-#: What is known of a run, as JSON-able values by name.
-type Facts = dict[str, Any]
 
 STAT = "privacy_facts"
 DRAW = "privacy_draw"
@@ -210,7 +208,7 @@ class Draws(NamedTuple):
     values: dict[str, np.ndarray]
 
 
-def decode_draws(records: np.ndarray, known: Mapping[str, Any]) -> Draws:
+def decode_draws(records: np.ndarray, known: Facts) -> Draws:
     """What `encode_draw` was given for draws.
 
     Parameters
@@ -244,7 +242,7 @@ def decode_draws(records: np.ndarray, known: Mapping[str, Any]) -> Draws:
     return Draws(header, stats, values)
 
 
-def encode_coordinate(values: Any) -> Facts:
+def encode_coordinate(values: Sequence[object]) -> Coordinate:
     """Coordinates of one dimension as JSON-able values; what is no number or date becomes text."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "biufMm":
@@ -253,7 +251,7 @@ def encode_coordinate(values: Any) -> Facts:
     return {"dtype": array.dtype.str, "values": stored.tolist()}
 
 
-def decode_coordinate(stored: Mapping[str, Any]) -> np.ndarray:
+def decode_coordinate(stored: Coordinate) -> np.ndarray:
     """What `encode_coordinate` was given, as an array."""
     dtype = np.dtype(stored["dtype"])
     return np.array(stored["values"], dtype=np.int64 if dtype.kind in "Mm" else dtype).astype(dtype)

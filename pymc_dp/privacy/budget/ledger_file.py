@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.printing import html_table, text_table
@@ -414,7 +414,7 @@ class Ledger:
 _HEADER = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
 
 
-def _place(path: Any) -> Path:
+def _place(path: object) -> Path:
     """Where the file is, links resolved: SQLite's journal lies beside the file itself."""
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise TypeError(f"path must be text or a pathlib.Path, got {type(path).__name__}.")
@@ -592,12 +592,12 @@ def _read_entries(db: sqlite3.Connection, path: Path, budget: _Budget) -> tuple[
     return tuple(entries)
 
 
-def _digest(*values: Any) -> str:
+def _digest(*values: object) -> str:
     """Detects accidents; whoever can write the file can also forge it."""
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
-def _check_text(name: str, value: Any) -> None:
+def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
         raise ValueError(f"{name} must be text of at most {_LONGEST_TEXT} printable characters.")
     if name != "label" and not value:

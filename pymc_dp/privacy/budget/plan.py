@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -24,6 +23,20 @@ RELEASES = {
     "noisy_ratio": "decisions and noisy log-ratios",
     "gradients": "what follows from noisy gradients",
 }
+
+
+class PlanFacts(TypedDict):
+    """A plan as JSON has it: see `PrivacyPlan.to_dict`."""
+
+    epsilon: float
+    delta: float
+    neighboring_relation: str
+    chains: int
+    tune: int
+    draws: int
+    mechanism: object
+    clip_fraction: float | None
+    once: object
 
 
 @dataclass(frozen=True)
@@ -195,25 +208,35 @@ class PrivacyPlan(Call):
     def __reduce__(self):  # without the computed curves
         return PrivacyPlan.from_dict, (self.to_dict(),)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlanFacts:
         """Fields as JSON-able values."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        share = self.clip_fraction
-        return values | {
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighboring_relation": self.neighboring_relation,
+            "chains": self.chains,
+            "tune": self.tune,
+            "draws": self.draws,
             "mechanism": encode(self.mechanism, REGISTRY),
-            "clip_fraction": None if share is None else share.noise_multiplier,
+            "clip_fraction": None if self.clip_fraction is None else self.clip_fraction.noise_multiplier,
             "once": json.loads(self.once.to_json()),
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "PrivacyPlan":
+    def from_dict(cls, values: PlanFacts) -> "PrivacyPlan":
         """Rebuild from `to_dict`; other keys are ignored."""
-        kept = {f.name: values[f.name] for f in fields(cls)}
-        kept["mechanism"] = decode(values["mechanism"], REGISTRY)
         share = values["clip_fraction"]
-        kept["clip_fraction"] = None if share is None else ClipFraction(share)
-        kept["once"] = EventSet.from_json(json.dumps(values["once"]))
-        return cls(**kept)
+        return cls(
+            values["epsilon"],
+            values["delta"],
+            values["neighboring_relation"],
+            values["chains"],
+            values["tune"],
+            values["draws"],
+            decode(values["mechanism"], REGISTRY),
+            None if share is None else ClipFraction(share),
+            EventSet.from_json(json.dumps(values["once"])),
+        )
 
     def settings(self) -> str:
         """Public numbers that the step runs with, in words."""

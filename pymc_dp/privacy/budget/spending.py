@@ -5,7 +5,7 @@ import uuid
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypedDict
 
 from dp_accounting import dp_event
 
@@ -18,6 +18,18 @@ from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.rounding import round_up
+
+
+class SpendingFacts(TypedDict):
+    """What a release cost, as JSON has it."""
+
+    epsilon: float
+    delta: float
+    neighboring_relation: str
+    epsilon_at_delta: float
+    events: str
+    is_private: bool
+    ledger: bool
 
 
 class Spending:
@@ -177,7 +189,7 @@ class Spending:
         self._unspent -= Fraction(share)
         return self._left[0] / math.sqrt(share)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> SpendingFacts:
         """What a report needs to know, as JSON-able values."""
         return {
             "epsilon": self.epsilon,
@@ -190,7 +202,7 @@ class Spending:
         }
 
 
-def cost_in_words(facts: dict[str, Any], unit: str) -> str:
+def cost_in_words(facts: SpendingFacts, unit: str) -> str:
     """One sentence on what a release costs and protects."""
     if not facts["is_private"]:
         return "NONE. THIS RESULT IS NOT PRIVATE: epsilon = inf, or a debug seed."

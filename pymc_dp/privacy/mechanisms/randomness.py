@@ -7,6 +7,7 @@ event are one object.
 import math
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -71,7 +72,7 @@ class PrivacyRandom:
         """Uniform draws in [0, 1), shape (size,)."""
         return self.generator.random(size)
 
-    def normals(self, size: Any) -> np.ndarray:
+    def normals(self, size: int | tuple[int, ...]) -> np.ndarray:
         """Standard normal draws of a shape."""
         return self.generator.standard_normal(size)
 
@@ -95,12 +96,12 @@ class PrivacyRandom:
         return made
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Mapping[str, object]:
         """State of the stream; only debug runs store it."""
-        return self.generator.bit_generator.state  # type: ignore[return-value]
+        return self.generator.bit_generator.state
 
     @state.setter
-    def state(self, value: dict[str, Any]) -> None:
+    def state(self, value: Mapping[str, object]) -> None:
         self.generator.bit_generator.state = value
 
     def __reduce__(self):
@@ -125,7 +126,7 @@ class ExactSum(NamedTuple):
         Public; scales what is released.
     """
 
-    value: Any
+    value: float | np.ndarray
     unit: float = 1.0
 
     @staticmethod
@@ -164,7 +165,7 @@ class Gaussian:
         """Noisy sum, a multiple of ``total.unit * grid``; a number, or an array of the sum's shape."""
         value = total.value
         many = isinstance(value, np.ndarray) and value.ndim > 0
-        noise = random.normals(value.shape) if many else random.normal()
+        noise = random.normals(np.shape(value)) if many else random.normal()
         return total.unit * self.rounded(value + self.std * noise)
 
     def release_product(self, x: list[float], y: list[float], random: PrivacyRandom) -> float:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting import dp_event
@@ -19,11 +20,14 @@ from scipy.special import ndtri
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting.events import ApproximateZCDpEvent
 
+if TYPE_CHECKING:
+    from opendp.mod import Measurement
+
 # Room for rounding between OpenDP's map and our formula; the event is charged with it.
 _UP = 1 + 1e-9
 
 
-def _opendp() -> Any:
+def _opendp() -> ModuleType:
     try:
         import opendp.prelude as opendp
     except ImportError:
@@ -34,7 +38,7 @@ def _opendp() -> Any:
 
 
 @contextmanager
-def _contrib() -> Iterator[Any]:
+def _contrib() -> Iterator[ModuleType]:
     """OpenDP's parts that are not formally vetted, for a moment; docs/proofs/prepare has a proof."""
     opendp = _opendp()
     from opendp.mod import GLOBAL_FEATURES, disable_features, enable_features
@@ -84,7 +88,7 @@ class IntegerSums:
         return dp_event.ZCDpEvent(self.rho * _UP)
 
     @cached_property
-    def measurement(self) -> Any:
+    def measurement(self) -> "Measurement":
         """OpenDP's; its price was compared with the event's."""
         with _contrib() as opendp:
             space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T="f64")
@@ -139,7 +143,7 @@ class ThresholdedCounts:
         return ApproximateZCDpEvent(self.rho * _UP, self.delta)
 
     @cached_property
-    def measurement(self) -> Any:
+    def measurement(self) -> "Measurement":
         """OpenDP's; its price was compared with the event's."""
         with _contrib() as opendp:
             domain = opendp.map_domain(opendp.atom_domain(T=str), opendp.atom_domain(T="f64", nan=False))

@@ -1,0 +1,54 @@
+"""The last releases: shares of the budget that are kept for them, what they ask where a search arrived."""
+
+import numpy as np
+
+from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
+from pymc_dp.likelihood.measurements import Measurements, NoisySums
+from pymc_dp.likelihood.mixtures import Message, Normal
+from pymc_dp.likelihood.search import Found, Search
+from pymc_dp.privacy.budget.known import Fit, LastFacts
+
+
+def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, float]:
+    """Shares of the budget that are kept for the end, by the method of `Measurements` that spends each.
+
+    Parameters
+    ----------
+    n : float
+        Number of records, or about that: public.
+    mu : float
+        Of the whole budget.
+    neighboring_relation : {"substitute", "add_remove"}
+    """
+    shares = {"spread": share_of_fit(n, mu, neighboring_relation)}
+    return {method: share for method, share in shares.items() if share > 0}
+
+
+def search_from(
+    measurements: NoisySums, n: float, mu: float, prior: Normal, start: np.ndarray
+) -> tuple[Found, LastFacts]:
+    """What was found, and what the last releases say: all releases, which are paid for."""
+    search = Search(measurements, n, mu, prior)
+    with np.errstate(all="ignore"):
+        try:
+            found = search(start)
+            known = bool(np.all(np.isfinite(found.information)))
+        except np.linalg.LinAlgError:  # of released numbers
+            known = False
+    if not known:  # no matrix is behind them
+        nothing = Message.nothing(len(start))
+        found = Found(start, nothing, search.rounds, search.shares, nothing.information)
+    return found, {"fit": look_at_fit(measurements, found, prior)}
+
+
+def look_at_fit(measurements: NoisySums, found: Found, prior: Normal) -> Fit:
+    """Release how records are spread at what was found, if a share was kept for that: see `judge_fit`."""
+    if not isinstance(measurements, Measurements) or "spread" not in measurements.kept:
+        return judge_fit(None)
+    if not np.any(found.message.information):
+        return judge_fit(None)
+    try:
+        phi, metric, wider = where_to_look(found.message, found.information, prior)
+    except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
+        return judge_fit(None)
+    return judge_fit(measurements.spread(phi, metric), wider)

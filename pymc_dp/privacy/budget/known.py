@@ -1,0 +1,111 @@
+"""What is known of a run, as JSON has it: the types of its facts."""
+
+from typing import NotRequired, TypedDict
+
+from pymc_dp.privacy.budget.plan import PlanFacts
+
+
+class Variable(TypedDict):
+    """A released variable; `dims` of None have no name, and `free` ones no Deterministic."""
+
+    name: str
+    free: bool
+    dtype: str
+    shape: list[int]
+    dims: list[str | None]
+
+
+class Coordinate(TypedDict):
+    """Coordinates of a dimension: see `encode_coordinate`."""
+
+    dtype: str
+    values: list[float | str]
+
+
+class ReleasedFacts(TypedDict):
+    """How draws are read, and which Deterministics are not there since they read rows."""
+
+    variables: list[Variable]
+    coords: dict[str, Coordinate]
+    left_out_deterministics: list[str]
+
+
+class OwnerFacts(TypedDict):
+    """One of several data owners."""
+
+    name: str
+    plan: PlanFacts
+    n: int | None
+    unit: str
+    clip: str
+    ledger: bool
+
+
+class Verdict(TypedDict):
+    """What is known of a coordinate of a released likelihood: see `verdict.judge`."""
+
+    verdict: str
+    wider: float
+    of_prior: float
+
+
+class Fit(TypedDict):
+    """What counts say of the model behind a released likelihood: see `fit.judge_fit`."""
+
+    said: str
+    tail: float | None
+    error: float | None
+    p_value: float | None
+
+
+class Predictions(TypedDict):
+    """What was predicted, and the shapes of the inputs."""
+
+    variables: list[str]
+    inputs: dict[str, list[int]]
+
+
+#: Label, shape and kind of an array that was read as public.
+type PublicArray = tuple[str, list[int], str]
+
+
+class LastFacts(TypedDict, total=False):
+    """What the last releases of a likelihood say: see `last_releases`."""
+
+    fit: Fit
+
+
+class SharedFacts(LastFacts):
+    """What a released likelihood and its draws have in common; n is None where it is private."""
+
+    is_private: bool
+    debug_seed_used: bool
+    n: int | None
+    unit: str
+    versions: dict[str, str]
+    tables: NotRequired[list[int]]
+    integrated: NotRequired[list[str]]
+    public_arrays: NotRequired[list[PublicArray]]
+    trusted_ops: NotRequired[list[str]]
+
+
+class Facts(ReleasedFacts, SharedFacts):
+    """What is known of a run."""
+
+    plan: PlanFacts
+    step: str
+    mechanism: str
+    approximation: str
+    clip: str
+    clipped: NotRequired[str]
+    tempering: float
+    proposal: str
+    released_variables: list[str]
+    withheld_dims: list[str]
+    excluded_deterministics: list[str]
+    call: str
+    stats: dict[str, str]
+    shards: NotRequired[int]
+    owners: NotRequired[list[OwnerFacts]]
+    verdict: NotRequired[dict[str, Verdict]]
+    predictions: NotRequired[Predictions]
