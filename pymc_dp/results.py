@@ -183,7 +183,7 @@ def draws_of(idata: DataTree, known: facts.Facts) -> dict[str, facts.Draws]:
     return found
 
 
-def stats_of(idata: DataTree, known: facts.Facts, group: str) -> dict[str, np.ndarray]:
+def stats_of(idata: DataTree, known: facts.Facts) -> dict[str, np.ndarray]:
     """Sampler stats of a result, or of a release; of a result those that the private step left.
 
     Returns
@@ -191,11 +191,12 @@ def stats_of(idata: DataTree, known: facts.Facts, group: str) -> dict[str, np.nd
     dict of str to ndarray, shape (chains, draws)
         Empty if the object has none.
     """
-    if group not in idata.children:
+    if "sample_stats" not in idata.children:
         return {}
-    if _has(idata, group, facts.DRAW):
-        return facts.decode_draws(_in_order(idata[group].data_vars[facts.DRAW]), known).stats
-    return {str(name): np.asarray(array) for name, array in idata[group].data_vars.items()}
+    stats = idata["sample_stats"].data_vars
+    if _has(idata, "sample_stats", facts.DRAW):
+        return facts.decode_draws(_in_order(stats[facts.DRAW]), known).stats
+    return {str(name): np.asarray(array) for name, array in stats.items()}
 
 
 _NO_DRAWS = (

@@ -83,7 +83,6 @@ ANY = {
     ("DPHMC", "persons"): {**L, "privacy_unit": UNITS},
     ("DPSGHMC", "full batch"): {**L, "sampling_probability": 1.0},
     ("DPSGHMC", "batches"): {**L, "sampling_probability": 0.3, "tempering": 0.5},
-    ("DPSGHMC", "langevin"): {**L, "sampling_probability": 0.3, "resample": "step"},
     ("DPSGHMC", "no privacy"): {**L, "sampling_probability": 0.3, "epsilon": np.inf},
 }
 SUBSTITUTE = {

@@ -36,8 +36,8 @@ class Learner(Protocol):
     (docs/proofs/penalty).
     """
 
-    def decided(self, move: np.ndarray, accepted: bool, tune: bool) -> None:
-        """Take note of what became of a move, shape (d,), and of whether the chain was tuning."""
+    def decided(self, accepted: bool) -> None:
+        """Take note of what became of the last move."""
 
 
 @runtime_checkable
@@ -209,7 +209,7 @@ class Moves:
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt to a decision, during tuning; `iteration` counts from 1."""
 
-    def decided(self, accepted: bool, tune: bool) -> None:
+    def decided(self, accepted: bool) -> None:
         """Take note of a decision, whether or not the chain is tuning."""
 
 
@@ -273,7 +273,6 @@ class RandomWalk(Moves):
         self.proposal = copy.deepcopy(self._given)
         self.relative = np.ones(self.proposal.parts(self.d) if isinstance(self.proposal, ByParts) else 1)
         self._tried = np.zeros(self.relative.size, dtype=int)
-        self._move = np.zeros(self.d)
         self._shortened = False
 
     @property
@@ -358,13 +357,12 @@ class RandomWalk(Moves):
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
                 self._shortened = True
-        self._move = move
         return move
 
-    def decided(self, accepted: bool, tune: bool) -> None:
+    def decided(self, accepted: bool) -> None:
         """Tell the proposal what became of its last move."""
         if isinstance(self.proposal, Learner):
-            self.proposal.decided(self._move, accepted, tune)
+            self.proposal.decided(accepted)
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt the step sizes to a decision; `iteration` counts from 1."""
