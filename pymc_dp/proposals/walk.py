@@ -158,10 +158,6 @@ def as_proposal(proposal: "str | Proposal") -> Proposal:
     return proposal
 
 
-# Gain of the adaptation is held for this many iterations, then decreases like 1 / t.
-_SETTLE = 20.0
-
-
 def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> float:
     """Step size after a decision: Robbins-Monro on its logarithm (Garthwaite, Fan & Sisson 2016).
 
@@ -182,7 +178,8 @@ def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> 
     -----
     **Privacy.** A function of released decisions.
     """
-    gain = 1.0 / (target * (1 - target) * max(_SETTLE, iteration))
+    # Held for the first iterations, then decreasing like 1 / t.
+    gain = 1.0 / (target * (1 - target) * max(20.0, iteration))
     return step_size * math.exp(gain * (accepted - target))
 
 
