@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.type import HasShape
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -71,7 +70,11 @@ def _tight(variable: Variable, names: Mapping[Variable, str], depth: int, binds:
 
 
 def _of_leaf(leaf: Any) -> str:
-    if isinstance(leaf, Constant) and isinstance(leaf.type, HasShape) and np.size(leaf.data) == 1:
+    if (
+        isinstance(leaf, Constant)
+        and getattr(leaf.type, "ndim", None) is not None
+        and np.size(leaf.data) == 1
+    ):
         return f"{np.asarray(leaf.data).item():g}"
     return leaf.name or "array"
 

@@ -302,6 +302,8 @@ def aligned(inputs: Sequence[RowType], node: Apply) -> RowType:
     if len(axes) > 1:
         return Mixed(f"`{name_of(node.op)}` of records on two axes: every one with every other")
     (axis,) = axes
-    if any(out.type.ndim <= axis or out.type.shape[axis] == 1 for out in node.outputs):
+    if any(
+        out.type.ndim <= axis or getattr(out.type, "shape", (None,) * 9)[axis] == 1 for out in node.outputs
+    ):
         return Mixed(f"`{name_of(node.op)}`, whose result has no axis of records")
     return Rows(axis)
