@@ -3,12 +3,11 @@
     python -m benchmarks.proposals                     # the table of docs/penalty.md
     python -m benchmarks.proposals --d 10 --runs 10
 
-n records with d entries in [-1, 1], a normal likelihood with known variance and unknown mean, given to
-`DPPenaltyMH` as sufficient statistics, so that an iteration costs the same for any n. All proposals have the
-same budget, (2, 1e-6)-DP for one chain, and their own bound: the norm of a record where all components move,
-the size of an entry where one does. The chain starts five posterior standard deviations away in every
-coordinate, and is in the bulk when its squared distance is below the 95% quantile of chi-square. Effective
-draws are those of the mean of the draws after tuning, from its variance over the runs.
+n records with d entries in [-1, 1], a normal likelihood with known variance and unknown mean. All proposals
+have the same budget, (2, 1e-6)-DP for one chain, and their own Lipschitz constants: by the norm of a record
+where all components move, by the size of an entry where one does. The chain starts five posterior standard
+deviations away in every coordinate, and is in the bulk when its squared distance is below the 95% quantile of
+chi-square. Effective draws are those of the mean of the draws after tuning, from its variance over the runs.
 """
 
 import logging
@@ -24,18 +23,19 @@ SPREAD = 1 / np.sqrt(3)  # standard deviation of a uniform entry
 
 
 def proposals(d: int) -> dict[str, tuple[object, object]]:
-    """Name -> proposal and bound of the statistic."""
+    """Name -> proposal and Lipschitz constants, for a mean near 0."""
+    entry = 1 / SPREAD**2
     return {
-        "all together, fixed radius": ("fixed_radius", np.sqrt(d)),
-        "one at a time": (dp.proposals.OneAtATime(), np.ones(d)),
-        "one at a time, in turn": (dp.proposals.OneAtATime(scan="systematic"), np.ones(d)),
-        "guided": (dp.proposals.GuidedWalk(), np.ones(d)),
-        "guided, in turn": (dp.proposals.GuidedWalk(scan="systematic"), np.ones(d)),
+        "all together, fixed radius": ("fixed_radius", entry * np.sqrt(d)),
+        "one at a time": (dp.proposals.OneAtATime(), np.full(d, entry)),
+        "one at a time, in turn": (dp.proposals.OneAtATime(scan="systematic"), np.full(d, entry)),
+        "guided": (dp.proposals.GuidedWalk(), np.full(d, entry)),
+        "guided, in turn": (dp.proposals.GuidedWalk(scan="systematic"), np.full(d, entry)),
     }
 
 
 def run(
-    n: int, d: int, proposal: object, bound: object, seed: int, tune: int, draws: int
+    n: int, d: int, proposal: object, lipschitz: object, seed: int, tune: int, draws: int
 ) -> tuple[float, np.ndarray]:
     """Iterations to the bulk (inf if it was not reached), and the standardized means of the draws."""
     rng = np.random.default_rng(seed)
@@ -46,8 +46,7 @@ def run(
         step = dp.DPPenaltyMH(
             epsilon=2.0,
             delta=1e-6,
-            sufficient_statistics="auto",
-            clip_bound=bound,
+            lipschitz=lipschitz,
             proposal=proposal,
             chains=1,
             compile_kwargs={"mode": "FAST_COMPILE"},
@@ -82,9 +81,9 @@ def main() -> None:
     args = parser.parse_args()
     logging.disable(logging.WARNING)
     for d in args.d:
-        for name, (proposal, bound) in proposals(d).items():
+        for name, (proposal, lipschitz) in proposals(d).items():
             results = [
-                run(args.n, d, proposal, bound, seed, args.tune, args.draws) for seed in range(args.runs)
+                run(args.n, d, proposal, lipschitz, seed, args.tune, args.draws) for seed in range(args.runs)
             ]
             first, means = np.array([r[0] for r in results]), np.array([r[1] for r in results])
             low, middle, high = np.quantile(first, [0.1, 0.5, 0.9], method="inverted_cdf")

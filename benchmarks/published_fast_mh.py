@@ -96,7 +96,7 @@ class Published:
         sensitivity = 2 * (self.largest * bound if full else math.log1p(self.total * bound / self.base))
         noise_std = 0.0 if sensitivity <= self.free[full] else self.noise[full] * sensitivity
         value = Gaussian(noise_std, DECIDED).release(ExactSum(ratio), random)
-        return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
+        return LogRatio(value, noise_std, 0.0, None, self.records.log_prior(new))
 
     def _ratios(self, theta: np.ndarray, new: np.ndarray, index: np.ndarray, bound: float) -> np.ndarray:
         """``U_i(theta) - U_i(theta')`` over ``c_i M``, in [-1, 1]."""

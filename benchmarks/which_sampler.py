@@ -2,8 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.which_sampler --figure docs/images/which_sampler.png
 
-Logistic regression, n rows of norm 1 with entries of either sign, d coefficients; and for sufficient
-statistics the mean of n such rows, with a known standard deviation that makes the bound below about the same.
+Logistic regression, n rows of norm 1 with entries of either sign, d coefficients.
 (epsilon, 1e-6)-DP for one chain, whose tuning is paid for. Chains start at an exact draw of the posterior:
 the way there comes on top.
 
@@ -38,36 +37,25 @@ EPSILONS = (1.0, 4.0)
 class Problem:
     """A data set, its posterior (Laplace's approximation, exact enough for these n), and the model."""
 
-    def __init__(self, n: int, d: int, *, normal: bool):
+    def __init__(self, n: int, d: int):
         rng = np.random.default_rng([n, d])
         x = rng.choice([-1.0, 1.0], size=(n, d)) / np.sqrt(d)
         beta = rng.normal(size=d) / np.sqrt(d)
-        self.n, self.d, self.normal = n, d, normal
-        if normal:
-            variance = 1 / (4 * d)
-            self.mean, covariance = x.mean(axis=0), variance / n * np.eye(d)
-        else:
-            y = (rng.random(n) < expit(x @ beta)).astype(int)
-            self.mean = np.zeros(d)
-            for _ in range(20):
-                p = expit(x @ self.mean)
-                covariance = np.linalg.inv((x.T * (p * (1 - p))) @ x + np.eye(d))
-                self.mean = self.mean + covariance @ (x.T @ (y - p) - self.mean)
+        self.n, self.d = n, d
+        y = (rng.random(n) < expit(x @ beta)).astype(int)
+        self.mean = np.zeros(d)
+        for _ in range(20):
+            p = expit(x @ self.mean)
+            covariance = np.linalg.inv((x.T * (p * (1 - p))) @ x + np.eye(d))
+            self.mean = self.mean + covariance @ (x.T @ (y - p) - self.mean)
         self.sd, self.root = np.sqrt(np.diag(covariance)), np.linalg.cholesky(covariance)
-        lipschitz = 4 * d if normal else 1.0
-        self.bound = 1 / (2 * d * lipschitz**2 * np.mean(self.sd**2))
+        self.bound = 1 / (2 * d * np.mean(self.sd**2))
         with pm.Model() as self.model:
-            if normal:
-                pm.Normal("y", pm.Flat("beta", shape=d), np.sqrt(variance), observed=x)
-            else:
-                pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", 0, 1, shape=d), observed=y)
+            pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", 0, 1, shape=d), observed=y)
 
 
 def samplers(problem: Problem) -> dict[str, tuple]:
     """Name -> step, its arguments, tuning and kept draws."""
-    if problem.normal:
-        statistics = {"sufficient_statistics": "auto", "clip_bound": 1.0}
-        return {"DPPenaltyMH, sufficient statistics": (dp.DPPenaltyMH, statistics, 300, 2000)}
     walk = {"lipschitz": 1.0}
     trajectory = walk | {"n_leapfrog": 3, "gradient_share": 0.7}
     step = {"step_size": 0.2 * float(np.mean(problem.sd)), "decay": 0.0}
@@ -154,8 +142,7 @@ def figure(rows, path):
         groups = list(dict.fromkeys((row["n"], row["epsilon"]) for row in rows if row["d"] == d))
         for row in (r for r in rows if r["d"] == d):
             x, which = groups.index((row["n"], row["epsilon"])), names.index(row["sampler"])
-            if not row["sampler"].endswith("statistics"):
-                ax.hlines(row["bound"], x - 0.42, x + 0.42, color="0.2", lw=1, ls="--", zorder=1)
+            ax.hlines(row["bound"], x - 0.42, x + 0.42, color="0.2", lw=1, ls="--", zorder=1)
             if "refused" not in row:
                 at = x + 0.1 * (which - (len(names) - 1) / 2)
                 ax.plot(at, row["draws"], "os^Dv*PX"[which], color=f"C{which}", ms=7, zorder=2)
@@ -195,12 +182,13 @@ def main():
     else:
         rows = []
         for n, d in CELLS:
-            for normal in (False, True) if n in args.n and d in args.d else ():
-                for row in lines(Problem(n, d, normal=normal), args.runs, args.only):
-                    rows.append(row)
-                    show(row)
-                    if saved:
-                        saved.write_text(json.dumps(rows))
+            if n not in args.n or d not in args.d:
+                continue
+            for row in lines(Problem(n, d), args.runs, args.only):
+                rows.append(row)
+                show(row)
+                if saved:
+                    saved.write_text(json.dumps(rows))
     if args.figure:
         figure(rows, args.figure)
 

@@ -238,7 +238,7 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     if "sample_stats" in idata.children:
         unknown = set(idata["sample_stats"].data_vars) - {*known["stats"], STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
-    stats = stats_of(idata, known, "sample_stats")
+    stats = stats_of(idata, known)
     return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(stats), extra, changed)
 
 

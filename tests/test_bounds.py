@@ -14,7 +14,6 @@ from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.randomness import PoissonBatches, TunaBatches
 from pymc_dp.ratios import barker_correction, subsets, tuna
 from pymc_dp.records.clipped_sums import Clip, Dense
-from pymc_dp.records.statistics import GRID, StatisticBound
 
 # Numbers of a record.
 D = 3
@@ -76,8 +75,6 @@ DOORS = {
     "lipschitz by variable": lambda x: as_clip({"a": x, "b": 1.0}, None, by_part=True),
     "lipschitz by component": lambda x: as_clip([x, 1.0], None, by_part=True),
     "gradients": lambda x: Clip(x, 2),
-    "clip_bound of a statistic": StatisticBound,
-    "clip_bound of an entry": lambda x: StatisticBound([1.0, x]),
     "SGHMC's clip_bound": lambda x: dynamics(clip_bound=x),
     "SGHMC's step_size": lambda x: dynamics(step_size=x),
     "an owner's lipschitz": lambda x: dp.Owner("a", dict, None, epsilon=1.0, delta=1e-6, lipschitz=x),
@@ -119,14 +116,6 @@ def test_sums_of_gradients(bound):
         clip.add([Dense(np.arange(D), rows)], 4, total)
         found.append(total * (clip.step / bound))
     assert max(np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2)) <= 2
-
-
-@pytest.mark.parametrize("bound", [*EDGES, 0.7])
-def test_sums_of_statistics(bound):
-    steps, _ = StatisticBound(bound).grid(np.array(records_of(POISON)))
-    assert max(sum(int(x) ** 2 for x in row) for row in steps) <= GRID**2
-    steps, _ = StatisticBound(np.full(D, bound)).grid(np.array(records_of(POISON)))
-    assert np.abs(steps).max() <= GRID
 
 
 @pytest.mark.parametrize("bound", [1e-290, *EDGES, 0.7])

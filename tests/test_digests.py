@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pymc as pm
 import pytensor
 import pytest
 
@@ -35,13 +34,6 @@ UNITS = np.repeat(np.arange(30), 2)
 
 def model():
     return logistic_model(n=60)
-
-
-def normal():
-    y = np.random.default_rng(3).normal(0.5, 1.2, size=60)
-    with pm.Model() as made:
-        pm.Normal("y", pm.Normal("m", 0, 2), pm.HalfNormal("s"), observed=y)
-    return made
 
 
 def owners(k):
@@ -72,7 +64,6 @@ ANY = {
     ("DPPenaltyMH", "shards"): {**L, "data": shards},
     ("DPPenaltyMH", "two owners"): {"owners": lambda: owners(2)},
     ("DPPenaltyMH", "three owners, noisy ratio"): {"owners": lambda: owners(3), "release": "noisy_ratio"},
-    ("DPPenaltyMH", "statistics"): {"model": normal, "sufficient_statistics": "auto", "clip_bound": 9.0},
     ("DPBarker", "one place"): L,
     ("DPBarker", "constant clip"): {"clip_bound": 0.05},
     ("DPBarker", "no privacy"): {**L, "epsilon": np.inf, "step_size": 0.3},
@@ -92,7 +83,6 @@ ANY = {
     ("DPHMC", "persons"): {**L, "privacy_unit": UNITS},
     ("DPSGHMC", "full batch"): {**L, "sampling_probability": 1.0},
     ("DPSGHMC", "batches"): {**L, "sampling_probability": 0.3, "tempering": 0.5},
-    ("DPSGHMC", "langevin"): {**L, "sampling_probability": 0.3, "resample": "step"},
     ("DPSGHMC", "no privacy"): {**L, "sampling_probability": 0.3, "epsilon": np.inf},
 }
 SUBSTITUTE = {
@@ -102,7 +92,7 @@ SUBSTITUTE = {
     ("DPBarker", "batches, shards"): {**L, "batch_size": 30, "tempering": 0.2, "data": shards},
 }
 # Settings meet the relation in one place: each source of records has both, each setting the usual one.
-BOTH = {"one place", "shards", "two owners", "statistics", "persons", "all records", "batches", "full batch"}
+BOTH = {"one place", "shards", "two owners", "persons", "all records", "batches", "full batch"}
 CASES = {
     f"{cls}, {source}, {relation}": (cls, {**kwargs, "neighboring_relation": relation})
     for relation in RELATIONS

@@ -11,8 +11,8 @@ from scipy.optimize import root
 from scipy.special import expit, log_expit
 
 from pymc_dp.clipping import LipschitzClip
-from pymc_dp.kernels.metropolis import largest_acceptance, penalty
-from pymc_dp.kernels.tuning import optimal_walk
+from pymc_dp.kernels.metropolis import penalty
+from pymc_dp.kernels.tuning import largest_acceptance, optimal_walk
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.pricing import calibrate as plan
 from pymc_dp.privacy.budget.remaining import CLIP_FRACTION_SHARE

@@ -85,7 +85,7 @@ def test_guided_walk_keeps_its_direction_until_it_is_rejected():
             assert sign == (direction if accepted else -direction)
             kept, turned = kept + accepted, turned + (not accepted)
         accepted = bool(rng.random() < 0.6)
-        proposal.decided(move, accepted, tune=False)
+        proposal.decided(accepted)
         last[j] = sign, accepted
     assert kept > 1000 and turned > 600
 

@@ -37,7 +37,7 @@ from benchmarks.audit.faults import Fault, KnownSeed, Patch
 from benchmarks.audit.gradients import hamiltonian, stochastic_gradients
 from benchmarks.audit.likelihood import rows as of_likelihood
 from benchmarks.audit.limits import limits
-from benchmarks.audit.penalty import penalty_on_all, penalty_on_batches, penalty_on_statistics
+from benchmarks.audit.penalty import penalty_on_all, penalty_on_batches
 from benchmarks.audit.step import audit, released
 from benchmarks.results import store
 from pymc_dp.privacy.accounting import gaussian
@@ -45,7 +45,6 @@ from pymc_dp.proposals.walk import RandomWalk
 
 CASES = [
     penalty_on_all,
-    penalty_on_statistics,
     penalty_on_batches,
     barker_on_all,
     barker_on_batches,

@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 import pymc_dp as dp
-from benchmarks.audit.attack import COMMON, SD, WALK, mixture, model, neighbors, signs
+from benchmarks.audit.attack import COMMON, WALK, mixture, model, neighbors, signs
 from benchmarks.audit.cases import Case, of_penalty
 from benchmarks.audit.faults import (
     HALF_NOISE,
     HALF_SENSITIVITY,
     UNCLIPPED,
     Fault,
-    Leak,
     Patch,
     chain_faults,
     fixed_batch,
@@ -20,7 +19,6 @@ from benchmarks.audit.faults import (
 )
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.ratios import subsets as batch_ratio
-from pymc_dp.ratios.on_statistics import OnStatistics
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import FullBatch
 
@@ -33,39 +31,6 @@ def penalty_on_all():
     ratio = leak(cls, FullBatch, "__call__", lambda x: x.total)
     faults = [HALF_NOISE, HALF_SENSITIVITY, UNCLIPPED, ratio, *chain_faults(cls)]
     return Case("DPPenaltyMH", make, neighbors(3), faults, base=of_penalty(1.0))
-
-
-def penalty_on_statistics():
-    def make(values, tilt, **kwargs):
-        settings = {"sufficient_statistics": "auto", "clip_bound": SD**2}
-        return dp.DPPenaltyMH(**{**COMMON, **WALK, **settings, "model": model(values, tilt), **kwargs})
-
-    cls = dp.DPPenaltyMH
-
-    def unclipped(total):
-        def apply(self):
-            found = total.fget(self)
-            return found._replace(total=10 * found.total)
-
-        return property(apply)
-
-    spy = Leak(lambda x: float(x.total[0]))
-    ratio = Fault(
-        "ratio in the stats",
-        (
-            Patch(OnStatistics, "_total", lambda old: property(spy.spy(old.fget))),
-            Patch(cls, "_iterate", spy.stat),
-        ),
-        runs=400,
-    )
-    faults = [
-        HALF_NOISE,
-        HALF_SENSITIVITY,
-        Fault("not clipped", (Patch(OnStatistics, "_total", unclipped),), runs=400),
-        ratio,
-        chain_faults(cls)[2],
-    ]
-    return Case("DPPenaltyMH, sufficient statistics", make, neighbors(3), faults, base=of_penalty(1.0))
 
 
 def penalty_on_batches():

@@ -145,7 +145,7 @@ class Simulation:
         for _ in range(kept):
             for _ in range(self.setting.thin):
                 accepted, _ = step._iterate(chain)
-                step.moves.decided(accepted, False)
+                step.moves.decided(accepted)
                 chain.iteration += 1
             draws.append(chain.state.theta)
         return np.array(draws).reshape(kept, D)

@@ -202,7 +202,7 @@ def check(
             f"{n} records in {cells} cells would be hidden by noise of {noise:.3g} in each. Nothing was "
             "spent. Take fewer cells, or a larger epsilon."
         )
-    function = distribution_functions(records, model, name)
+    function = distribution_functions(records, name)
     entry = spending.pay()
     found = pit_of(function, points, records.n_rows)
     counts, noise = released_counts(found, cells, records.unit_of_row, records.n, spending)

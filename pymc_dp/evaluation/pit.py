@@ -30,15 +30,12 @@ class Pit(NamedTuple):
     upper: np.ndarray
 
 
-def distribution_functions(
-    records: RecordModel, model: pm.Model, name: str
-) -> Callable[[np.ndarray], list[np.ndarray]]:
+def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Compile the distribution functions of an observed variable's rows at a point.
 
     Parameters
     ----------
     records : RecordModel
-    model : pymc.Model
     name : str
         Of the observed variable.
 

@@ -33,8 +33,6 @@ class LogRatio[K](NamedTuple):
         Tempered log-likelihood ratio in nats, with its noise if it has any. Private unless paid for.
     noise_std : float
         Standard deviation of the noise, in the same nats. Public.
-    clip_bound : float
-        Where each record's untempered ratio was clipped, in nats. Public.
     clipped : float
         Number of clipped records (0 where nothing is made of it). Private.
     kept : object
@@ -45,7 +43,6 @@ class LogRatio[K](NamedTuple):
 
     value: float
     noise_std: float
-    clip_bound: float
     clipped: float
     kept: K
     log_prior: float
@@ -194,8 +191,3 @@ def barker(log_ratio: float, first: float, second: float) -> bool:
         False for NaN: a move to a point without a density is never made.
     """
     return first < math.exp(min(log_ratio, 700.0)) * second
-
-
-def largest_acceptance(noise_std: float) -> float:
-    """Acceptance probability between two points of equal density, ``erfc(s / sqrt(8))``."""
-    return math.erfc(noise_std / math.sqrt(8.0))

@@ -3,10 +3,17 @@
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
 from scipy.special import erf, erfc, expit
+
+
+def largest_acceptance(noise_std: Any) -> Any:
+    """Acceptance probability between two points of equal density, ``erfc(s / sqrt(8))``."""
+    return erfc(noise_std / math.sqrt(8.0))
+
 
 _QUANTILES = (np.arange(400) + 0.5) / 400
 _NORMAL = stats.norm.ppf(_QUANTILES)
@@ -36,7 +43,7 @@ def optimal_walk(d: int, fixed_length: bool) -> tuple[float, float]:
         Acceptance rate there: .234 for moves of one length; .44, .35, .28 for a Gaussian walk in 1, 2, 5
         dimensions.
     """
-    return _best(d, fixed_length, lambda s: erfc(s / math.sqrt(8)))
+    return _best(d, fixed_length, largest_acceptance)
 
 
 @cache
@@ -63,10 +70,10 @@ def optimal_guided_walk() -> tuple[float, float]:
     """
 
     def distance(s: float) -> float:
-        return -(s**2) * erfc(s / math.sqrt(8)) / erf(s / math.sqrt(8))
+        return -(s**2) * largest_acceptance(s) / erf(s / math.sqrt(8))
 
     best = float(optimize.minimize_scalar(distance, bounds=(0.1, 10), method="bounded").x)
-    return best, float(erfc(best / math.sqrt(8)))
+    return best, float(largest_acceptance(best))
 
 
 def _best(d: int, fixed_length: bool, acceptance: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor import sparse
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.type import Type
+from pytensor.graph.type import HasShape, Type
 from pytensor.graph.utils import Scratchpad
 from pytensor.sparse.type import SparseTensorType
 from scipy.sparse import csr_matrix
@@ -49,7 +49,7 @@ def check_public(records: Records, graphs: Sequence[Variable]) -> None:
     arrays, declared, lengths = arrays_of_records(records), _declared(records), _numbers_of_rows(records)
     for leaf in [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]:
         known = leaf in arrays or leaf in declared
-        shape = np.shape(graph.leaf_value(leaf)) if hasattr(leaf.type, "ndim") else ()
+        shape = np.shape(graph.leaf_value(leaf)) if isinstance(leaf.type, HasShape) else ()
         if not known and not lengths.isdisjoint(shape):
             raise PrivacyError(
                 "The public part of the model reads an array as long as there are records that is not "

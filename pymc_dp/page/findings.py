@@ -16,9 +16,6 @@ from pymc_dp.page.parts import figure, paragraph, section, table
 from pymc_dp.plots import plot_check
 from pymc_dp.report import PrivacyReport
 
-# Scalars whose densities are drawn.
-_DRAWN = 12
-
 
 def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> pd.DataFrame:
     import arviz as az
@@ -37,7 +34,7 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
     numbers = _summary(idata, "posterior", var_names)
     names = list(idata["posterior"].data_vars) if var_names is None else list(var_names)
     sizes = [int(np.prod(idata["posterior"][name].shape[2:], dtype=int)) for name in names]
-    drawn = [name for name, scalars in zip(names, np.cumsum(sizes), strict=True) if scalars <= _DRAWN]
+    drawn = [name for name, scalars in zip(names, np.cumsum(sizes), strict=True) if scalars <= 12]
     parts = [
         paragraph(
             "What the model says of its parameters, given the data and the noise. Each row is one number; "

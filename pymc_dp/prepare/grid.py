@@ -12,11 +12,6 @@ OCTAVE_EDGES = np.concatenate([-(2.0 ** np.arange(40, -41, -1)), 2.0 ** np.arang
 # A cell holds somebody if its noisy count is so many standard deviations above 0. Of 200 empty cells one
 # reaches it by chance in one of 50 tables, and makes bounds wider than they need to be.
 SIGNIFICANT = 4.0
-# Cells of the second grid: so that each has about this many standard deviations of records.
-_DEVIATIONS_A_CELL = 4.0
-_FEWEST, _MOST = 8, 256
-# Cells that may stand out of their noise together, and what the first of them must show.
-_WIDTHS, _LIKELY = (1, 2, 4), 2.5
 
 
 def span_of_octaves(noisy: np.ndarray, std: float) -> tuple[float, float] | None:
@@ -29,8 +24,11 @@ def span_of_octaves(noisy: np.ndarray, std: float) -> tuple[float, float] | None
 
 
 def number_of_cells(records: float, std: float) -> int:
-    """Of the second grid; a function of a public or a noisy number of records."""
-    return int(np.clip(records / (_DEVIATIONS_A_CELL * std), _FEWEST, _MOST))
+    """Of the second grid, each with about four standard deviations of records.
+
+    A function of a public or a noisy number of records.
+    """
+    return int(np.clip(records / (4 * std), 8, 256))
 
 
 def edges_by_octaves(noisy: np.ndarray, std: float, span: tuple[float, float], cells: int) -> np.ndarray:
@@ -80,11 +78,11 @@ class Cells:
         return (float(lower), float(upper)) if first <= last else (self.edges[0], self.edges[-1])
 
     def _first(self, counts: np.ndarray) -> int | None:
-        """First cell that holds somebody, alone or with those after it."""
+        """First cell that holds somebody, alone or with the one or three after it, and shows it itself."""
         found = []
-        for width in _WIDTHS:
+        for width in (1, 2, 4):
             sums = np.convolve(counts, np.ones(width), "valid") if len(counts) >= width else counts[:0]
-            itself = counts[: len(sums)] > _LIKELY * self.std
+            itself = counts[: len(sums)] > 2.5 * self.std
             found += list(np.flatnonzero(itself & (sums > SIGNIFICANT * self.std * np.sqrt(width)))[:1])
         return int(min(found)) if found else None
 

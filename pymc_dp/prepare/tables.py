@@ -13,9 +13,6 @@ from numpy.typing import ArrayLike
 #: What `Prepare` reads and returns.
 type Table = pd.DataFrame | Mapping[str, ArrayLike]
 
-# Years of pandas' dates that have seconds.
-_YEARS = 10**11
-
 
 def columns_of(table: Table, names: Sequence[str]) -> tuple[dict[str, np.ndarray], int]:
     """The columns of these names, each of shape (n,), and n.
@@ -80,7 +77,7 @@ def _times(column: np.ndarray) -> np.ndarray:
     if column.ndim != 1 or column.dtype.kind == "m" or np.datetime_data(column.dtype)[0] == "generic":
         return cells if column.ndim == 1 else column
     years = column.astype("M8[Y]").astype(np.int64)
-    there = ~np.isnat(column) & (np.abs(years) < _YEARS)
+    there = ~np.isnat(column) & (np.abs(years) < 10**11)  # years of pandas' dates that have seconds
     cells[there] = pd.Series(column[there]).astype(object).to_numpy()
     return cells
 

@@ -97,7 +97,7 @@ class GuidedWalk(OneAtATime):
             self._directions = rng.choice([-1.0, 1.0], size=d)
         return self._directions[j]
 
-    def decided(self, move: np.ndarray, accepted: bool, tune: bool) -> None:
+    def decided(self, accepted: bool) -> None:
         """Turn the component's direction after a rejection."""
         if not accepted and self._directions is not None:
             self._directions[self.part] *= -1.0

@@ -6,8 +6,6 @@ import numpy as np
 
 from pymc_dp.proposals.walk import Moves, adapted, check_walk
 
-# Fractions of the tuning phase after which the mass is set from the draws since the last time.
-_MASS_UPDATES = (0.3, 0.5, 0.75)
 _FEWEST_DRAWS = 20
 
 
@@ -66,7 +64,8 @@ class Trajectories(Moves):
     def start(self, step_size: float, tune: int) -> None:
         """Begin a chain that tunes for `tune` iterations."""
         self.step_size, self.mass = step_size, self._given_mass.copy()
-        self._updates = {int(share * tune) for share in _MASS_UPDATES} if self.adapt_mass else set()
+        # The mass is set after these parts of the tuning phase, from the draws since the last time.
+        self._updates = {int(part * tune) for part in (0.3, 0.5, 0.75)} if self.adapt_mass else set()
         self._draws: list[np.ndarray] = []
 
     def momentum(self, rng: np.random.Generator) -> np.ndarray:

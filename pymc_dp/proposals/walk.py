@@ -36,8 +36,8 @@ class Learner(Protocol):
     (docs/proofs/penalty).
     """
 
-    def decided(self, move: np.ndarray, accepted: bool, tune: bool) -> None:
-        """Take note of what became of a move, shape (d,), and of whether the chain was tuning."""
+    def decided(self, accepted: bool) -> None:
+        """Take note of what became of the last move."""
 
 
 @runtime_checkable
@@ -158,10 +158,6 @@ def as_proposal(proposal: "str | Proposal") -> Proposal:
     return proposal
 
 
-# Gain of the adaptation is held for this many iterations, then decreases like 1 / t.
-_SETTLE = 20.0
-
-
 def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> float:
     """Step size after a decision: Robbins-Monro on its logarithm (Garthwaite, Fan & Sisson 2016).
 
@@ -182,7 +178,8 @@ def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> 
     -----
     **Privacy.** A function of released decisions.
     """
-    gain = 1.0 / (target * (1 - target) * max(_SETTLE, iteration))
+    # Held for the first iterations, then decreasing like 1 / t.
+    gain = 1.0 / (target * (1 - target) * max(20.0, iteration))
     return step_size * math.exp(gain * (accepted - target))
 
 
@@ -209,7 +206,7 @@ class Moves:
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt to a decision, during tuning; `iteration` counts from 1."""
 
-    def decided(self, accepted: bool, tune: bool) -> None:
+    def decided(self, accepted: bool) -> None:
         """Take note of a decision, whether or not the chain is tuning."""
 
 
@@ -273,7 +270,6 @@ class RandomWalk(Moves):
         self.proposal = copy.deepcopy(self._given)
         self.relative = np.ones(self.proposal.parts(self.d) if isinstance(self.proposal, ByParts) else 1)
         self._tried = np.zeros(self.relative.size, dtype=int)
-        self._move = np.zeros(self.d)
         self._shortened = False
 
     @property
@@ -358,13 +354,12 @@ class RandomWalk(Moves):
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
                 self._shortened = True
-        self._move = move
         return move
 
-    def decided(self, accepted: bool, tune: bool) -> None:
+    def decided(self, accepted: bool) -> None:
         """Tell the proposal what became of its last move."""
         if isinstance(self.proposal, Learner):
-            self.proposal.decided(self._move, accepted, tune)
+            self.proposal.decided(accepted)
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt the step sizes to a decision; `iteration` counts from 1."""

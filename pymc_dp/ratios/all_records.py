@@ -71,4 +71,4 @@ class AllRecords:
             value, noise = scale * total, 0.0
         else:
             value = self._gaussian.release(ExactSum(total, scale), random)
-        return LogRatio(value, scale * noise, clip_bound, found.clipped, found.rows, found.log_prior)
+        return LogRatio(value, scale * noise, found.clipped, found.rows, found.log_prior)

@@ -64,7 +64,7 @@ class OnOwners(Fresh[RecordsOfOwners]):
             ratio += scale * noisy_sum
             # Rounding adds the variance of a uniform error of the grid's width.
             variance += scale**2 * (noise**2 + grid**2 / 12)
-        return LogRatio(ratio, math.sqrt(variance), clip_bound, 0.0, None, self.records.log_prior(new))
+        return LogRatio(ratio, math.sqrt(variance), 0.0, None, self.records.log_prior(new))
 
 
 def plans(records: RecordsOfOwners, call: Call) -> list[PrivacyPlan]:

@@ -43,7 +43,7 @@ class CorrectedBatch(Fresh[Records]):
         value = corrected_ratio(ratios, clip_bound, *self._sizes[1:])
         noise = self.noise_multiplier * sensitivity(clip_bound, *self._sizes)
         noisy = Gaussian(noise, DECIDED).release(ExactSum(value, clip_bound), random)
-        return LogRatio(noisy, clip_bound * noise, clip_bound, 0.0, None, self.records.log_prior(new))
+        return LogRatio(noisy, clip_bound * noise, 0.0, None, self.records.log_prior(new))
 
 
 class BarkerBatch(Fresh[Records]):
@@ -74,7 +74,7 @@ class BarkerBatch(Fresh[Records]):
         value = noise.release(ExactSum(value), random)
         # The standard deviation of the noise itself tells the variance of the batch: this is the total.
         total = math.sqrt(barker_correction.NOISE_VARIANCE)
-        return LogRatio(value, total, clip_bound, 0.0, None, self.records.log_prior(new))
+        return LogRatio(value, total, 0.0, None, self.records.log_prior(new))
 
 
 def corrected_ratio(ratios: np.ndarray, bound: float, n: int, tempering: float) -> float:

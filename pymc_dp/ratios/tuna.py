@@ -42,7 +42,7 @@ class TunaBatch(Fresh[Records]):
         noise_std = self._noise * largest_term(bound, self.batches)
         if noise_std:
             value = Gaussian(noise_std, DECIDED).release(ExactSum(value), random)
-        return LogRatio(value, noise_std, clip_bound, 0.0, None, self.records.log_prior(new))
+        return LogRatio(value, noise_std, 0.0, None, self.records.log_prior(new))
 
 
 def largest_term(bound: float, batches: TunaBatches) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.type import HasShape
 
 from pymc_dp.records import checks, graph, memory, refusals
 from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
@@ -228,7 +229,7 @@ class Arrays:
 
 
 def _has_data(leaf: Variable) -> bool:
-    return bool(getattr(leaf.type, "ndim", 0)) and bool(np.shape(graph.leaf_value(leaf)))
+    return isinstance(leaf.type, HasShape) and bool(np.shape(graph.leaf_value(leaf)))
 
 
 def _labelled(model: pm.Model) -> dict[str, Variable]:

@@ -13,6 +13,7 @@ from pymc.distributions.distribution import PartialObservedRV
 from pytensor.graph.basic import Variable
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.type import HasShape
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
 
@@ -153,7 +154,8 @@ def length_from_shapes(name: str, value: Variable) -> int:
     )
     nodes = [v.owner for v in ancestors([length]) if v.owner is not None]
     by_value = {i for node in nodes if not isinstance(node.op, Shape | Shape_i) for i in node.inputs}
-    if any(getattr(v.type, "ndim", 0) and v in by_value for v in data_leaves([length])):
+    arrays = (v for v in data_leaves([length]) if isinstance(v.type, HasShape) and v.type.ndim)
+    if any(v in by_value for v in arrays):
         raise ModelRefusedError(
             f"The number of records of observed variable {name!r} is computed from their values.",
             "how many records are selected inside the graph depends on what is in them.",

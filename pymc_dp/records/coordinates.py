@@ -21,9 +21,6 @@ from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
 
-# Public points at which it is looked how phi bends, in units of the parameters, around the start.
-_POINTS, _SPREAD = 3, 0.5
-
 
 @dataclass(eq=False)
 class Coordinates:
@@ -215,7 +212,7 @@ def terms_given(
 def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:
     """Whether derivatives are not the same everywhere, and their determinant is."""
     rng = np.random.default_rng(0)
-    points = start + _SPREAD * rng.normal(size=(_POINTS, start.size))
+    points = start + 0.5 * rng.normal(size=(3, start.size))
     slopes = np.array([coordinates.jacobian(point) for point in points])
     if not np.all(np.isfinite(slopes)):
         return False

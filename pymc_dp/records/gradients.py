@@ -29,8 +29,6 @@ from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
 _ROWS, _NUMBERS = 16384, 2**17
-# Look-ups a record that are kept as positions; with more of them a full vector is not longer.
-_LARGEST_SPARSE = 8
 
 
 class SumOfGradients(NamedTuple):
@@ -196,8 +194,8 @@ class _OfRows:
         for k, (meeting, found) in enumerate(zip(met.meetings, touched, strict=True)):
             is_columns = _same_numbers(meeting.parameter) in columns
             alone = is_columns and times[found[0]] == 1
-            if meeting.kind == "lookup" and sizes[k] > _LARGEST_SPARSE:
-                alone = False
+            if meeting.kind == "lookup" and sizes[k] > 8:
+                alone = False  # a full vector is not longer than so many positions
             if not is_columns:
                 derivatives.append(jacobian(meeting.parameter, found))
             where = _union(np.arange(columns[p].start, columns[p].stop) for p in found)

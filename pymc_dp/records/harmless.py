@@ -90,9 +90,6 @@ RANGES: dict[type[Any], tuple[Range, ...]] = {
     discrete.DiscreteUniformRV: (_WHOLE, _WHOLE),
 }
 
-# How far probabilities may be from adding up to 1; they are then divided by their sum.
-_SUM = 1e-6
-
 
 def _ordered(*values: Variable) -> Variable:
     return pt.all(pt.stack([pt.le(a, b) for a, b in itertools.pairwise(values)]), axis=0)
@@ -104,7 +101,8 @@ def _mean_of_counts(n: Any, p: Any) -> Any:
 
 
 def _adds_up(*parameters: Variable) -> Variable:
-    return pt.le(pt.abs(parameters[-1].sum(axis=-1) - 1), _SUM)
+    # So near to 1 probabilities are divided by their sum.
+    return pt.le(pt.abs(parameters[-1].sum(axis=-1) - 1), 1e-6)
 
 
 #: What parameters have to do with each other.

@@ -4,9 +4,6 @@ from typing import Any
 
 import numpy as np
 
-# How hard NumPy may think about whether two views overlap.
-_WORK = 10_000
-
 
 def _parts(array: Any) -> list[np.ndarray]:
     """The arrays that something is stored in."""
@@ -82,6 +79,6 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return bool(np.shares_memory(a, b, max_work=_WORK))
+        return bool(np.shares_memory(a, b, max_work=10_000))
     except (np.exceptions.TooHardError, OverflowError):
         return True

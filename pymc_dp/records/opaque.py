@@ -14,6 +14,7 @@ from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.type import HasShape
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 
@@ -79,7 +80,7 @@ class OpaqueModel:
 
     def given(self, rv: Variable) -> list[Variable]:
         """What a random variable is made from, observed variables by their values, without random streams."""
-        inputs = [v for v in rv.owner.inputs if getattr(v.type, "ndim", None) is not None]
+        inputs = [v for v in rv.owner.inputs if isinstance(v.type, HasShape)]
         return self.with_observed([*inputs, self.values[rv]])
 
     def random(self, outputs: Sequence[Variable]) -> list[Variable]:

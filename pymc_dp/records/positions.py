@@ -15,6 +15,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.type import HasShape
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.basic import Alloc, ARange, Join, MakeVector, Nonzero, ScalarFromTensor, TensorFromScalar
@@ -177,7 +178,7 @@ def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]
 
 def is_proved(index: Variable, size: Variable | int) -> bool:
     """Whether an index is in range whatever the data are, for a table of that length."""
-    if getattr(index.type, "shape", None) is not None and 0 in index.type.shape:
+    if isinstance(index.type, HasShape) and 0 in index.type.shape:
         return True  # it has no entry
     if isinstance(size, Variable):
         return _counts_to(index, size)

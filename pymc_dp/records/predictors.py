@@ -22,8 +22,6 @@ from pymc_dp.records import gate, graph
 from pymc_dp.records.derivatives import NotStructuredError, numbers_a_record, replaced
 from pymc_dp.records.meetings import Kind, Meeting, Met, added, meet
 
-# Predictors of a record; with more of them whole gradients are as good.
-_MOST = 12
 # What takes numbers of its first input and changes none.
 _SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp)
 
@@ -172,7 +170,7 @@ def _assembled(
         size += 0 if same else sizes[k]
         shape = (-1, sizes[k]) if meeting.kind == "product" else (-1,)
         pieces.append(Piece(meeting.kind, start, sizes[k], where.reshape(shape), meeting.other))
-    if size > _MOST:
+    if size > 12:  # whole gradients are as good
         raise NotStructuredError
     return made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
 

@@ -7,6 +7,7 @@ from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import toposort
+from pytensor.graph.type import HasShape
 from pytensor.scalar.basic import Reciprocal, TrueDiv
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -76,7 +77,8 @@ class PublicNodes:
             for out in set(node.outputs) - self._free:
                 if not isinstance(node.op, Shape | Shape_i) and self._parameters & set(node.inputs):
                     self._parameters.add(out)
-                if random or self._private & set(node.inputs) or sizes & set(getattr(out.type, "shape", ())):
+                shape = out.type.shape if isinstance(out.type, HasShape) else ()
+                if random or self._private & set(node.inputs) or sizes & set(shape):
                     self._private.add(out)
 
     def __call__(self) -> list[PublicNode] | None:
@@ -114,7 +116,7 @@ class PublicNodes:
             node = stack.pop().owner
             if node is None or not isinstance(node.op, _ENTRYWISE):
                 continue
-            scalar = getattr(node.op, "scalar_op", None)
+            scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
             if isinstance(scalar, TrueDiv | Reciprocal) and node.inputs[-1] in self._parameters:
                 return True
             stack.extend(v for v in node.inputs if v in self._parameters - self._free)

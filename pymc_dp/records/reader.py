@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.type import HasShape
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, gate, graph, refusals
@@ -143,7 +144,7 @@ class _Reader:
         found.watched = [
             v
             for v in graph.data_leaves(graphs_of(model))
-            if isinstance(v, SharedVariable) and hasattr(v.type, "ndim")  # numbers too: they may be sizes
+            if isinstance(v, SharedVariable) and isinstance(v.type, HasShape)  # numbers may be sizes
         ]
         # After everything is typed: what is asked about is the model as it was written.
         shapes = {v: np.shape(found.start[v.name]) for v in model.value_vars if v.name in found.start}

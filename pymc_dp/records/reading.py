@@ -11,7 +11,7 @@ from pytensor.graph.basic import Variable
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
 from pymc_dp.records.arrays import PRIVATE, Array
-from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
+from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 
 
 class ReadingSettings(TypedDict, total=False):
@@ -112,22 +112,6 @@ class Reading:
         """Types of what holds the records."""
         return {leaf: Rows(axis) for leaf, axis in self.roots.items()}
 
-    def types_of(
-        self, outputs: Sequence[Variable], others: Mapping[Variable, RowType] | None = None
-    ) -> list[RowType]:
-        """Types of graphs of the same arrays; one that reads another array of records is mixed.
-
-        Parameters
-        ----------
-        outputs : sequence of Variable
-        others : mapping of Variable to RowType, optional
-            What holds records beside the model's arrays.
-        """
-        known = self.row_types | dict(others or {})
-        types = self.typing.again()(outputs, known)
-        new = self.reads_others(outputs, known)
-        return [Mixed("another array of records") if new else types[v] for v in outputs]
-
     def reads_others(self, outputs: Sequence[Variable], known: Collection[Variable]) -> bool:
         """Whether graphs read an array that may hold records and is none of those that are known."""
         return any(
@@ -138,8 +122,13 @@ class Reading:
         )
 
     def are_rows(self, outputs: Sequence[Variable], others: Collection[Variable] = ()) -> bool:
-        """Whether graphs have one row a record; others hold records as well, on their first axis."""
-        return all(t == Rows(0) for t in self.types_of(outputs, dict.fromkeys(others, Rows(0))))
+        """Whether graphs of the same arrays have one row a record, and read no other array of records.
+
+        Others hold records as well, on their first axis.
+        """
+        known = self.row_types | dict.fromkeys(others, Rows(0))
+        types = self.typing.again()(outputs, known)
+        return not self.reads_others(outputs, known) and all(types[v] == Rows(0) for v in outputs)
 
     def generative(self) -> tuple[list[Variable], list[Variable], dict[Variable, RowType]]:
         """Observed and free random variables, and types of all that is between them."""

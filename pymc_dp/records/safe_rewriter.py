@@ -38,8 +38,6 @@ from pymc_dp.records.positions import (
 )
 from pymc_dp.records.row_types.index_rules import places_of
 
-_LOWEST_EXPONENT = -(2**62)
-
 
 class NotRewrittenError(PrivacyError, AssertionError):
     """A graph was not made safe; of the one kind of error that PyTensor does not pass over."""
@@ -231,7 +229,7 @@ def _of_whole_numbers(node: Apply) -> Any:
         a, power = node.inputs
         if bounds(power)[0] >= 0:
             return None
-        size = pt.abs(pt.maximum(pt.cast(power, "int64"), np.int64(_LOWEST_EXPONENT)))
+        size = pt.abs(pt.maximum(pt.cast(power, "int64"), np.int64(-(2**62))))
         broken = pt.and_(pt.lt(power, 0), pt.neq(pt.abs(a), 1))
         whole = pt.cast(pt.cast(a, out.type.dtype) ** size, out.type.dtype)
         return pt.switch(broken, number(0), whole)

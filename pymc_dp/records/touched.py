@@ -11,9 +11,6 @@ from pymc_dp.records import gate, graph, memory
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.sums import guarded
 
-# Codes that are tried, in lengths of what is looked up: of those beyond it none is to have a place.
-_BEYOND = 8
-
 
 class Lookup(NamedTuple):
     """Coordinates that records look up.
@@ -63,7 +60,8 @@ def lookups_of(
         inputs = [*parts, codes]
         function = gate.compile_graph(inputs, piece.other, private=[codes], mode=gate.PLAIN_MODE)
         tables = (np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([piece.other]))
-        most = max([_BEYOND * columns.size, *(max(shape, default=0) for shape in tables)])
+        # Of codes beyond what is looked up none is to have a place.
+        most = max([8 * columns.size, *(max(shape, default=0) for shape in tables)])
         tried = np.arange(max(columns.size, min(most, int(np.iinfo(codes.type.dtype).max) + 1)))
         positions = guarded(function, *parts.values(), tried.astype(codes.type.dtype))
         rows = np.reshape(positions, (tried.size, -1)).astype(np.int64)

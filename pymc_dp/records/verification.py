@@ -44,7 +44,10 @@ def separable(records: Points) -> None:
         except PrivacyError:
             continue  # what cannot be evaluated is not told apart here: that would be about values
         if any(np.any(differ(rows, new)[1:]) for new in changed):
-            raise _bug("replacing one record moved another's row")
+            raise PrivacyError(
+                "A rule of row typing is wrong: replacing one record moved another's row. This is a bug in "
+                "pymc_dp, and says nothing about your data: please report the model (without data)."
+            )
 
 
 def _by_position(
@@ -116,10 +119,3 @@ def _moved(
                 value[first] = sign * 1e3 * (1.0 + largest)
         out.append(value)
     return out
-
-
-def _bug(what: str) -> PrivacyError:
-    return PrivacyError(
-        f"A rule of row typing is wrong: {what}. This is a bug in pymc_dp, and says nothing about your data: "
-        "please report the model (without data)."
-    )

@@ -227,7 +227,7 @@ class Iterating(BlockedStep):
         stats[facts.DRAW] = facts.encode_draw(
             chain.budget.call, chain.budget.slot, chain.budget.used, recorded, chain.values
         )
-        self.moves.decided(accepted, self.tune)
+        self.moves.decided(accepted)
         if self.tune:
             self.moves.learn(accepted, chain.iteration)
         if chain.budget.at_end:
@@ -269,7 +269,7 @@ class Iterating(BlockedStep):
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         """What is public of an iteration, which has become `chain.state`."""
-        return {"noise_std": info.ratio.noise_std, "clip_bound": info.ratio.clip_bound}
+        return {"noise_std": info.ratio.noise_std, "clip_bound": info.move.clip_bound}
 
     def _released_clip_fraction(self, chain: Chain) -> float:
         """Noisy share of clipped ratios at the chain's last iteration; NaN before."""

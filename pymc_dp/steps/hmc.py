@@ -19,9 +19,6 @@ from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import MetropolisStep
 
-# Standard deviation of the final ratio's noise that the first step size aims at, in nats.
-_RATIO_NOISE = 1.5
-
 
 class DPHMC(MetropolisStep):
     """Differentially private Hamiltonian Monte Carlo.
@@ -143,7 +140,8 @@ class DPHMC(MetropolisStep):
             return 0.1
         ratio_noise = plan.noise_multiplier * self._sensitivity
         velocity = 1 / np.sqrt(self.moves.mass)
-        distance = _RATIO_NOISE / (self.tempering * ratio_noise * self.lipschitz)
+        # Noise of the final ratio of a standard deviation of 1.5 nats is aimed at.
+        distance = 1.5 / (self.tempering * ratio_noise * self.lipschitz)
         by_ratio = distance / (self.moves.n_leapfrog * np.sqrt(np.sum(velocity**2)))
         # Gradient noise over a trajectory changes the momentum by at most its own standard deviation.
         kick = self.tempering * gradient_noise * np.max(velocity)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import Clip, ConstantClip, Constants, LipschitzByPart, LipschitzClip, as_clip
+from pymc_dp.clipping import ConstantClip, Constants, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
@@ -15,19 +15,13 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, Gaussian
 from pymc_dp.ratios import on_owners as of_owners
 from pymc_dp.ratios.on_owners import OnOwners
-from pymc_dp.ratios.on_statistics import OnStatistics, StatisticClip
 from pymc_dp.ratios.subsets import CorrectedBatch
-from pymc_dp.records.statistics import Statistics
-from pymc_dp.records.sufficient import SufficientStatistics
 from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import WalkStep
 
-# Arguments that do not go with sufficient statistics.
-_NOT_OF_STATISTICS = ("lipschitz", "batch_size", "privacy_unit", "data")
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
-STATISTICS_MECHANISM = "Gaussian noise on the projected sum of clipped sufficient statistics, penalty test"
 
 
 class DPPenaltyMH(WalkStep):
@@ -49,16 +43,12 @@ class DPPenaltyMH(WalkStep):
         L: a record's ratio is clipped at L times the distance moved in unconstrained space. An array has a
         constant for each component, a dict one or an array for each free variable; their bounds add up
         (`pymc_dp.clipping.LipschitzByPart`). Exactly one of `lipschitz` and `clip_bound` is given.
-    clip_bound : float or array_like of shape (k,), optional
-        B, in nats: a record's ratio is clipped at B. With `sufficient_statistics`, in their units: the norm
-        at which a record's statistic is clipped, or by an array of shape (k,) the size of each entry.
+    clip_bound : float, optional
+        B, in nats: a record's ratio is clipped at B.
     batch_size : int, optional
         b: each iteration reads b records drawn without replacement, and the test is corrected for the
         estimated variance of their sum (Räisä 2021, section 4.1). Approximate by the central limit theorem,
         and of use with a small `tempering` only: the noise grows like n T / b. Default: all records.
-    sufficient_statistics : "auto" or Statistics, optional
-        The likelihood as an exponential family (docs/exponential_families): the records are read once, and
-        an iteration costs the same for any n.
     chains : int, optional
         Chains of the call. Default: 2; each is paid for. `pymc.sample` has more by default on some machines:
         give it the same number, or use `dp.sample`.
@@ -145,7 +135,6 @@ class DPPenaltyMH(WalkStep):
     takes_data = True
     mechanism = MECHANISM
     _batches: FixedSizeBatches | None = None
-    statistics: SufficientStatistics
 
     def __init__(
         self,
@@ -154,9 +143,8 @@ class DPPenaltyMH(WalkStep):
         epsilon: float | None = None,
         delta: float | None = None,
         lipschitz: Constants | None = None,
-        clip_bound: float | Sequence[float] | np.ndarray | None = None,
+        clip_bound: float | None = None,
         batch_size: int | None = None,
-        sufficient_statistics: str | Statistics | None = None,
         owners: Sequence[Owner] | None = None,
         release: str = "decisions",
         **kwargs: Any,
@@ -165,7 +153,6 @@ class DPPenaltyMH(WalkStep):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
         given: dict[str, object] = {"epsilon": epsilon, "delta": delta, "lipschitz": lipschitz}
         given |= {"clip_bound": clip_bound, "batch_size": batch_size}
-        given |= {"sufficient_statistics": sufficient_statistics}
         given |= {name: kwargs.get(name) for name in ("ledger", "privacy_unit", "data")}
         if owners is not None:
             refuse_beside_owners(given)
@@ -175,18 +162,7 @@ class DPPenaltyMH(WalkStep):
             kwargs |= {"data": joint, "clip_fraction": False}
         elif epsilon is None or delta is None:
             raise TypeError("epsilon= and delta= are required: the guarantee of the whole call.")
-        self.clip: Clip
-        if sufficient_statistics is None:
-            self.clip = as_clip(lipschitz, clip_bound, by_part=True)
-        elif clip_bound is None:
-            raise ValueError(
-                "With sufficient_statistics=, give clip_bound=: a public bound on the norm of a record's "
-                "statistic (docs/exponential_families)."
-            )
-        elif beside := [name for name in _NOT_OF_STATISTICS if given[name] is not None]:
-            raise ValueError(f"With sufficient_statistics=, leave out {', '.join(beside)}.")
-        else:
-            self.clip = StatisticClip(sufficient_statistics, clip_bound)
+        self.clip = as_clip(lipschitz, clip_bound, by_part=True)
         self.release = release
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
@@ -196,9 +172,6 @@ class DPPenaltyMH(WalkStep):
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
-        elif isinstance(self.clip, StatisticClip):
-            self.mechanism = STATISTICS_MECHANISM
-            self.statistics = SufficientStatistics(self.model, self.records, self.clip.statistics, self.clip)
         elif batch_size is not None:
             self.approximation = CorrectedBatch.approximation
             self._batches = self._fixed_batches(batch_size)
@@ -232,20 +205,14 @@ class DPPenaltyMH(WalkStep):
         """Where the log-ratio comes from; owners charge the call here."""
         if isinstance(self.records, RecordsOfOwners):
             return OnOwners(self.records, self.tempering, plan)
-        if isinstance(self.clip, StatisticClip):
-            nm = plan.noise_multiplier
-            return OnStatistics(self.statistics, self.clip, self.tempering, self._sensitivity, nm)
         return super()._ratio(plan)
 
     def _start_moves(self, chain: Chain) -> None:
         ratio: Any = chain.ratio
         self.moves.step_size = self.moves.initial or 0.1
-        if isinstance(ratio, OnStatistics):
-            rate = ratio.rate(self.records.ravel(self.records.reading.start))
-        else:
-            rate = None if isinstance(self.clip, ConstantClip) else self.clip.bound
-        if self.moves.initial is None and rate is not None and chain.plan.noise_multiplier > 0:
-            self.moves.set_steps(rate, ratio.bound_of_noise(self._best_noise_std))
+        by_length = not isinstance(self.clip, ConstantClip)
+        if self.moves.initial is None and by_length and chain.plan.noise_multiplier > 0:
+            self.moves.set_steps(self.clip.bound, ratio.bound_of_noise(self._best_noise_std))
         chain.clip_bound = self.moves.constant_clip_bound(self.clip, self.moves.step_size)
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:

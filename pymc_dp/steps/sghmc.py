@@ -57,9 +57,6 @@ class DPSGHMC(DPStep):
     friction : float
         C: the least friction. A budget may raise it, and the noise with it. 0 without privacy is the naive
         variant, without friction or noise.
-    resample : {"trajectory", "step"}
-        Draw the momentum anew at each draw, or let friction (2 / step size) do it at each inner step: that is
-        stochastic gradient Langevin dynamics, the limit of full friction.
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
         `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
@@ -100,7 +97,6 @@ class DPSGHMC(DPStep):
         offset: float = 0.0,
         decay: float = 1 / 3,
         friction: float = 1.0,
-        resample: str = "trajectory",
         **kwargs: Any,
     ):
         check_bound("lipschitz", lipschitz)
@@ -113,7 +109,6 @@ class DPSGHMC(DPStep):
             offset,
             decay,
             friction,
-            resample,
             self.tempering,
         )
         self.n_steps = n_steps

@@ -88,8 +88,8 @@ def test_distribution_functions_are_right_and_of_one_record_each(counted):
     model, records = counted
     x, y = data()
     k, points = np.abs(y).astype("int32"), np.array([[0.3, -0.2], [1.0, 0.5]])
-    normal = distribution_functions(records, model, "y")
-    poisson = distribution_functions(records, model, "k")
+    normal = distribution_functions(records, "y")
+    poisson = distribution_functions(records, "k")
     order = [v.name for v in model.value_vars]
     b, a = (points[:, order.index(name), None] for name in ("b", "a"))
     found = pit_of(normal, points, N)
@@ -177,8 +177,8 @@ def test_what_has_no_distribution_function_is_refused():
         pm.NormalMixture("y", w=[0.5, 0.5], mu=pm.math.stack([m, -m]), sigma=1.0, observed=y)
     records = RecordModel(model)
     with pytest.raises(dp.errors.ModelRefusedError, match="mixture"):
-        distribution_functions(records, model, "y")
+        distribution_functions(records, "y")
     with pm.Model() as model:
         pm.MvNormal("y", pm.Normal("m", shape=2), np.eye(2), observed=np.stack([y, y], axis=1))
     with pytest.raises(dp.errors.ModelRefusedError, match="no distribution function"):
-        distribution_functions(RecordModel(model), model, "y")
+        distribution_functions(RecordModel(model), "y")

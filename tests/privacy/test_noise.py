@@ -35,20 +35,14 @@ def test_what_comes_out_is_on_the_grid_in_the_sums_unit(bits, shape):
         found = noise.release(ExactSum(total, 0.25), random)
         assert np.shape(found) == shape and on_grid(found, 0.25 * noise.grid)
     assert not on_grid(np.asarray(total) + 0.7 * 0.3, noise.grid)  # control: full precision
-    product = noise.release_product([1 / 3, 2.0], [3.0, 1 / 7], random)
-    assert on_grid(product, noise.grid)
     without = Gaussian(0.0)
     assert without.grid == 0 and without.release(ExactSum(1 / 3, 2.0), random) == 2 / 3
 
 
-@pytest.mark.parametrize("release", ["release", "release_product"])
-def test_its_law(release):
+def test_its_law():
     """Kolmogorov-Smirnov between grid points, at 1e-6; controls with the noise 5% off fail."""
     noise, random, size = Gaussian(1.5, DECIDED), PrivacyRandom(2), 40_000
-    if release == "release":
-        found = noise.release(ExactSum(np.full(size, 10.0)), random)
-    else:
-        found = np.array([noise.release_product([2.0], [5.0], random) for _ in range(size)])
+    found = noise.release(ExactSum(np.full(size, 10.0)), random)
     z = (found - 10.0) / 1.5
     assert stats.kstest(z, "norm").pvalue > FALSE_ALARM
     for wrong in (0.95, 1.05):

@@ -116,10 +116,9 @@ def test_a_wrong_clip_bound_would_be_seen():
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "substitute"])
-@pytest.mark.parametrize("resample", ["trajectory", "step"])
 @pytest.mark.parametrize("friction", [0.0, 20.0])
-def test_budget_is_spent_and_not_exceeded(relation, resample, friction):
-    dynamics = Dynamics(BATCHES, 2.0, 0.03, friction=friction, resample=resample)
+def test_budget_is_spent_and_not_exceeded(relation, friction):
+    dynamics = Dynamics(BATCHES, 2.0, 0.03, friction=friction)
     plan = price(call(relation=relation), dynamics, 5)
     assert 0.999 <= plan.epsilon_at(1e-6) <= 1.0
     assert sum(plan.events.counts.values()) == 2 * 60 * 5
@@ -131,11 +130,8 @@ def test_budget_is_spent_and_not_exceeded(relation, resample, friction):
 
 
 @pytest.mark.parametrize(("relation", "records"), [("add_remove", 1), ("substitute", 2)])
-@pytest.mark.parametrize("resample", ["trajectory", "step"])
-def test_noise_friction_and_step_size_are_in_balance(relation, records, resample):
-    dynamics = Dynamics(
-        BATCHES, 2.0, 0.1, offset=3.0, decay=0.4, friction=5.0, resample=resample, tempering=0.5
-    )
+def test_noise_friction_and_step_size_are_in_balance(relation, records):
+    dynamics = Dynamics(BATCHES, 2.0, 0.1, offset=3.0, decay=0.4, friction=5.0, tempering=0.5)
     plan = price(call(relation=relation), dynamics, 5)
     noise = injected(plan)
     eta, friction = dynamics.realized(noise, relation)
@@ -143,13 +139,8 @@ def test_noise_friction_and_step_size_are_in_balance(relation, records, resample
     on_gradient = noise * records * 2.0 * 0.5 / 0.01
     # ... is, on the momentum, what the friction dissipates.
     np.testing.assert_allclose((eta * on_gradient) ** 2, 2 * friction * eta, rtol=1e-12)
-    wanted = 0.1 * (3.0 + np.arange(1, 61)) ** -0.4
-    if resample == "trajectory":
-        np.testing.assert_allclose(eta, wanted, rtol=1e-14)
-        assert np.all(friction >= 5.0 * (1 - 1e-12)) and friction.max() > 5.5
-    else:
-        np.testing.assert_allclose(friction * eta, 2.0, rtol=1e-14)
-        assert np.all(eta <= wanted * (1 + 1e-12)) and np.any(eta < 0.9 * wanted)
+    np.testing.assert_allclose(eta, 0.1 * (3.0 + np.arange(1, 61)) ** -0.4, rtol=1e-14)
+    assert np.all(friction >= 5.0 * (1 - 1e-12)) and friction.max() > 5.5
 
 
 def test_no_friction_of_its_own_means_equal_noise():
@@ -224,7 +215,6 @@ def test_too_small_a_delta_is_refused():
         {"friction": -1.0},
         {"tempering": 1.5},
         {"tempering": 0.0},
-        {"resample": "never"},
     ],
 )
 def test_bad_dynamics_are_refused(wrong):

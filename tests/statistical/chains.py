@@ -109,7 +109,7 @@ def ends_of(step, starts, iterations):
         chain.state = step._arrive(chain, start)
         for _ in range(iterations):
             now, step.last_stats = step._iterate(chain)
-            step.moves.decided(now, False)
+            step.moves.decided(now)
             accepted += now
         ends.append(chain.state.theta)
     return np.array(ends), accepted / (len(starts) * iterations)

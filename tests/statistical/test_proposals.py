@@ -53,8 +53,8 @@ def test_invariance(target, proposal):
 class AlwaysTurned(GuidedWalk):
     """Control: the direction is turned after every move."""
 
-    def decided(self, move, accepted, tune):
-        super().decided(move, False, tune)
+    def decided(self, accepted):
+        super().decided(False)
 
 
 @pytest.mark.slow

@@ -64,7 +64,6 @@ def test_values_out_of_range(kind, model, name, values, error):
         (dp.DPBarker, "clip_bound", {}),
         (dp.DPFastMH, "clip_bound", {"step_size": 0.1}),
         (dp.DPHMC, "gradient_clip_bound", {"lipschitz": 1.0}),
-        (dp.DPPenaltyMH, "clip_bound", {"sufficient_statistics": "auto"}),
     ],
     ids=str,
 )

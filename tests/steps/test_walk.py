@@ -7,8 +7,7 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.clipping import LipschitzByPart, LipschitzClip
-from pymc_dp.kernels.metropolis import largest_acceptance
-from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
+from pymc_dp.kernels.tuning import largest_acceptance, optimal_guided_walk, optimal_walk
 from pymc_dp.proposals import FixedRadius, GaussianWalk, GuidedWalk, OneAtATime
 from pymc_dp.proposals.walk import RandomWalk
 from tests.steps.test_penalty import ARGS, run, started
@@ -23,27 +22,27 @@ class Recorder:
     """A proposal of the user, with a memory."""
 
     def __init__(self):
-        self.seen = []
+        self.moves, self.seen = [], []
 
     def move(self, rng, d):
-        return rng.standard_normal(d)
+        self.moves.append(rng.standard_normal(d))
+        return self.moves[-1]
 
-    def decided(self, move, accepted, tune):
-        self.seen.append((move, accepted, tune))
+    def decided(self, accepted):
+        self.seen.append((self.moves[-1], accepted))
 
 
 @pytest.mark.slow
 def test_every_decision_reaches_the_proposal_also_after_tuning(logistic):
     mine = Recorder()
-    step = started(logistic, tune=10, draws=15, proposal=mine)
+    step = started(logistic, tune=10, draws=15, proposal=mine, step_size=1.0, adapt_step_size=False)
     point = logistic.initial_point(0)
     _, first = run(step, point, 10)
     step.stop_tuning()
     points, second = run(step, step.records.unravel(step._chain.state.theta), 15)
     seen = step.moves.proposal.seen
-    assert [accepted for _, accepted, _ in seen] == [s["accepted"] for s in first + second]
-    assert [tune for _, _, tune in seen] == [True] * 10 + [False] * 15
-    place = step.records.ravel(point) + sum(move for move, accepted, _ in seen if accepted)
+    assert [accepted for _, accepted in seen] == [s["accepted"] for s in first + second]
+    place = step.records.ravel(point) + sum(move for move, accepted in seen if accepted)
     np.testing.assert_allclose(place, points[-1])
     assert mine.seen == []  # the user's object is not touched
 
@@ -69,7 +68,7 @@ def test_copies_do_not_share_a_memory(logistic):
     directions = step.moves.proposal._directions.copy()
     other = pickle.loads(pickle.dumps(step.moves))
     step.moves.move(step.rng)
-    step.moves.decided(False, tune=False)
+    step.moves.decided(False)
     assert not np.array_equal(step.moves.proposal._directions, directions)
     assert np.array_equal(other.proposal._directions, directions)
 
@@ -81,7 +80,7 @@ def decisions(moves, rate, iterations, seed=0):
         move = moves.move(rng)
         part, length = int(np.argmax(np.abs(move))), np.abs(move).max()
         accepted = bool(rng.random() < np.exp(-rate[part] * length))
-        moves.decided(accepted, tune=True)
+        moves.decided(accepted)
         moves.learn(accepted, t)
         seen.append((part, length, accepted))
     return seen

@@ -19,11 +19,7 @@ from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 from pymc_dp.privacy.accounting.sampled_gaussian import WHOLE, Lossy, SampledGaussian
 
-# Renyi accounting of many different noise scales: neighbours within this ratio share the smallest.
-_GROUP_RATIO = 1.01
-_UNGROUPED = 32
 _UP = 1 + 1e-12
-_MOST_KINDS = 16
 
 
 class TradeOff(Protocol):
@@ -113,7 +109,7 @@ def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEve
     for members in kinds.values():
         leader, least = members[0][1], -math.inf
         for noise, event in sorted(members, key=lambda pair: pair[0]):
-            if len(members) <= _UNGROUPED or noise > _GROUP_RATIO * least:
+            if len(members) <= 32 or noise > 1.01 * least:  # others within a hundredth share the least noise
                 leader, least = event, noise
             result[leader] += counts[event]
     return result
@@ -180,7 +176,7 @@ def gaussian_limit(events: EventSet) -> GaussianLimit | None:
             most = costs.probit_shift(event, relation) ** 2
         divergence = partial(event_rdp, event, neighboring_relation=relation)
         releases.append(Release(divergence, most, count))
-    if not 0 < len(releases) <= _MOST_KINDS:
+    if not 0 < len(releases) <= 16:
         return None
     return GaussianLimit(releases, squared, renyi_excluded(events))
 

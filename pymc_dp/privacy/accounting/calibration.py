@@ -14,8 +14,6 @@ from pymc_dp.privacy.accounting.search import TOLERANCE, find_dearest
 from pymc_dp.privacy.accounting.values import check_target
 
 _MOST_ITERATIONS = 10**9
-# With more noise scales than this, composing them is slow enough to search with a coarser bound first.
-_MANY = 8
 
 
 def calibrate(
@@ -104,7 +102,7 @@ def dearest(
         return epsilon_of(events(parameter), delta, coarse)
 
     search = partial(find_dearest, low=low, high=high, rising=rising, tolerance=tolerance)
-    if len(events(start).counts) > _MANY:
+    if len(events(start).counts) > 8:  # noise scales: composing them is slow
         start = search(partial(cost, coarse=True), epsilon, start) or start
     return search(cost, epsilon, start)
 

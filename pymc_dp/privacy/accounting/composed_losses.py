@@ -20,8 +20,8 @@ _EPS = np.finfo(float).eps
 # rest is for the error of a transform, which is absolute.
 _ROOM = 64
 _LARGEST_EXPONENT = 300.0
-# Losses whose exponentials are in floating point's range, and sums of these that keep their digits.
-_FARTHEST, _LEAST_SUM = 690.0, 1e-305
+# Losses whose exponentials are in floating point's range.
+_FARTHEST = 690.0
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
 Mass = tuple[np.ndarray, float]
@@ -61,7 +61,7 @@ class Composed:
         a = np.cumsum(mass[::-1])[::-1] + lost
         b = np.cumsum((mass * np.exp(-losses))[::-1])[::-1]
         # Where exponentials leave floating point's range, B says nothing, and delta is at most A.
-        usable = (b > _LEAST_SUM) & (losses < _FARTHEST)
+        usable = (b > 1e-305) & (losses < _FARTHEST)  # smaller sums lose their digits
         enough = np.where(usable, a - np.exp(np.minimum(losses, _FARTHEST)) * b, a) <= delta
         if not enough.any():
             return math.inf

@@ -14,7 +14,6 @@ _ROUNDING = 1e-9
 #: Shifts of normal quantiles beyond this have no corners here: the probabilities would lose their digits.
 LARGEST_SHIFT = 10.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_SHORT = 0.5  # shifts below, in scales of the threshold, are integrals, not differences
 
 
 def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +65,7 @@ def pairs(
     at, after = threshold.log_probabilities(u), threshold.log_probabilities(u + shift)
     smaller, larger = np.where(rejecting, after[1], at[0]), np.where(rejecting, at[1], after[0])
     between = u[..., None] + 0.5 * shift[..., None] * (1 + _NODES)
-    short = shift <= _SHORT * threshold.scale  # integrals lose no digits
+    short = shift <= 0.5 * threshold.scale  # integrals lose no digits, differences would
     with np.errstate(over="ignore", invalid="ignore"):
         integral = 0.5 * shift * (np.exp(threshold.log_density(between)) @ _WEIGHTS)
         gap = np.where(short, integral, -np.exp(larger) * np.expm1(smaller - larger))

@@ -19,16 +19,10 @@ from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, PenaltyThre
 _TOLERANCE = 1e-4
 # More than the rounding error of the divergences at a point (docs/proofs/decision_accounting, "Rounding").
 _ROUNDING = 1e-8
-_MAX_CELLS = 200_000
-_PARTS = 5  # a cell that is not settled is cut into
 _CELLS = 64
 #: Orders times ranges beyond which exponentials are not in floating point's range.
 LARGEST_EXPONENT = 600.0
-_LARGEST = 30.0  # of divergences that are searched for
-_RAREST = -690.0  # logarithm of probabilities that can be written down
 _FARTHER = 1.3 ** np.arange(60)  # where tails are tried
-# Noise scales that are searched; beyond, that of the next larger one, or of all, is nearly as good.
-_SMALLEST_STD, _LARGEST_STD = 1e-3, 30.0
 
 
 # ---- bounded range -----------------------------------------------------------------------------------------
@@ -111,14 +105,14 @@ def penalty_rdp(noise_multiplier: float, order: float, noise_std: float = math.i
     """
     gaussian = order / (2 * noise_multiplier**2)
     # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
-    if order < 1.02 or order / noise_multiplier > 8 or gaussian > _LARGEST or noise_multiplier > 1e8:
+    if order < 1.02 or order / noise_multiplier > 8 or gaussian > 30 or noise_multiplier > 1e8:
         return gaussian
     if math.isinf(noise_std):
         return min(threshold_rdp(GaussianThreshold(), 1.0, 1 / noise_multiplier, order), gaussian)
-    if noise_std > _LARGEST_STD:
+    if noise_std > 30:  # the bound for every scale is nearly as good
         return penalty_rdp(noise_multiplier, order, math.inf)
     # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
-    noise_std = max(noise_std, _SMALLEST_STD)
+    noise_std = max(noise_std, 1e-3)
     found = threshold_rdp(PenaltyThreshold(noise_std), 1.0, noise_std / noise_multiplier, order)
     return min(found, gaussian)
 
@@ -157,7 +151,7 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
         return math.inf
     low, high = threshold.centre - shift - reach[np.argmax(below)], threshold.centre + reach[np.argmax(above)]
     rarest = threshold.log_probabilities(np.array([low, high + shift]))
-    if min(rarest[0][0], rarest[1][1]) < _RAREST:
+    if min(rarest[0][0], rarest[1][1]) < -690:  # their exponentials are not in floating point's range
         return math.inf
     largest = supremum(bounds, np.linspace(low, high, _CELLS + 1))
     return math.log1p(max(largest, best)) / (alpha - 1)
@@ -190,9 +184,9 @@ def supremum(
         done = found <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
         settled = max(settled, float(np.max(found[done], initial=0.0)))
         left, right = left[~done], right[~done]
-        if left.size > _MAX_CELLS or np.any(np.isinf(right - left)):
+        if left.size > 200_000 or np.any(np.isinf(right - left)):
             return math.inf
-        cuts = np.linspace(left, right, _PARTS + 1)
+        cuts = np.linspace(left, right, 6)  # each is cut into five
         left, right = cuts[:-1].ravel(), cuts[1:].ravel()
     return settled * (1 + _ROUNDING)
 

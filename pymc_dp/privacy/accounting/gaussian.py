@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr
 
-_STEPS = 200
 _EPS = np.finfo(float).eps
 
 
@@ -148,7 +147,7 @@ def _halved(
     low: np.ndarray, high: np.ndarray, is_low: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Brackets halved until they are as narrow as rounding allows."""
-    for _ in range(_STEPS):
+    for _ in range(200):
         open_ = high - low > 1e-14 * high  # an entry's result does not depend on the others
         if not np.any(open_):
             break

@@ -15,7 +15,6 @@ from pymc_dp.privacy.accounting import gaussian
 
 # Renyi orders minus 1, in units of one over the spread of the loss.
 _REACH = np.concatenate([np.arange(1, 10) / 8, np.arange(5, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
-_LEAST_ORDER = 0.02
 # Cells of orders: fine where the worst order is, but for the first few releases.
 _CELLS = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]])
 # Releases that share one price, as a share of those before them.
@@ -24,7 +23,7 @@ _BLOCK = 0.04
 _STARTS = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0, 1000.0, 5000.0])
 _UP = 1 + 1e-9
 # Share of delta for the remainder, and as much for capped multiplicities.
-_REMAINDER, _LEAST, _ROUNDS = 0.005, 1e-290, 40
+_REMAINDER = 0.005
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class _Prices:
         self.most = release.mu_squared
         self.count = release.count
         spread = math.sqrt(release.divergence(2.0))
-        sigma = np.maximum(np.concatenate([[0.0], _REACH / spread if spread > 0 else []]), _LEAST_ORDER)
+        sigma = np.maximum(np.concatenate([[0.0], _REACH / spread if spread > 0 else []]), 0.02)
         sigma = np.unique(sigma)
         divergence = np.array([release.divergence(1 + one) for one in sigma])
         with np.errstate(over="ignore"):
@@ -137,8 +136,8 @@ class GaussianLimit:
     def delta(self, epsilon: float) -> float:
         """Upper bound."""
         best = 1.0
-        for _ in range(_ROUNDS):  # any remainder gives a bound
-            remainder = max(_REMAINDER * best, _LEAST)
+        for _ in range(40):  # any remainder gives a bound
+            remainder = max(_REMAINDER * best, 1e-290)
             mu = math.sqrt(self.mu_squared(remainder)) * _UP
             value = float(gaussian.delta(mu, epsilon)) + remainder
             if value >= 0.999 * best:

@@ -21,10 +21,8 @@ from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, strongest
 _FINE, _COARSE = (2e-4, 1.002), (5e-3, 1.1)
 
 _NEGLIGIBLE = 1e-30
-_LARGEST_MU = 20.0
-# No grid goes further; so many candidates for its end are tried.
+# No grid goes further.
 _LARGEST_LOSS = 600.0
-_CANDIDATES = 100
 # Below, losses are composed anew with the error small about one delta.
 _SMALL, _SMALLEST = 1e-6, 1e-100
 _SHARES = np.linspace(0.05, 0.95, 19).tolist()  # of a removal in a replacement
@@ -120,7 +118,7 @@ def _composed(
     """Composition in each order of the data sets."""
     if not counts:
         return []
-    if max(one.mu for one in counts) > _LARGEST_MU:
+    if max(one.mu for one in counts) > 20:
         raise OverflowError("a release has almost no noise")
     charged: dict[Lossy, int] = defaultdict(int)
     leaders = strongest(counts, ratio)
@@ -148,7 +146,7 @@ def _both_directions(counts: Mapping[Lossy, int], step: float, delta: float | No
 
 def _discretized(one: Lossy, step: float, tail: float) -> tuple[Mass, Mass]:
     """Masses of the loss at -n..n times `step`, and at infinity, in both orders of the data sets."""
-    reach = np.geomspace(one.spread, _LARGEST_LOSS, _CANDIDATES)
+    reach = np.geomspace(one.spread, _LARGEST_LOSS, 100)
     enough = np.maximum(*one.log_profiles(reach)) <= math.log(tail)
     points = math.ceil(float(reach[np.argmax(enough)]) / step) + 1
     if not enough.any() or points > LARGEST_GRID:

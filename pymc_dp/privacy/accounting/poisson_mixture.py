@@ -16,12 +16,11 @@ from pymc_dp.privacy.accounting.decisions import convex_excess
 
 # Probability, per event, that the cap on the multiplicity changes anything.
 _CAP_PROBABILITY = 1e-22
-_POINTS = 100_000
 _ROUNDING = 1e-8
 # Hölder exponents that are tried for a replaced record.
 _SPLITS = (1.15, 1.4, 1.8, 2.5, 3.5)
 _EPS = np.finfo(float).eps
-_POINTS_AT_FIRST, _NEWTON, _CLOSE = 500, 60, 1e-9  # an error of the end changes delta in second order
+_CLOSE = 1e-9  # an error of the end changes delta in second order
 
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
@@ -124,9 +123,9 @@ class PoissonMixture:
         def where(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             """Where the log-ratio is `target`, and whether that was found; it is convex in x and rises."""
             far = (self.mean + 1.0 + abs(math.log(self.mean))) / self.mu
-            points = np.linspace(-far, far + float(np.max(target)) / self.mu, _POINTS_AT_FIRST)
+            points = np.linspace(-far, far + float(np.max(target)) / self.mu, 500)
             x = np.interp(target, logsumexp(terms(points), axis=1), points)
-            for _ in range(_NEWTON):
+            for _ in range(60):  # Newton's steps
                 parts = terms(x)
                 value = logsumexp(parts, axis=1)
                 slope = np.exp(parts - value[:, None]) @ jumps
@@ -176,7 +175,7 @@ def _divergence(mean: float, jump: float, cap: int, order: float, present_first:
     # The trapezoidal rule converges geometrically; the nearest singularity is pi / jump away from the real
     # line.
     spacing = min(1 / 8, 0.25 / jump)
-    if tilt > 200 or (2 * tilt + 24) / spacing > _POINTS:
+    if tilt > 200 or (2 * tilt + 24) / spacing > 100_000:
         return math.inf
     x = np.arange(-13.0 - (0 if present_first else tilt), 13.0 + tilt, spacing)
     k = np.arange(cap + 1, dtype=float)

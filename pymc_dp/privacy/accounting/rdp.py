@@ -14,9 +14,6 @@ from scipy.special import gammaln, logsumexp
 ORDERS = np.unique(
     np.concatenate([1 + np.geomspace(0.02, 10, 108), np.arange(2, 65), np.round(np.geomspace(64, 1e7, 206))])
 )
-_STRIDE = 12
-_LARGEST_SERIES = 512
-_SAMPLED_ORDERS = 256
 
 Curve = Callable[[float], float]
 
@@ -50,7 +47,7 @@ def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
         divergence = curve(order)
         return objective(order, divergence) if divergence < math.inf else math.inf
 
-    few, slope = range(0, ORDERS.size, _STRIDE), curve(2.0) / 2
+    few, slope = range(0, ORDERS.size, 12), curve(2.0) / 2
     best = 0
     if slope < math.inf:  # begin where a straight line through this point is at its best
         best = min(few, key=lambda index: objective(float(ORDERS[index]), slope * float(ORDERS[index])))
@@ -76,7 +73,7 @@ def poisson_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> flo
     """Poisson-subsampled Gaussian under add/remove, by `dp_accounting` (Mironov, Talwar & Zhang 2019)."""
     if q == 0:
         return 0.0
-    if order > _SAMPLED_ORDERS or noise_multiplier == 0:
+    if order > 256 or noise_multiplier == 0:  # larger orders take long
         return gaussian_rdp(noise_multiplier, order)
     accountant = RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise_multiplier)))
@@ -90,7 +87,7 @@ def subsampled_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> 
     Never more than the Gaussian without subsampling.
     """
     plain = gaussian_rdp(noise_multiplier, order)
-    if noise_multiplier == 0 or q == 1 or order > _LARGEST_SERIES:
+    if noise_multiplier == 0 or q == 1 or order > 512:  # longer series take long
         return plain
     # (a - 1) D_a is convex in a, so chords between integers lie above it.
     ends = [math.floor(order), math.floor(order) + 1]

@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 #: Relative, of epsilon: searches end so near below the budget, or once the parameter is known that well.
 TOLERANCE = 1e-4
-# Of costs; after some of them so much more is left, so that bounds which are not smooth end too.
-_MOST, _PATIENCE, _MORE_LEFT = 60, 6, 10.0
 # Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
 _LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
 
@@ -50,7 +48,7 @@ def find_dearest(
     good: tuple[float, float, float] | None = None  # x, y, parameter
     bad: tuple[float, float] | None = None
     same, before = 0, None  # how often the same side was found
-    for count in range(_MOST):
+    for count in range(60):
         parameter = math.exp(sign * x)
         if x in ends:
             parameter = low if (x == ends[0]) == rising else high
@@ -64,7 +62,7 @@ def find_dearest(
             good = (x, y, parameter)
         else:
             bad = (x, y)
-        left = tolerance * (1 if count < _PATIENCE else _MORE_LEFT)
+        left = tolerance * (1 if count < 6 else 10)  # bounds that are not smooth end too
         if x == (ends[1] if within else ends[0]) or (within and value >= epsilon * (1 - left)):
             break
         if good is None or bad is None:  # farther each time, until the budget lies between

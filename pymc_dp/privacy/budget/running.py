@@ -10,9 +10,6 @@ from pymc_dp.privacy.accounting.calibration import epsilon_of
 from pymc_dp.privacy.accounting.composition import check_delta, compose
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 
-# Of the numbers of iterations at which epsilon is computed.
-_RATIO = 1.2
-
 
 def running_epsilon(
     iteration: Sequence[EventSet] | dp_event.DpEvent | EventSet,
@@ -56,7 +53,8 @@ def running_epsilon(
     extra = EventSet(once, steps[0].neighboring_relation)
     if total is None:
         total = compose(_first(steps, extra, iterations, chains)).epsilon(delta)
-    ratio = np.geomspace(1, iterations, math.ceil(math.log(iterations) / math.log(_RATIO)) + 1)
+    # At numbers of iterations that are a fifth apart.
+    ratio = np.geomspace(1, iterations, math.ceil(math.log(iterations) / math.log(1.2)) + 1)
     points = np.unique(np.minimum(np.ceil(ratio), iterations)).astype(int)
     values = [epsilon_of(_first(steps, extra, int(t), chains), delta, coarse=True) for t in points[:-1]]
     along = np.minimum(np.maximum.accumulate([*values, total]), total)

@@ -29,9 +29,6 @@ class Dynamics:
     friction : float
         C, >= 0: the injected noise has variance 2 C eta per step, on a momentum of unit mass. A budget may
         raise it.
-    resample : {"trajectory", "step"}
-        When the momentum is drawn anew. At every step means the friction 2 / eta, whatever `friction` is:
-        stochastic gradient Langevin dynamics.
     tempering : float
         In (0, 1].
 
@@ -53,7 +50,6 @@ class Dynamics:
     offset: float = 0.0
     decay: float = 1 / 3
     friction: float = 0.0
-    resample: str = "trajectory"
     tempering: float = 1.0
 
     def __post_init__(self) -> None:
@@ -65,21 +61,16 @@ class Dynamics:
                 raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
         if not 0 < self.tempering <= 1:
             raise ValueError(f"tempering must lie in (0, 1], got {self.tempering!r}.")
-        if self.resample not in ("trajectory", "step"):
-            raise ValueError(f"resample must be 'trajectory' or 'step', got {self.resample!r}.")
 
     def noise_multipliers(self, iterations: int, neighboring_relation: str) -> np.ndarray:
         """What this friction's noise is over the sensitivity, shape (iterations,)."""
         eta = self._step_sizes(iterations)
-        friction = 2 / eta if self.resample == "step" else self.friction
-        return np.sqrt(2 * friction / eta) / self._sensitivity(neighboring_relation)
+        return np.sqrt(2 * self.friction / eta) / self._sensitivity(neighboring_relation)
 
     def realized(
         self, noise_multipliers: np.ndarray, neighboring_relation: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Step sizes and frictions that are in balance with the noise of each iteration.
-
-        The friction is raised; when the momentum is drawn anew at every step, the step size is lowered.
+        """Step sizes, and the frictions that are in balance with the noise of each iteration.
 
         Parameters
         ----------
@@ -92,8 +83,6 @@ class Dynamics:
         step_sizes, frictions : ndarray, shape (iterations,)
         """
         noise = np.asarray(noise_multipliers) * self._sensitivity(neighboring_relation)
-        if self.resample == "step":
-            return 2 / noise, noise
         eta = self._step_sizes(noise.size)
         return eta, 0.5 * eta * noise**2
 

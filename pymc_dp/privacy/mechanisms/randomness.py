@@ -168,10 +168,6 @@ class Gaussian:
         noise = random.normals(np.shape(value)) if many else random.normal()
         return total.unit * self.rounded(value + self.std * noise)
 
-    def release_product(self, x: list[float], y: list[float], random: PrivacyRandom) -> float:
-        """Sum of products ``x[i] y[i]`` with noise, as `release`; it is exact, and rounded once before."""
-        return float(self.rounded(math.sumprod([*x, self.std], [*y, random.normal()])))
-
     def rounded(self, value: Any) -> Any:
         """To the grid: what lies below the noise's last bits that may leave is dropped."""
         grid = self.grid

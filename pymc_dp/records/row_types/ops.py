@@ -6,7 +6,9 @@ import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import HasMultipleInnerGraph, Op
+from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import MakeVector
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 
 # An Op from elsewhere may do anything, and its Python code may hold data.
@@ -76,11 +78,8 @@ def sizes_of(shape: Variable) -> list[Any] | None:
 
 def name_of(op: Op) -> str:
     """What a user would call an Op."""
-    core = getattr(op, "core_op", None)
-    scalar = getattr(op, "scalar_op", None)
-    name = type(core or op).__name__
-    if isinstance(op, Elemwise) and scalar is not None:
-        name = type(scalar).__name__
+    of = op.core_op if isinstance(op, Blockwise) else op.scalar_op if isinstance(op, Elemwise) else op
+    name = type(of).__name__
     return {"CumOp": "cumsum", "AdvancedSubtensor": "indexing", "Subtensor": "indexing"}.get(
         name, name.lower()
     )
@@ -92,7 +91,11 @@ def public_number(variable: Any) -> int | None:
         return int(variable)
     if isinstance(variable, Constant):
         value = variable.data
-    elif isinstance(variable, SharedVariable) and getattr(variable.type, "ndim", None) == 0:
+    elif (
+        isinstance(variable, SharedVariable)
+        and isinstance(variable.type, HasShape)
+        and not variable.type.ndim
+    ):
         value = variable.get_value(borrow=True)
     else:
         return None

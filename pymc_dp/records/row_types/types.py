@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
+from pytensor.graph.type import HasShape
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import AllocEmpty, ARange, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -193,7 +194,7 @@ class Typing:
         return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule", "unknown")
 
     def _may_be_records(self, constant: Constant) -> bool:
-        shape = getattr(constant.type, "shape", ())
+        shape = constant.type.shape if isinstance(constant.type, HasShape) else ()
         return any(size is None or size >= self.n_rows for size in shape)
 
     # what is provably the number of records, or their positions
@@ -225,7 +226,7 @@ class Typing:
         return False
 
     def _axis_of_records(self, tensor: Variable, axis: int) -> bool:
-        shape = getattr(tensor.type, "shape", ())
+        shape = tensor.type.shape if isinstance(tensor.type, HasShape) else ()
         return self.of(tensor) == Rows(axis) or (axis < len(shape) and shape[axis] == self.n_rows)
 
     def record_range(self, variable: Variable) -> int | None:
