@@ -267,6 +267,23 @@ def test_what_does_not_say_how_it_is_drawn():
     assert zero_mean(scores[1:].reshape(-1, 1)) < FAR
 
 
+def test_a_trusted_draw_by_covariates_of_its_record():
+    """The generator that it returns beside its draws has no axis of records."""
+
+    def logp(y, mean):
+        return -0.5 * (y - mean) ** 2
+
+    def own(mean, rng=None, size=None):
+        return rng.normal(mean, 1.0, size=size)
+
+    x = np.linspace(-1, 1, 60)
+    with pm.Model() as model:
+        pm.CustomDist("y", pm.Normal("b") * x, logp=logp, random=own, observed=x)
+    trusted = RecordModel(model, verify=False, trusted_ops=["CustomDist_y"])
+    assert not trusted.twins.unlike
+    assert zero_mean(collected(trusted, np.zeros(1), 200)[0][1:].reshape(-1, 1)) < FAR
+
+
 def test_a_draw_that_records_share_is_none():
     def dist(m, size):
         return pm.Normal.dist(m, 1.0, size=size) + pm.Normal.dist(0.0, 1.0)
