@@ -5,6 +5,7 @@ import pickle
 import traceback
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -364,6 +365,12 @@ def test_whose_rows_are_whose_and_sparse_rows_tell_a_part_from_another():
     several += [digest(-x), digest(x, made=sparse_rows), digest(-x, made=sparse_rows)]
     assert len(set(several)) == len(several)
     assert digest(x, persons.copy()) == several[1] and digest(x.copy(), made=sparse_rows) == several[6]
+
+
+@pytest.mark.parametrize("parts", [[DATA, DATA], ["a.npy", "b.npy", "a.npy"], ["a.npy", Path("a.npy")]])
+def test_a_part_that_is_given_twice_is_refused(parts):
+    with pytest.raises(ValueError, match="one part twice"):
+        dp.Shards(build, parts)
 
 
 def test_rows_are_evaluated_once_an_iteration(monkeypatch):
