@@ -97,7 +97,7 @@ def _of_guarantee(facts: dict[str, Any]) -> list[tuple[str, str]]:
     deltas = sorted({*DELTAS, delta}, reverse=True)
     curve = "; ".join(f"{round_up(guarantee.epsilon(one))} at {one:g}" for one in deltas)
     return [
-        ("Guarantee", f"({round_up(guarantee.epsilon(delta))}, {delta:g})-differential privacy"),
+        ("Guarantee", f"({round_up(guarantee.epsilon(delta))}, {round_up(delta)})-differential privacy"),
         ("Budget", f"epsilon = {facts['epsilon']:g}, delta = {delta:g}"),
         *(("Weak", said) for said in weaknesses(facts["epsilon"], delta, facts["n"])),
         ("epsilon at delta", curve),
