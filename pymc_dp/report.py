@@ -86,7 +86,7 @@ class PrivacyReport:
         """Terms of the guarantee, each with what it is."""
         facts, plan = self.facts, self.plan
         unit = "row" if facts["unit"] == "row" else "person (all rows with one id)"
-        guarantee = f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy"
+        guarantee = f"({round_up(plan.epsilon_at(plan.delta))}, {round_up(plan.delta)})-differential privacy"
         if not facts["is_private"]:
             seed = facts["debug_seed_used"]
             why = "a debug seed makes the noise reproducible" if seed else "epsilon = inf, no noise"
@@ -155,7 +155,7 @@ def _of_owner(owner: OwnerFacts) -> str:
     held = f"n = {owner['n']} (public)" if owner["n"] else "n withheld"
     settings = f"{plan.settings()}; " if plan.settings() else ""
     return (
-        f"({round_up(plan.epsilon_at(plan.delta))}, {plan.delta:g})-differential privacy of its own "
+        f"({round_up(plan.epsilon_at(plan.delta))}, {round_up(plan.delta)})-differential privacy of its own "
         f"{'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the coordinator, other owners "
         f"and readers; {settings}clipping at {owner['clip']}; "
         f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"

@@ -18,7 +18,10 @@ def round_down(value: float, digits: int = 4) -> str:
 
 
 def _rounded(value: float, digits: int, side: int) -> str:
-    """The next decimal string above (side 1) or below (side -1)."""
+    """The next decimal string above (side 1) or below (side -1), or what the number is itself."""
+    nearest = f"{value:.{digits}g}"
+    if side * float(nearest) >= side * value:
+        return nearest
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
     steps = side * math.ceil(side * value / unit)
     while side * float(f"{steps * unit:.{digits}g}") < side * value:

@@ -242,7 +242,7 @@ def notice(known: Facts, groups: Sequence[str]) -> str:
         return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
     plan = PrivacyPlan.from_dict(known["plan"])
     return (
-        f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy for the groups "
+        f"({round_up(plan.epsilon)}, {round_up(plan.delta)})-differential privacy for the groups "
         f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it. "
         "Nor what pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they "
         f"predict at, or evaluate, the private rows of the model. {results.AT_PUBLIC_INPUTS}"

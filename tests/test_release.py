@@ -277,6 +277,22 @@ def test_noisy_ratios_are_stored_only_when_they_are_paid_for(quiet, raw):
     assert "noisy_log_ratio" in dp.privacy_report(leaky).not_released
 
 
+def test_a_stat_that_only_a_users_step_declares_is_not_released(logistic, quiet):
+    """Nobody has shown that it may leave, nor charged for it: here an exact sum over records."""
+
+    class Leaky(dp.DPPenaltyMH):
+        stats_dtypes_shapes = {**dp.DPPenaltyMH.stats_dtypes_shapes, "total": (float, [])}  # noqa: RUF012
+
+        def _stats(self, chain, info):
+            return super()._stats(chain, info) | {"total": chain.clipped}
+
+    with logistic:
+        idata = pm.sample(4, tune=2, chains=2, cores=1, step=Leaky(**ARGS), **quiet)
+    assert "total" in idata.sample_stats, "control: PyMC stores it"
+    assert set(dp.release(idata).sample_stats.data_vars) == RELEASED_STATS
+    assert dp.privacy_report(idata).not_released[-1] == "total"
+
+
 @pytest.mark.parametrize("private", [0.0, -7e300, np.nan], ids=str)
 @pytest.mark.parametrize("released_before", [False, True], ids=["raw", "release"])
 def test_groups_added_later_are_dropped_with_a_warning(raw, released, released_before, private):

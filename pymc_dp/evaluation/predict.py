@@ -114,7 +114,7 @@ def predict(
     }
     plan = PrivacyPlan.from_dict(known["plan"])
     notice = (
-        f"({round_up(plan.epsilon)}, {plan.delta:g})-differential privacy: predictions at public "
+        f"({round_up(plan.epsilon)}, {round_up(plan.delta)})-differential privacy: predictions at public "
         "inputs, from the released posterior alone"
         if known["is_private"]
         else "NOT PRIVATE: made from a run without a guarantee"

@@ -86,8 +86,8 @@ def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:
     deltas = sorted({*DELTAS, delta}, reverse=True)
     curve = "; ".join(f"{round_up(guarantee.epsilon(one))} at {one:g}" for one in deltas)
     return [
-        ("Guarantee", f"({round_up(guarantee.epsilon(delta))}, {delta:g})-differential privacy"),
-        ("Budget", f"epsilon = {epsilon:g}, delta = {delta:g}"),
+        ("Guarantee", f"({round_up(guarantee.epsilon(delta))}, {round_up(delta)})-differential privacy"),
+        ("Budget", f"epsilon = {round_up(epsilon)}, delta = {round_up(delta)}"),
         *(("Weak", said) for said in weaknesses(epsilon, delta, facts["n"])),
         ("epsilon at delta", curve),
         ("Accountant", guarantee.accountant),

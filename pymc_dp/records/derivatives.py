@@ -8,7 +8,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.gradient import NullTypeGradError
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
@@ -80,7 +80,13 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
         single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(cast(Any, record), axis, 0)
     row = replaced([rows], single)[0].sum()
     m = next(iter(many.values())).shape[0]
-    found: Any = rewrite_graph(_opened(gradients(row, parameters)), include=("ShapeOpt", "canonicalize"))
+    opened = _opened(gradients(row, parameters))
+    # PyTensor adds to the notes of where a constant comes from at each rewrite, and has constants that
+    # outlive the graph: these would be 27 times as long with each model of an `MvNormal`: gigabytes.
+    for leaf in ancestors(opened):
+        if isinstance(leaf, Constant):
+            leaf.tag.trace = []
+    found: Any = rewrite_graph(opened, include=("ShapeOpt", "canonicalize"))
     return pt.concatenate([_vectorized(one.ravel(), many, m) for one in found], axis=1)
 
 

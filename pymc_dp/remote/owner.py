@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -93,12 +94,13 @@ class DataOwner:
     bound follows from the two points, or is any public number, and iterations are counted here. Or, for a
     likelihood, Gaussian releases that are chosen one after the other and are together one of the owner's
     (epsilon, delta); what is asked about (points, metric, bounds, shares) may be anything. A call is one or
-    the other. Noise and twins come from a stream of this process, which nobody can seed. Besides the sums,
-    the number of records (under substitute, where it is public), the noise multiplier and, in place of an
-    answer, a code of a fixed list are told. Texts, names and numbers of an error, of a warning or of what
-    `build` prints are not. An error while a sum is made may be about one record, and questions are anybody's:
-    it ends the call, or the code would be an answer without noise, as often as one likes. Proofs:
-    docs/proofs/penalty, docs/proofs/twins.
+    the other. Questions that come at once, from several threads, are answered one after the other; a copy of
+    the process (a fork) would have the budget again, and answers none. Noise and twins come from a stream of
+    this process, which nobody can seed. Besides the sums, the number of records (under substitute, where it
+    is public), the noise multiplier and, in place of an answer, a code of a fixed list are told. Texts, names
+    and numbers of an error, of a warning or of what `build` prints are not. An error while a sum is made may
+    be about one record, and questions are anybody's: it ends the call, or the code would be an answer without
+    noise, as often as one likes. Proofs: docs/proofs/penalty, docs/proofs/twins.
     """
 
     def __init__(
@@ -110,12 +112,13 @@ class DataOwner:
         self._failed = False  # whether a sum could not be made
         self._measurements: OwnMeasurements | None = None
         self._left = 0
+        self._one_at_a_time, self._process = threading.Lock(), os.getpid()
 
     def answer(self, request: str) -> str:
         """Answer ``[question, arguments]`` in JSON: ``{"answer": ...}``, or ``{"refused": code}``."""
         code = "log"
         try:
-            with _kept(self._log):
+            with self._one_at_a_time, _kept(self._log):
                 code = "failed"
                 try:
                     return json.dumps({"answer": self._reply(request)})
@@ -126,8 +129,11 @@ class DataOwner:
             pass
         return json.dumps({"refused": code})
 
+    def __reduce__(self):
+        raise TypeError("the budget of a data owner is never copied or stored")
+
     def _reply(self, request: str) -> object:
-        if self._failed:
+        if self._failed or os.getpid() != self._process:
             raise Refusal("failed")
         question, arguments = json.loads(request)
         questions: dict[str, Callable[..., object]]

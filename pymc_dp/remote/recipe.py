@@ -70,7 +70,7 @@ class Recipe:
         if ids is None:
             return model, records, None
         kind, keys = ids_of(ids, records.n_rows)
-        return model, records, Ids(kind, list(set(keys)))
+        return model, records, Ids(kind, list(dict.fromkeys(keys)))
 
 
 def load(recipe: Recipe | bytes) -> Recipe:

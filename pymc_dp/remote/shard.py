@@ -10,6 +10,7 @@ import pymc as pm
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
@@ -77,7 +78,7 @@ class Shard:
     def read(self) -> ShardFacts:
         """Make the model and check it."""
         model, self.records, units = load(self._recipe).make()
-        return ShardFacts(self.records.n, self.records.n_rows, units, digest(model))
+        return ShardFacts(self.records.n, self.records.n_rows, units, digest(model, self.records, units))
 
     def agree(self, agreement: Agreement) -> None:
         """Check that the model agrees with the step's: parameters and prior, which read no record."""
@@ -121,13 +122,25 @@ class Shard:
         return method(RecordsHere(self.records.twins, PrivacyRandom.keyed(key)), *arguments)
 
 
-def digest(model: pm.Model) -> str:
-    """Hash of the arrays behind a model's observed variables: tells whether a part is still the same."""
+def digest(model: pm.Model, records: RecordModel, units: Ids | None) -> str:
+    """Hash of all that is read of a part, which tells whether it is still the same.
+
+    That is what stands behind the model's observed variables, what records are read from (as the parts of a
+    sparse matrix, which is no array), and whose rows are whose.
+    """
     observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
-    state = hashlib.blake2b(digest_size=16)
-    for leaf in graph.data_leaves([*model.observed_RVs, *observed]):
-        value = graph.leaf_value(leaf)
-        if isinstance(value, np.ndarray):
-            state.update(f"{value.dtype} {value.shape}".encode())
-            state.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+    own = [graph.leaf_value(leaf) for leaf in graph.data_leaves([*model.observed_RVs, *observed])]
+    read = [graph.leaf_value(root) for root in records._roots]
+    if units is not None:
+        read.append(np.asarray(records.unit_of_row))
+    # The order of what was read is that of a graph that was rewritten.
+    found = [*map(_hash, own), *sorted(map(_hash, read)), repr(units)]
+    return hashlib.blake2b(repr(found).encode(), digest_size=16).hexdigest()
+
+
+def _hash(value: object) -> str:
+    if not isinstance(value, np.ndarray):
+        return ""
+    state = hashlib.blake2b(f"{value.dtype} {value.shape}".encode())
+    state.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
     return state.hexdigest()

@@ -1,5 +1,6 @@
 """A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
@@ -64,7 +65,7 @@ class Shards:
     Raises
     ------
     ValueError
-        There are no parts, or an array is divided along another axis too.
+        There are no parts, one is there twice, or an array is divided along another axis too.
 
     Notes
     -----
@@ -251,6 +252,11 @@ def _parts(parts: Any) -> list[object]:
     listed = list(parts)
     if not listed:
         raise ValueError("parts must hold at least one part of the records.")
+    names = {os.fspath(one) if isinstance(one, str | os.PathLike) else id(one) for one in listed}
+    if len(names) < len(listed):
+        raise ValueError(
+            "parts holds one part twice: each of its records would move sums by twice what the noise is for."
+        )
     return listed
 
 

@@ -234,13 +234,18 @@ class Iterating(BlockedStep):
             chain.budget.finish()
         return point, [stats]
 
-    @property
+    @cached_property
     def recorded_stats(self) -> dict[str, str]:
-        """Names and types of the sampler stats that each draw carries, for a release."""
+        """Names and types of the sampler stats that each draw carries, for a release.
+
+        Those that steps of this package declare: of others nobody has shown that they may leave.
+        """
+        own = (kind for kind in type(self).__mro__ if kind.__module__.startswith("pymc_dp."))
+        declared = {name for kind in own for name in vars(kind).get("stats_dtypes_shapes", ())}
         return {
             name: np.dtype(dtype).str
             for name, (dtype, _) in self.stats_dtypes_shapes.items()
-            if name not in (facts.STAT, facts.DRAW)
+            if name in declared - {facts.STAT, facts.DRAW}
         }
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:

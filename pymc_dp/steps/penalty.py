@@ -1,6 +1,7 @@
 """DP penalty: Metropolis-Hastings on a noisy log-ratio (Yıldırım & Ermiş 2019, Räisä 2021)."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,12 @@ class DPPenaltyMH(WalkStep):
         d = self.records.d
         best = optimal_guided_walk() if self.moves.guided else optimal_walk(d, not self.moves.gaussian)
         self._best_noise_std, self.moves.target_accept = best[0], self.moves.target_accept or best[1]
+
+    @cached_property
+    def recorded_stats(self) -> dict[str, str]:
+        """See `Iterating.recorded_stats`; noisy log-ratios only where they are charged for."""
+        noisy = {NOISY_RATIO: "<f8"} if self.release == "noisy_ratio" else {}
+        return {**super().recorded_stats, **noisy}
 
     def _price(self, call: Call) -> PrivacyPlan:
         if isinstance(self.records, RecordsOfOwners):

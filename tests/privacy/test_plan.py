@@ -12,7 +12,9 @@ import pymc_dp as dp
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import fast_mh_pricing, pricing
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
@@ -152,6 +154,19 @@ def test_bad_arguments(kwargs, message):
 def test_printed_numbers_are_rounded_up(value):
     assert value <= float(round_up(value)) <= value * 1.0011
     assert value / 1.011 <= float(round_down(value)) <= value
+    short = float(f"{value:.3g}")
+    assert round_up(short) == round_down(short) == f"{short:.4g}"
+
+
+def test_no_budget_is_printed_below_what_it_is(tmp_path):
+    """Six digits would do that to each of these, the delta of a guarantee as well as its epsilon."""
+    epsilon, delta = 4.000004, 1.000004e-6
+    ledger = Ledger(tmp_path / "study.db", epsilon=epsilon, delta=delta)
+    plan = dp.calibrate(epsilon, delta, draws=10, tune=1, chains=1)
+    cost = cost_in_words(Spending(epsilon, delta, [1.0], "substitute").facts(), "row")
+    for text in map(str, (ledger, plan, cost, dp.privacy.compose(plan.events, reference_delta=delta))):
+        assert "1.001e-06" in text.splitlines()[1 if text.startswith("Privacy ledger") else 0], text
+    assert "epsilon = 4.001 at" in str(ledger) and str(plan).startswith("(4.001, ")
 
 
 MECHANISMS = [

@@ -1,11 +1,14 @@
 """Twins: outcomes from the law of the model, scores with mean zero, and records that touch no other."""
 
+import gc
 import warnings
 from itertools import product
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
+from pytensor.tensor.variable import TensorConstant
 
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
@@ -265,6 +268,36 @@ def test_what_does_not_say_how_it_is_drawn():
     assert not trusted.twins.unlike
     scores = collected(trusted, np.zeros(1), 200)[0]
     assert zero_mean(scores[1:].reshape(-1, 1)) < FAR
+
+
+def test_a_trusted_draw_by_covariates_of_its_record():
+    """The generator that it returns beside its draws has no axis of records."""
+
+    def logp(y, mean):
+        return -0.5 * (y - mean) ** 2
+
+    def own(mean, rng=None, size=None):
+        return rng.normal(mean, 1.0, size=size)
+
+    x = np.linspace(-1, 1, 60)
+    with pm.Model() as model:
+        pm.CustomDist("y", pm.Normal("b") * x, logp=logp, random=own, observed=x)
+    trusted = RecordModel(model, verify=False, trusted_ops=["CustomDist_y"])
+    assert not trusted.twins.unlike
+    assert zero_mean(collected(trusted, np.zeros(1), 200)[0][1:].reshape(-1, 1)) < FAR
+
+
+@pytest.mark.slow
+def test_notes_of_constants_do_not_grow_from_call_to_call():
+    """PyTensor notes at a constant that outlives a model which lines read it: 27 times as many with each."""
+    for _ in range(3):
+        with pytensor.config.change_flags(traceback__limit=8), pm.Model() as model:
+            chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=1, sd_dist=pm.HalfNormal.dist(1.0))
+            mean = pm.Data("x", np.ones((60, 2))) @ pm.Normal("slopes", shape=(2, 2))
+            pm.MvNormal("y", mean, chol=chol, observed=np.ones((60, 2)))
+            assert not RecordModel(model, verify=False).twins.unlike
+    constants = [one for one in gc.get_objects() if type(one) is TensorConstant]
+    assert max(len(getattr(one.tag, "trace", [])) for one in constants) < 1000
 
 
 def test_a_draw_that_records_share_is_none():

@@ -1,8 +1,11 @@
 """Likelihoods of several owners' records: noise, budgets, and what an owner does not answer."""
 
+import copy
 import json
 import math
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 
@@ -220,6 +223,23 @@ def test_a_call_is_one_likelihood_or_one_run():
     assert "answer" in said(other, "begin", **run)
     assert said(other, "begin_likelihood") == {"refused": "call"}
     assert records.reads == 0
+
+
+@pytest.mark.parametrize("question", ["begin", "begin_likelihood"])
+def test_a_call_that_is_begun_several_times_at_once_is_begun_once(question):
+    """As by the threads of a server. A process that is forked, or another copy, has no budget either."""
+    owner = owner_of(Records(some()), begin=False)
+    owner._terms = Terms(1.0, DELTA, 1.0 if question == "begin" else None, None, "substitute")
+    charge, charged = owner._charge, []
+    owner._charge = lambda *given: (charged.append(time.sleep(0.1)), charge(*given))
+    lengths = [{"chains": 1, "tune": 0, "draws": k} if question == "begin" else {} for k in (1, 2, 3, 4)]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda length: said(owner, question, **length), lengths))
+    assert len(charged) == 1 and answers.count({"refused": "call"}) == 3
+    with pytest.raises(TypeError, match="never copied"):
+        copy.copy(owner)
+    owner._process -= 1
+    assert said(owner, "scales", **COUNTED) == {"refused": "failed"}
 
 
 def test_points_of_an_adversary():

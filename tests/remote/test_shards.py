@@ -5,12 +5,15 @@ import pickle
 import traceback
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.sparse import as_sparse, structured_dot
+from scipy.sparse import csr_matrix
 
 import pymc_dp as dp
 from pymc_dp.records.model import RecordModel
@@ -335,6 +338,39 @@ def test_a_part_that_changed_is_not_taken_for_the_lost_one():
     step = make_step(made_up(), data=Given(records))
     with pytest.raises(dp.errors.PrivacyError, match="not the same"):
         walk(step, made_up(), 60)
+
+
+def test_whose_rows_are_whose_and_sparse_rows_tell_a_part_from_another():
+    """Neither is an array that the model's observed variables hold."""
+
+    def sparse_rows(part):
+        with pm.Model() as model:
+            beta = pm.Normal("beta", 0, 2, shape=(2, 1))
+            rows = structured_dot(as_sparse(csr_matrix(part[0])), beta)[:, 0]
+            pm.Bernoulli("y", logit_p=rows, observed=part[1])
+        return model
+
+    def digest(x, persons=None, made=build):
+        unit = None if persons is None else lambda part: persons
+        return Shard(Recipe(made, (x, DATA[1]), unit)).read().digest
+
+    x, persons, names = DATA[0], np.arange(61) // 2, np.arange(61).astype(str)
+    several = [
+        digest(x),
+        digest(x, persons),
+        digest(x, persons[::-1]),
+        digest(x, persons + 1),
+        digest(x, names),
+    ]
+    several += [digest(-x), digest(x, made=sparse_rows), digest(-x, made=sparse_rows)]
+    assert len(set(several)) == len(several)
+    assert digest(x, persons.copy()) == several[1] and digest(x.copy(), made=sparse_rows) == several[6]
+
+
+@pytest.mark.parametrize("parts", [[DATA, DATA], ["a.npy", "b.npy", "a.npy"], ["a.npy", Path("a.npy")]])
+def test_a_part_that_is_given_twice_is_refused(parts):
+    with pytest.raises(ValueError, match="one part twice"):
+        dp.Shards(build, parts)
 
 
 def test_rows_are_evaluated_once_an_iteration(monkeypatch):

@@ -85,7 +85,7 @@ class Guarantee:
     def __str__(self) -> str:
         value = self.epsilon(self.reference_delta)
         return (
-            f"({round_up(value)}, {self.reference_delta:g})-differential privacy, "
+            f"({round_up(value)}, {round_up(self.reference_delta)})-differential privacy, "
             f"{self.events.neighboring_relation}, {self.accountant} accounting"
         )
 

@@ -388,8 +388,8 @@ class Ledger:
         spent = round_up(self._composed(entries).epsilon(self.delta))
         count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
         summary = [
-            f"Budget: epsilon = {self.epsilon:g} at delta = {self.delta:g} ({self.neighboring_relation}, "
-            f"privacy unit: {self.privacy_unit}) for everything together",
+            f"Budget: epsilon = {round_up(self.epsilon)} at delta = {round_up(self.delta)} "
+            f"({self.neighboring_relation}, privacy unit: {self.privacy_unit}) for everything together",
             f"Spent: epsilon = {spent} ({count}, composed)",
             f"Remaining: a run of at most epsilon = {round_down(self.remaining())} by itself",
         ]

@@ -254,8 +254,8 @@ class PrivacyPlan(Call):
         gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
-                f"({self.epsilon:g}, {self.delta:g})-differential privacy for the whole call, "
-                f"{relation[self.neighboring_relation]}",
+                f"({round_up(self.epsilon)}, {round_up(self.delta)})-differential privacy for the whole "
+                f"call, {relation[self.neighboring_relation]}",
                 calls,
                 "  " + "; ".join(part for part in (self.settings(), gaussian) if part),
                 f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, "

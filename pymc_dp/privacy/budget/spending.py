@@ -209,6 +209,6 @@ def cost_in_words(facts: SpendingFacts, unit: str) -> str:
     changed = "differs in the values of" if facts["neighboring_relation"] == "substitute" else "has or lacks"
     charged = "charged to the ledger" if facts["ledger"] else "in no ledger: add it to what was spent before"
     return (
-        f"({round_up(facts['epsilon_at_delta'])}, {facts['delta']:g})-differential privacy by itself, for "
-        f"data that {changed} one {unit}; {charged}"
+        f"({round_up(facts['epsilon_at_delta'])}, {round_up(facts['delta'])})-differential privacy by "
+        f"itself, for data that {changed} one {unit}; {charged}"
     )

@@ -15,6 +15,7 @@ from pytensor.graph.type import HasShape
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import AllocEmpty, ARange, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
@@ -302,8 +303,7 @@ def aligned(inputs: Sequence[RowType], node: Apply) -> RowType:
     if len(axes) > 1:
         return Mixed(f"`{name_of(node.op)}` of records on two axes: every one with every other")
     (axis,) = axes
-    if any(
-        out.type.ndim <= axis or getattr(out.type, "shape", (None,) * 9)[axis] == 1 for out in node.outputs
-    ):
+    types: Any = [out.type for out in node.outputs if not isinstance(out.type, RandomType)]
+    if any(t.ndim <= axis or getattr(t, "shape", (None,) * 9)[axis] == 1 for t in types):
         return Mixed(f"`{name_of(node.op)}`, whose result has no axis of records")
     return Rows(axis)
