@@ -89,14 +89,16 @@ class PrivacyReport:
         guarantee = f"({round_up(plan.epsilon_at(plan.delta))}, {round_up(plan.delta)})-differential privacy"
         if not facts["is_private"]:
             seed = facts["debug_seed_used"]
-            why = "a debug seed makes the noise reproducible" if seed else "epsilon = inf, no noise"
+            why = (
+                "a debug seed makes the noise reproducible" if seed else "epsilon = inf, no noise for privacy"
+            )
             guarantee = f"NONE. THIS RUN IS NOT PRIVATE: {why}"
         yield "Guarantee", guarantee
         if held := ", ".join(self.not_released):
             yield "DO NOT PUBLISH", f"this object also holds {held}; publish dp.release(idata) instead"
         if self.changed:
             yield "Changed", "this object is not what was released; what follows is about the release"
-        yield "Budget", f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}"
+        yield "Budget", f"epsilon = {round_up(plan.epsilon)}, delta = {round_up(plan.delta)}"
         for said in weaknesses(plan.epsilon, plan.delta, facts["n"]):
             yield "Weak", said
         for owner in facts.get("owners", ()):

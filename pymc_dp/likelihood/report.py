@@ -79,7 +79,7 @@ def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:
         why = (
             "a debug seed makes the noise reproducible"
             if facts["debug_seed_used"]
-            else "epsilon = inf, no noise"
+            else "epsilon = inf, no noise for privacy"
         )
         return [("Guarantee", f"NONE. THIS RELEASE IS NOT PRIVATE: {why}")]
     guarantee, delta, epsilon = read_guarantee(facts), facts["delta"], facts["epsilon"] or math.inf

@@ -64,26 +64,27 @@ def promise(known: PrivacyReport) -> str:
         change = f"replacing one {unit} of the data by any other"
     else:
         change = f"adding one {unit} to the data, or taking one away"
-    factor = math.exp(epsilon)
+    factor, detected = math.exp(epsilon), round_up(100 * _detection(known), 3)
     rows = "" if unit == "row" else " A person is all rows that carry one id."
     numbers = (
         f"<ul class=numbers><li><b>ε = {round_up(epsilon)}</b>of at most "
-        f"{round_up(plan.epsilon)}</li><li><b>δ = {plan.delta:g}</b>1 in {1 / plan.delta:,.0f}: a "
-        f"probability that is left out</li><li><b>{100 * _detection(known):.1f} %</b>of cases an attacker "
-        f"detects at most, where guessing detects {100 * _ALARMS:.0f} %</li></ul>"
+        f"{round_up(plan.epsilon)}</li><li><b>δ = {round_up(plan.delta)}</b>1 in "
+        f"{math.floor(1 / plan.delta + 1e-6):,}: a probability that is left out</li><li>"
+        f"<b>{detected} %</b>of cases an attacker detects at most, where guessing detects "
+        f"{100 * _ALARMS:.0f} %</li></ul>"
     )
     return section(
         "What is promised",
         paragraph(
             "The result was made with noise, so that it says about the same whoever is in the data: "
             f"{change} changes the probability of any result by a factor of at most {round_up(factor, 3)} (e "
-            f"to the power ε), up to a probability of {plan.delta:g} (δ).{rows}"
+            f"to the power ε), up to a probability of {round_up(plan.delta)} (δ).{rows}"
         ),
         numbers,
         paragraph(
             f"Put otherwise: someone who knows everything about the data but one {unit}'s values, has two "
             f"candidates for them, and accepts a false alarm in {100 * _ALARMS:.0f} of 100 cases, finds the "
-            f"right one in at most {100 * _detection(known):.1f} of 100. This holds whatever else is known, "
+            f"right one in at most {detected} of 100. This holds whatever else is known, "
             "now or later, and whatever is computed from the result. It does not promise that nothing is "
             "learnt about a group: that is what the analysis is for."
         ),
@@ -105,7 +106,7 @@ def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> st
     parts = [
         paragraph(
             f"Privacy is a budget. This result was allowed ε = {round_up(plan.epsilon)} and used "
-            f"{round_up(plan.epsilon_at(plan.delta))} at δ = {plan.delta:g}, {bought}."
+            f"{round_up(plan.epsilon_at(plan.delta))} at δ = {round_up(plan.delta)}, {bought}."
         ),
         figure(lambda: plot_privacy_spend(idata, backend="matplotlib"), (7.0, 2.8), from_zero=True),
         paragraph("The budget as it is spent, step by step; the dashed line is what was allowed.", "small"),

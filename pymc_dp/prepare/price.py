@@ -10,6 +10,7 @@ from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.rounding import round_up
 
 # Of delta, for levels that come out at all; accountants count it (1 + exp(epsilon)) times, and have a
 # thousandth of delta for it (`privacy.budget.filters`). OpenDP reckons down to 2e-16.
@@ -68,7 +69,7 @@ class Target:
         return cls(float(epsilon), float(delta), relation, level_delta)
 
     def __str__(self) -> str:
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.relation}"
+        return f"epsilon = {round_up(self.epsilon)}, delta = {round_up(self.delta)}, {self.relation}"
 
 
 @lru_cache

@@ -36,7 +36,8 @@ class AllRecords:
         Standard deviation of the Gaussian noise on the sum, in units of the clip bound. Default: none is
         drawn.
     largest : float
-        Clip bounds are lowered to it: the bound that was paid for, in untempered nats.
+        Clip bounds are lowered to it: the bound that was paid for, in untempered nats. A shorter move has a
+        smaller bound, and less noise, unless `Chain.clip_bound` fixes it.
 
     Notes
     -----

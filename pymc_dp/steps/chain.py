@@ -47,7 +47,8 @@ class Chain:
     ratio : Ratio
     accept : callable
     clip_bound : float or None
-        Of every move, in untempered nats; None if it goes by the move.
+        Of every move, in untempered nats: to be set where the noise must have one scale. None: it goes by the
+        length of the move, and so does the noise.
     noise : Gaussian
         Of a sum of gradients, for samplers that release these.
     stats : dict of str to object

@@ -30,7 +30,7 @@ from pymc_dp.privacy.mechanisms.iterations import (
     Unlimited,
 )
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches, TunaBatches
-from pymc_dp.ratios.build import RATIOS
+from pymc_dp.ratios.build import RATIOS, TESTS
 from pymc_dp.rounding import round_down, round_up
 from tests.conftest import logistic_model
 
@@ -183,6 +183,11 @@ MECHANISMS = [
     Hamiltonian(30.0, 60.0, 4),
     Friction(Dynamics(PoissonBatches(0.01), 1.0, 0.1), 3, tuple(np.linspace(5.0, 6.0, 60).tolist())),
 ]
+
+
+def test_every_accept_test_is_known_where_chains_look_it_up():
+    run = [one for one in MECHANISMS if type(one) in RATIOS]
+    assert {one.test for one in run} == set(TESTS)
 
 
 def test_every_mechanism_is_in_the_list_above():

@@ -250,7 +250,7 @@ class PrivacyPlan(Call):
             f"{self.iterations} iterations"
         )
         if not self.is_private:
-            return f"NOT PRIVATE: epsilon = inf, no noise is added.\n{calls}"
+            return f"NOT PRIVATE: epsilon = inf, no noise is added for privacy.\n{calls}"
         gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
