@@ -122,6 +122,11 @@ class Round:
         self._bounded: tuple[Round | None, np.ndarray] = (None, self.slopes)
 
     @cached_property
+    def back(self) -> np.ndarray:
+        """Inverse of the metric."""
+        return np.linalg.inv(self.metric)
+
+    @cached_property
     def roots(self) -> np.ndarray:
         """Roots of the draws of the slope, shape (m, p, p)."""
         return roots(self.slopes)
@@ -140,8 +145,8 @@ class Round:
     @property
     def mean(self) -> np.ndarray:
         """Expected J, shape (p, p)."""
-        inverse = np.linalg.inv(self.metric)
-        return symmetric(inverse @ np.einsum("k,kij->ij", self.weights, self.slopes) @ inverse.T)
+        slopes = np.einsum("k,kij->ij", self.weights, self.slopes)
+        return symmetric(self.back @ slopes @ self.back.T)
 
     def squares(self, spread: np.ndarray) -> np.ndarray:
         """Squared distances that the records of each coordinate see, for each draw: shape (m, p).
@@ -183,7 +188,7 @@ class Round:
         share : float
             Of the variance of the records' own sum over its slope.
         """
-        slopes = self.slopes @ np.linalg.inv(self.metric).T
+        slopes = self.slopes @ self.back.T
         total = self.noise**2 * np.eye(len(mean)) + share * self.slopes
         total = total + slopes @ covariance @ slopes.transpose(0, 2, 1)
         apart = self.score - slopes @ (mean - self.point)
@@ -197,17 +202,16 @@ class Round:
 
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""
-        inverse = np.linalg.inv(self.metric).T
-        return math.sqrt(float(self.weights @ self.squares(inverse @ spread @ inverse.T).max(1)))
+        squares = self.squares(self.back.T @ spread @ self.back)
+        return math.sqrt(float(self.weights @ squares.max(1)))
 
     def misfit(self, mean: np.ndarray, covariance: np.ndarray, care: Care) -> np.ndarray:
         """Covariance in the metric of what the score differs by from a linear one, for parameters like these.
 
         Relatively, each coordinate's goes by the distance that the records which touch it see.
         """
-        inverse = np.linalg.inv(self.metric).T
-        away = inverse @ (mean - self.point)
-        spread = np.outer(away, away) + inverse @ covariance @ inverse.T
+        away = self.back.T @ (mean - self.point)
+        spread = np.outer(away, away) + self.back.T @ covariance @ self.back
         shown = max(self.pulled, self.saturated)
         each = np.maximum(self.squares(spread), care.pulled * shown**2)
         self.distance = math.sqrt(float(self.weights @ each.max(1)))
@@ -249,8 +253,9 @@ def believed(
         if one is not last:
             noise = noise * (1 + (one.distance / care.half) ** _SHARP)
             slopes = one.no_steeper_than(last)
+        says = _Score.of(one, slopes, noise)
         for _ in range(_DOUBTS):
-            mixture, surprise = _learnt(one, slopes, noise, message, prior, care)
+            mixture, surprise = _learnt(one, says, message, prior, care)
             if surprise <= 1 or not message.information.any():
                 break
             message = Message(message.information / (2 * surprise), message.vector / (2 * surprise))
@@ -295,26 +300,50 @@ def _weights(density: np.ndarray) -> np.ndarray:
         power /= 2
 
 
-def _learnt(
-    one: Round, slopes: np.ndarray, noise: np.ndarray, earlier: Message, prior: Normal, care: Care
-) -> tuple[Mixture, float]:
-    """Likelihood of an earlier message and of a linear score with noise of this covariance, (p, p).
+class _Score(NamedTuple):
+    """What a round's score says by itself, linear and with noise: for each draw of its slope.
+
+    Attributes
+    ----------
+    slopes : ndarray, shape (m, p, p)
+        Of the score in the metric, by the parameters.
+    within : ndarray, shape (p, p)
+        Inverse covariance of its noise.
+    weighted : ndarray, shape (m, p, p)
+        Slopes' transposes times that.
+    information, vectors : ndarray, shape (m, p, p) and (m, p)
+    """
+
+    slopes: np.ndarray
+    within: np.ndarray
+    weighted: np.ndarray
+    information: np.ndarray
+    vectors: np.ndarray
+
+    @classmethod
+    def of(cls, one: Round, slopes: np.ndarray, noise: np.ndarray) -> "_Score":
+        """With draws of the slope in the metric, and noise of this covariance, (p, p)."""
+        slopes = slopes @ one.back.T
+        within = inverse(noise)
+        weighted = slopes.transpose(0, 2, 1) @ within
+        found = symmetric(weighted @ slopes)
+        return cls(slopes, within, weighted, found, weighted @ one.score + found @ one.point)
+
+
+def _learnt(one: Round, says: _Score, earlier: Message, prior: Normal, care: Care) -> tuple[Mixture, float]:
+    """Likelihood of an earlier message and of a score.
 
     And how much larger the square of what was not expected of the score is than what may be.
     """
-    slopes = slopes @ np.linalg.inv(one.metric).T
-    within = inverse(noise)
-    weighted = slopes.transpose(0, 2, 1) @ within
-    found = symmetric(weighted @ slopes)
-    vectors = weighted @ one.score + found @ one.point
     known = prior.precision + earlier.information
     mean = inverse(known) @ (prior.precision @ prior.mean + earlier.vector)
-    apart = one.score - slopes @ (mean - one.point)
+    apart = one.score - says.slopes @ (mean - one.point)
     # Of ``noise + G known^-1 G'``: what belief explains is taken from the square, and its determinant added.
-    explained, volumes = squares_within(known + found, np.einsum("kij,kj->ki", weighted, apart))
-    squares = np.maximum(np.einsum("ki,ij,kj->k", apart, within, apart) - explained, 0.0)
+    pulls = np.einsum("kij,kj->ki", says.weighted, apart)
+    explained, volumes = squares_within(known + says.information, pulls)
+    squares = np.maximum(np.einsum("ki,ij,kj->k", apart, says.within, apart) - explained, 0.0)
     density = -0.5 * squares - 0.5 * volumes + care.regular * one.volumes
     weights = _weights(density)
     expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
-    mixture = Mixture(found + earlier.information, vectors + earlier.vector, weights)
+    mixture = Mixture(says.information + earlier.information, says.vectors + earlier.vector, weights)
     return mixture, float(squares.min()) / expected
