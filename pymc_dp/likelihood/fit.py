@@ -29,6 +29,10 @@ _TIE = 1e-9
 _SMALL = 0.01
 # Parameters that are off by w standard deviations, each, move counts like so many times sum w^2 records.
 _OFF = 0.5
+# A direction is hardly known where more than the first is left of the prior's variance: how far off the point
+# is there is not known either. The second, times the part of the directions that are like this, is how many
+# of the records may then be in another cell.
+_HARDLY, _ELSEWHERE = 0.5, 0.5
 # Of right models so many are said to be wrong, at most.
 _LEVEL = 0.01
 
@@ -120,7 +124,7 @@ def _norms(scores: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
 def where_to_look(
     message: Message, information: np.ndarray, prior: Normal
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """The posterior's mean, in which metric scores are looked at there, and how far off it may be.
 
     Parameters
@@ -137,6 +141,7 @@ def where_to_look(
     metric : ndarray, shape (p, p)
         A score has the norm ``(s' V s)^1/2``, V the posterior's covariance.
     wider : ndarray, shape (p,)
+    hardly : float
         See `judge_fit`.
 
     Raises
@@ -153,10 +158,12 @@ def where_to_look(
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
     root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
     phi = covariance @ (message.vector + prior.precision @ prior.mean)
-    return phi, root.T, np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
+    wider = np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
+    left = np.linalg.eigvalsh(root.T @ prior.precision @ root)
+    return phi, root.T, wider, float(np.mean(left > _HARDLY))
 
 
-def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> Fit:
+def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: float = 0.0) -> Fit:
     """What counts say of the model.
 
     Parameters
@@ -166,6 +173,8 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> Fit:
     wider : ndarray, shape (p,), optional
         Squared standard deviations of the parameters at which places were taken over those without privacy,
         in directions at right angles: a right model at parameters that are off has counts that are off.
+    hardly : float
+        Part of these directions of which hardly more is known than by the prior.
 
     Returns
     -------
@@ -178,8 +187,8 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> Fit:
     -----
     Counts less what the model says of their sum, ``D``, have, if the model is right, the covariance of noise
     and at most ``n f`` times that of one record's cell. ``f`` holds ``max wider`` for parameters that are off
-    (the most that a linear function of n scores moves counts by, by Cauchy and Schwarz), and what differences
-    are too small to be told.
+    (the most that a linear function of n scores moves counts by, by Cauchy and Schwarz), what differences
+    are too small to be told, and what they may be where parameters are hardly known.
 
     **Privacy.** Post-processing.
     """
@@ -189,7 +198,7 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None) -> Fit:
     away = np.eye(CELLS) - _EXPECTED[:, None]
     # Less one cell, as differences add up to zero.
     differences = (away @ found.counts)[1:]
-    off = total * _SMALL**2 + (_OFF * wider.sum()) ** 2 / total
+    off = total * (_SMALL**2 + (_ELSEWHERE * hardly) ** 2) + (_OFF * wider.sum()) ** 2 / total
     one = np.diag(_EXPECTED) - np.outer(_EXPECTED, _EXPECTED)
     covariance = found.noise**2 * away @ away.T + total * (max(wider.max(), 1.0) + off) * one
     covariance = covariance[1:, 1:]

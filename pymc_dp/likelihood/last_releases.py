@@ -48,7 +48,7 @@ def look_at_fit(measurements: NoisySums, found: Found, prior: Normal) -> Fit:
     if not np.any(found.message.information):
         return judge_fit(None)
     try:
-        phi, metric, wider = where_to_look(found.message, found.information, prior)
+        phi, metric, wider, hardly = where_to_look(found.message, found.information, prior)
     except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
         return judge_fit(None)
-    return judge_fit(measurements.spread(phi, metric), wider)
+    return judge_fit(measurements.spread(phi, metric), wider, hardly)

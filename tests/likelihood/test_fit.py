@@ -199,6 +199,11 @@ def test_what_is_said_of_wrong_models():
         (np.zeros(4), 40.0, 1.0),
     ):
         assert "as far as can be told" in judge_fit(Spread(counts, noise), np.full(3, off))["said"]
+    # Nor where parameters are hardly known: the counts are those of a place near the prior's middle.
+    elsewhere = Spread(1000 * np.array([0.38, 0.30, 0.19, 0.13]), 20.0)
+    assert "further out" in judge_fit(elsewhere, wider)["said"]
+    assert "as far as can be told" in judge_fit(elsewhere, wider, hardly=0.8)["said"]
+    assert "further out" in judge_fit(elsewhere, wider, hardly=0.05)["said"]
     assert judge_fit(None) == {"said": "not tested", "tail": None, "error": None, "p_value": None}
     # A difference of two per cent is not told, however many records there are.
     assert judge_fit(Spread(1e9 * (PARTS + np.array([0.001, 0, 0, -0.001])), 40.0), wider)["p_value"] > 0.05
@@ -208,12 +213,16 @@ def test_where_places_are_looked_at():
     """At the posterior's mean, in its metric."""
     prior = Normal(np.diag([1.0, 4.0]), np.array([1.0, 0.0]))
     information = np.array([[8.0, 1.0], [1.0, 5.0]])
-    phi, metric, wider = where_to_look(Message(information, np.array([3.0, 1.0])), 2 * information, prior)
+    message = Message(information, np.array([3.0, 1.0]))
+    phi, metric, wider, hardly = where_to_look(message, 2 * information, prior)
     covariance = np.linalg.inv(information + prior.precision)
     np.testing.assert_allclose(phi, covariance @ [4.0, 1.0], rtol=1e-9)
     np.testing.assert_allclose(metric.T @ metric, covariance, rtol=1e-9)
     expected = np.linalg.eigvals(2 * information @ covariance)
     np.testing.assert_allclose(np.sort(wider), np.sort(expected), rtol=1e-9)
+    assert hardly == 0
+    one_told = Message(np.diag([9.0, 0.4]), np.zeros(2))
+    assert where_to_look(one_told, information, prior)[3] == 0.5
 
 
 def test_numbers_that_no_matrix_is_behind_end_no_call(monkeypatch):
@@ -228,6 +237,22 @@ def test_numbers_that_no_matrix_is_behind_end_no_call(monkeypatch):
     for information in (np.eye(2), np.zeros((2, 2))):  # and nothing was found
         found = SimpleNamespace(message=Message(information, np.zeros(2)), information=np.eye(2))
         assert last_releases.look_at_fit(made, found, None)["said"] == "not tested"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_a_right_model_of_which_little_is_known_is_not_said_to_be_wrong():
+    """Cutpoints of six groups, a thousand records: places are looked at far from the parameters."""
+    random, n = np.random.default_rng([0, 1000]), 1000
+    group, cuts = random.integers(0, 6, n), np.sort(random.normal(0, 1, (6, 2)), axis=1)
+    y = (random.logistic(size=n)[:, None] > cuts[group]).sum(1)
+    ordered, start = pm.distributions.transforms.ordered, np.tile([-1.0, 1.0], (6, 1))
+    with pm.Model() as model:
+        c = pm.Normal("c", 0, 2, shape=(6, 2), transform=ordered, initval=start)
+        pm.OrderedLogistic("y", eta=0.0, cutpoints=c[group], observed=y, compute_p=False)
+    released = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=0)
+    little = [one["verdict"] == "says little" for one in released.facts["verdict"].values()]
+    assert sum(little) > 6 and released.facts["fit"]["p_value"] > 0.01
 
 
 @pytest.mark.slow
