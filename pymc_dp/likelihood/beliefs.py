@@ -164,9 +164,14 @@ class Round:
         return math.sqrt(max(float(self.score @ self.score) - self.noise**2 * self.score.size, 0.0))
 
     @property
+    def pulling(self) -> float:
+        """The size of the score over what all records could pull with."""
+        return self._pull / (self.bound * self.records)
+
+    @property
     def pulled(self) -> float:
-        """Distance that the size of the score shows, over what all records could pull with."""
-        return (self._pull / (_PULLED * self.bound * self.records)) ** 2
+        """Distance that this shows."""
+        return (self.pulling / _PULLED) ** 2
 
     @property
     def saturated(self) -> float:

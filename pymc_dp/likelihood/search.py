@@ -16,6 +16,7 @@ from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.points import points_around
+from pymc_dp.likelihood.reach import Reach
 
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
 _NEAR = 0.05
@@ -104,7 +105,7 @@ class Search:
         self._moved = 0.0
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
         self._around = self._covariance
-        self._places = Places(measurements.source.lookups, self._size)
+        self._places, self._reach = Places(measurements.source.lookups, self._size), Reach()
 
     def __call__(self, start: np.ndarray) -> Found:
         """Make all releases.
@@ -295,10 +296,16 @@ class Search:
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
-        step, one = self._mean - self._point, self.rounds[-1]
+        one, step = self.rounds[-1], self._mean - self._point
         length = one.length(np.outer(step, step))
-        part = min(1.0, _FURTHEST / max(length, 1e-300))
-        self._point, self._moved = self._point + part * step, part * length
+        step = min(1.0, _FURTHEST / max(length, 1e-300)) * step
+        direction = inverse(one.mean + self._prior.precision) @ one.back @ one.score
+        far = self._reach.step(one.pulling, step, direction)
+        self._moved = min(length, _FURTHEST)
+        if far is not None:
+            step = far
+            self._moved = length = max(one.length(np.outer(far, far)), 1.0)
+        self._point = self._point + step
         self._sizes.since += self._moved
         return length
 

@@ -1,0 +1,44 @@
+"""How far a search goes while nearly all records are on one side: by direction alone."""
+
+import numpy as np
+
+# Part of what all records can pull with, from which they are all on one side, and below which no longer: the
+# score then says in which direction the parameters are and not how far, however precise it is.
+_FROM, _UNTIL = 0.5, 0.2
+# The first such step, at least, in prior standard deviations.
+_LEAST = 0.25
+
+
+class Reach:
+    """Doubles the reach while the direction stays, and halves it when that turns.
+
+    Counts in the hundreds whose model starts at one are six prior standard deviations of their logarithm
+    away, in units of which one record tells a twentieth: steps that go by these units would not arrive.
+    """
+
+    def __init__(self) -> None:
+        self._rounds, self._turned = 0, False
+        self._reach, self._direction = 0.0, np.zeros(0)
+
+    def step(self, pulling: float, usual: np.ndarray, direction: np.ndarray) -> np.ndarray | None:
+        """Step in place of the usual one, shape (p,); None where that is right, as it is the first time.
+
+        Parameters
+        ----------
+        pulling : float
+            Part of what all records can pull with.
+        usual, direction : ndarray, shape (p,)
+            The usual step, and where the last score points to, in prior standard deviations.
+        """
+        is_far = pulling > (_UNTIL if self._rounds > 1 else _FROM)
+        self._rounds = self._rounds + 1 if is_far else 0
+        if self._rounds == 1:
+            self._reach, self._turned = max(float(np.linalg.norm(usual)), _LEAST), False
+        elif is_far:
+            back = bool(direction @ self._direction < 0)
+            self._turned = self._turned or back
+            self._reach *= 0.5 if back else 1.0 if self._turned else 2.0
+        self._direction = direction
+        if self._rounds < 2:
+            return None
+        return self._reach * direction / max(float(np.linalg.norm(direction)), 1e-300)
