@@ -73,8 +73,8 @@ class _Reader:
         model: pm.Model,
         units: int | None = None,
         exclude_deterministics: Collection[str] = (),
-        public: Collection[Any] = (),
-        trusted_ops: Collection[Any] = (),
+        public: Collection[object] = (),
+        trusted_ops: Collection[object] = (),
         neighboring_relation: str = "substitute",
         observed: Collection[str] | None = None,
         refuse: Callable[[ModelRefusedError], None] = _raise,
@@ -188,12 +188,12 @@ class _Reader:
         mixed = next((t for t in types if isinstance(t, Mixed)), None)
         return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
 
-    def _records_first(self, term: Any, sources: Mapping[Variable, RowType]) -> Variable:
+    def _records_first(self, term: Variable, sources: Mapping[Variable, RowType]) -> Variable:
         """A term with its axis of records first: numbers for each may have been put before it."""
         t = self.typing.of(term)
         if not isinstance(t, Rows) or t.axis == 0:
             return term
-        moved = pt.moveaxis(term, t.axis, 0)
+        moved = pt.moveaxis(pt.as_tensor(term), t.axis, 0)
         self.typing([moved], sources)
         return moved
 

@@ -19,7 +19,8 @@ from pymc_dp.records import verification
 from pymc_dp.records.coordinates import Coordinates, parameters
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.twins import Chunk
+from pymc_dp.records.reading import Reading
+from pymc_dp.records.twins import Chunk, Randomness
 
 
 class Tables:
@@ -60,7 +61,7 @@ class Tables:
         self,
         model: pm.Model,
         *,
-        privacy_unit: Any = None,
+        privacy_unit: object = None,
         neighboring_relation: str = "substitute",
         **settings: Any,
     ):
@@ -116,7 +117,7 @@ class Records(Protocol):
         """In which respect neighbours differ."""
 
     @property
-    def unit_of_row(self) -> Any:
+    def unit_of_row(self) -> object:
         """None where each row is a privacy unit."""
 
     @property
@@ -128,7 +129,7 @@ class Records(Protocol):
         """Numbers of rows and of privacy units: nothing that is published is as long."""
 
     @property
-    def reading(self) -> Any:
+    def reading(self) -> Reading:
         """What was read of the model."""
 
     @property
@@ -206,7 +207,7 @@ class TablesTwins:
         )
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
-    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+    def __call__(self, points: np.ndarray, twins: int, random: Randomness) -> Iterator[Chunk]:
         """Go through all records in chunks: see `Twins`. Units are numbered within their table."""
         for table in self._twins:
             yield from table(points, twins, random)
@@ -242,7 +243,7 @@ def _coordinates_read(records: RecordModel) -> set[int]:
 
 
 def check_tables(
-    groups: Mapping[int, list[str]], privacy_unit: Any, neighboring_relation: str = "substitute"
+    groups: Mapping[int, list[str]], privacy_unit: object, neighboring_relation: str = "substitute"
 ) -> None:
     """Refuse several tables where there are ids of persons, or where numbers of records are private."""
     if len(groups) > 1 and neighboring_relation != "substitute":
