@@ -17,7 +17,8 @@ from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate
-from pymc_dp.records.graph import data_leaves, length_along
+from pymc_dp.records.graph import data_leaves
+from pymc_dp.records.row_types.ops import length_along
 
 # What is done with a refusal: raise it, or collect it.
 Refuse = Callable[[ModelRefusedError], None]

@@ -24,7 +24,7 @@ from pymc_dp.records.harmless import harmless, missing, present
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
-from pymc_dp.records.row_types.ops import inner_graphs, known
+from pymc_dp.records.row_types.ops import inner_graphs, known, length_along
 
 # Draws of which the first within the bounds is taken, where PyMC knows no quantiles: a record whose outcomes
 # are outside with probability .5 has none with probability 2e-10.
@@ -232,7 +232,7 @@ class _Made:
 
     def _has_records(self, draws: Variable, axis: int) -> bool:
         """Whether there are as many along an axis as records, by the sizes that it is made from."""
-        length = graph.length_along(draws, axis)
+        length = length_along(draws, axis)
         self.typing([length], self.sources)
         return self.typing.is_length(length)
 

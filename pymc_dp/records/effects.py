@@ -19,7 +19,7 @@ from pymc_dp.records import checks, graph, refusals
 from pymc_dp.records.arrays import FEW
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
-from pymc_dp.records.row_types.ops import public_number
+from pymc_dp.records.row_types.ops import length_along, public_number
 from pymc_dp.records.units import ids_in
 
 #: Most numbers of a person's effects: the nodes of an integral are a power of it.
@@ -212,7 +212,7 @@ def shape_of(variable: Variable) -> list[int | None]:
     found: list[int | None] = []
     for axis, size in enumerate(variable.type.shape):
         if size is None:
-            size = public_number(graph.length_along(variable, axis))
+            size = public_number(length_along(variable, axis))
         found.append(size)
     return found
 

@@ -149,9 +149,9 @@ def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variabl
         if reached.isdisjoint(node.inputs):
             continue
         reached.update(node.outputs)
-        if isinstance(node.op, AdvancedSubtensor) and node.inputs[0] in reached:
-            if not private.isdisjoint(node.inputs[1:]):
-                return True
+        by_position = isinstance(node.op, AdvancedSubtensor) and node.inputs[0] in reached
+        if by_position and not private.isdisjoint(node.inputs[1:]):
+            return True
     return False
 
 
@@ -184,12 +184,6 @@ def slices(vector: TensorVariable, shapes: Mapping[Variable, tuple[int, ...]]) -
         part = vector[place.start] if shape == () else vector[place].reshape(shape)
         parts[variable] = pt.specify_shape(part, variable.type.shape) if shape else part
     return parts
-
-
-def length_along(variable: Variable, axis: int) -> Variable:
-    """Length along an axis, by the sizes that the variable is made from."""
-    shape = rewrite_graph([variable.shape[axis]], include=("ShapeOpt", "canonicalize"), clone=True)
-    return cast(list[Variable], shape)[0]
 
 
 def axes_of_length(leaf: Variable, n: int) -> list[int]:

@@ -7,7 +7,7 @@ data differ in one record of one of the tables; how many records each has is pub
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import pymc as pm
@@ -19,7 +19,7 @@ from pymc_dp.records import verification
 from pymc_dp.records.coordinates import Coordinates, parameters
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.reading import Reading
+from pymc_dp.records.reading import Reading, RecordSettings
 from pymc_dp.records.twins import Chunk, Randomness
 
 
@@ -62,12 +62,11 @@ class Tables:
         model: pm.Model,
         *,
         privacy_unit: object = None,
-        neighboring_relation: str = "substitute",
-        **settings: Any,
+        verify: bool = True,
+        **settings: Unpack[RecordSettings],
     ):
         groups = tables_of(model)
-        check_tables(groups, privacy_unit, neighboring_relation)
-        verify = settings.pop("verify", True)
+        check_tables(groups, privacy_unit, settings.get("neighboring_relation", "substitute"))
         # All are read before a value of one is looked at.
         self.tables = [
             RecordModel(model, observed=names, verify=False, **settings) for names in groups.values()
@@ -148,7 +147,14 @@ class Records(Protocol):
         """Flat unconstrained vector of a PyMC point."""
 
 
-def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
+def read_records(
+    model: pm.Model,
+    *,
+    privacy_unit: object = None,
+    verify: bool = True,
+    integrate: bool = False,
+    **settings: Unpack[RecordSettings],
+) -> RecordModel | Tables:
     """Read a model: as one table of records where all observed variables have one length, else as several.
 
     Parameters
@@ -163,9 +169,9 @@ def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
         See `RecordModel` and `Tables`.
     """
     if len(tables_of(model)) == 1:
-        return RecordModel(model, **settings)
-    settings.pop("integrate", None)  # an effect of the rows of one table of several is refused
-    return Tables(model, **settings)
+        return RecordModel(model, privacy_unit=privacy_unit, verify=verify, integrate=integrate, **settings)
+    # An effect of the rows of one table of several is refused.
+    return Tables(model, privacy_unit=privacy_unit, verify=verify, **settings)
 
 
 class TablesTwins:

@@ -1,10 +1,13 @@
 """What can be said of an Op, or of a number, without knowing what reads records."""
 
+from typing import cast
+
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import HasMultipleInnerGraph, Op
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.blockwise import Blockwise
@@ -75,6 +78,12 @@ def name_of(op: Op) -> str:
     return {"CumOp": "cumsum", "AdvancedSubtensor": "indexing", "Subtensor": "indexing"}.get(
         name, name.lower()
     )
+
+
+def length_along(variable: Variable, axis: int) -> Variable:
+    """Length along an axis, by the sizes that the variable is made from."""
+    shape = rewrite_graph([variable.shape[axis]], include=("ShapeOpt", "canonicalize"), clone=True)
+    return cast(list[Variable], shape)[0]
 
 
 def public_number(variable: object) -> int | None:
