@@ -84,11 +84,9 @@ def draw_of(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable
     if outcome.type.ndim != rv.type.ndim:
         raise NotGenerativeError("a draw of it has another shape")
     fit = _each_record([*made.fit, present(outcome)], made)
-    typing = made.typing
-    types = typing([outcome, fit], made.sources)
-    for output in (outcome, fit):
-        if types[output] != Rows(0):
-            t = types[output]
+    types = made.typing([outcome, fit], made.sources)
+    for t in (types[outcome], types[fit]):
+        if t != Rows(0):
             raise NotGenerativeError(t.why if isinstance(t, Mixed) else "a draw of it is not one a record")
     if reading.reads_others([outcome, fit], reading.roots):
         raise NotGenerativeError("its draw reads another array of records than its density")

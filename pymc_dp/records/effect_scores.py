@@ -120,11 +120,9 @@ class EffectScores:
     @cached_property
     def _functions(self) -> tuple[tuple[Function, Function], ...]:
         """Of rows and of effects: densities with derivatives by effects, and by coordinates."""
+        made = partial(self._compiled, settings=self._kwargs)
         return tuple(
-            (
-                self._compiled(rows, [rows.density, rows.slopes], self._kwargs),
-                self._compiled(rows, [rows.density, rows.scores], self._kwargs),
-            )
+            (made(rows, [rows.density, rows.slopes]), made(rows, [rows.density, rows.scores]))
             for rows in (self._likelihood, self._prior)
         )
 

@@ -227,12 +227,9 @@ def _is(index: Variable, ids: Variable) -> bool:
     """Whether an index is the ids, in another type of whole numbers that holds them all."""
     while index.owner is not None and index is not ids:
         op, given = index.owner.op, index.owner.inputs[0]
-        same = isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast | Identity)
-        if not same and not isinstance(op, SpecifyShape):
-            return False
-        if not given.type.dtype.startswith(("int", "uint")):
-            return False
-        if not np.can_cast(given.type.dtype, index.type.dtype):
+        changes = isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast | Identity)
+        same = (changes or isinstance(op, SpecifyShape)) and given.type.dtype.startswith(("int", "uint"))
+        if not same or not np.can_cast(given.type.dtype, index.type.dtype):
             return False
         index = given
     return index is ids

@@ -5,7 +5,7 @@ Other models of the process keep PyTensor's: the forms come with the mode that g
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any
+from typing import cast
 
 import numba
 import numpy as np
@@ -20,6 +20,7 @@ from pytensor.scalar import basic
 from pytensor.scalar.math import GammaLn, Sigmoid, Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.records import vector_math as fast
 
@@ -46,8 +47,8 @@ class _Compiled(basic.ScalarOp):
         return ""
 
 
-def _op(function: Dispatcher) -> Any:
-    return Elemwise(_Compiled(function))
+def _op(function: Dispatcher) -> Callable[..., TensorVariable]:
+    return cast(Callable[..., TensorVariable], Elemwise(_Compiled(function)))
 
 
 def _softplus(x: Variable) -> Variable:

@@ -18,6 +18,7 @@ from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import replace_rng_nodes
 from pytensor import config
 from pytensor.compile.executor import Function
+from pytensor.compile.io import In
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.basic import PerformLinker
@@ -35,7 +36,7 @@ _LAST = 48.95
 
 
 def compile_graph(
-    inputs: Sequence[Variable],
+    inputs: Sequence[Variable | In],
     outputs: Variable | Sequence[Variable],
     *,
     private: Collection[Variable],
@@ -44,7 +45,7 @@ def compile_graph(
     random: bool = False,
     raising: bool = False,
     trusted: Collection[object] = (),
-    **options: Any,
+    **options: object,
 ) -> Function:
     """Compile a graph.
 
@@ -85,7 +86,7 @@ def compile_graph(
     """
     admit([outputs] if isinstance(outputs, Variable) else outputs, private, random, trusted)
     safe = _safe(vectorised(mode), raising)
-    compiler = pm.compile if as_pymc or random else pytensor.function
+    compiler: Any = pm.compile if as_pymc or random else pytensor.function
     # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
     runs_python = isinstance(safe.linker, PerformLinker)
     with config.change_flags(cxx="") if runs_python else nullcontext(), warnings.catch_warnings():

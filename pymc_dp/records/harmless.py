@@ -8,7 +8,7 @@ replaced before the draw, and what is drawn there is not used.
 import itertools
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -139,23 +139,14 @@ def harmless(
     """
     kind = next((c for c in type(op).__mro__ if c in RANGES), None)
     ranges = [_REAL] * len(parameters) if kind is None else RANGES[kind]
-    cores = op.ndims_params
-    conditions = [
-        _over_core(_within(p, r), core) for p, r, core in zip(parameters, ranges, cores, strict=True)
-    ]
+    each = list(zip(parameters, ranges, op.ndims_params, strict=True))
+    conditions = [_over_core(_within(p, r), core) for p, r, core in each]
     if kind in TOGETHER:
         conditions.append(TOGETHER[kind](*parameters))
     fit = reduce(pt.and_, conditions)
     if kind is None:
         return list(parameters), fit, EntryByEntry(op)
-    return (
-        [
-            _switched(fit, p, r, core, kind)
-            for p, r, core in zip(parameters, ranges, cores, strict=True)
-        ],
-        fit,
-        op,
-    )  # fmt: skip
+    return [_switched(fit, p, r, core, kind) for p, r, core in each], fit, op
 
 
 def _within(parameter: Variable, r: Range) -> Variable:
@@ -202,7 +193,7 @@ class EntryByEntry(RandomVariable):
     ) -> object:
         return self.drawn._supp_shape_from_params(dist_params, param_shapes)
 
-    def rng_fn(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
+    def rng_fn(self, rng: np.random.Generator, *args: np.ndarray) -> np.ndarray:
         """Draw them all."""
         *parameters, size = args
         cores = self.drawn.ndims_params

@@ -1,7 +1,6 @@
 """A model whose arrays of records nothing can look into: what is derived from it depends on shapes alone."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -162,7 +161,7 @@ class OpaqueModel:
         """Multiply sparse matrices of records with dense ones by the non-zero entries of each record."""
         entries: dict[Variable, tuple[TensorVariable, TensorVariable]] = {}
 
-        def change(node: Apply, inputs: list[Any]) -> list[Variable] | None:
+        def change(node: Apply, inputs: list[Variable]) -> list[Variable] | None:
             if not isinstance(node.op, Dot | StructuredDot) or not _by_entries(node, private):
                 return None
             matrix, factor = inputs
@@ -172,7 +171,7 @@ class OpaqueModel:
             columns, values = entries[matrix]
             rows = values if factor.type.ndim == 1 else values[:, :, None]
             # No product with padding, whose length depends on all rows: 0 times infinity is NaN.
-            entry = pt.switch(pt.eq(rows, 0), 0.0, rows * factor[columns])
+            entry = pt.switch(pt.eq(rows, 0), 0.0, rows * pt.as_tensor(factor)[columns])
             return [entry.sum(axis=1)]
 
         return rewritten(graphs, change)

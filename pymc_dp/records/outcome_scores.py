@@ -227,8 +227,8 @@ class OutcomeScores:
         if dense not in self._functions:
             private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:1]
             inputs = [self._seen.vector, *private]
-            function = compiled(inputs, self._seen.joined(outputs), self._kwargs, private=private)
-            self._functions[dense] = function
+            made = compiled(inputs, self._seen.joined(outputs), self._kwargs, private=private)
+            self._functions[dense] = made
         return self._functions[dense]
 
     @cached_property

@@ -6,7 +6,7 @@ in NumPy: those of a table of length K are -K, ..., K - 1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytensor.scalar as ps
@@ -96,7 +96,7 @@ def _arrays(node: Apply) -> Iterator[tuple[int, int, int]]:
     batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
     axis = batch
     inputs: list[Any] = list(range(2 if isinstance(op, WRITES) else 1, len(node.inputs)))
-    places: Sequence[Any] = indices_from_subtensor(inputs, op.idx_list)
+    places = cast(Sequence[int | slice], indices_from_subtensor(inputs, op.idx_list))
     for place in places:
         if isinstance(place, slice):
             axis += 1

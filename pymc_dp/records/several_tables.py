@@ -77,11 +77,8 @@ class Tables:
         self.n, self.d = sum(table.n for table in self.tables), first.d
         self.reading, self.neighboring_relation = first.reading, first.neighboring_relation
         self._model = model
-        self.released_variables = [
-            name
-            for name in first.released_variables
-            if all(name in table.released_variables for table in self.tables)
-        ]
+        by_all = set.intersection(*(set(table.released_variables) for table in self.tables))
+        self.released_variables = [name for name in first.released_variables if name in by_all]
         self.withheld_dims = sorted({dim for table in self.tables for dim in table.withheld_dims})
         if not _see_the_same(self.tables):
             for table in self.tables:

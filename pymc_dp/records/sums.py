@@ -275,7 +275,7 @@ class Points:
     _terms_of_values: Sequence[Variable]
     _roots: Mapping[Variable, int]
     _log_prior: Variable
-    compile_kwargs: dict[str, object]
+    compile_kwargs: dict[str, Any]
     reading: Reading
 
     @cached_property

@@ -8,13 +8,14 @@ there are few outcomes all of them are taken, with their probabilities.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.executor import Function
 from pytensor.compile.io import In
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import graph
@@ -294,15 +295,9 @@ def compiled_draw(records: Scored, draw: Draw) -> Function:
     """Compile a draw: a function of phi and of its generators."""
     seen = records.coordinates
     # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
-    settings: dict[str, Any] = {
-        **records.compile_kwargs,
-        "mode": "NUMBA",
-        "private": records._roots,
-        "random": True,
-        "trusted": records.reading.trusted,
-        "trust_input": True,
-    }
-    inputs: list[Any] = [seen.vector, *(In(generator, mutable=True) for generator in draw.generators)]
+    settings = records.compile_kwargs | {"mode": "NUMBA", "trusted": records.reading.trusted}
+    inputs: list[Variable | In] = [seen.vector, *(In(one, mutable=True) for one in draw.generators)]
+    outputs, private = seen.joined([draw.outcome, draw.fit]), records._roots
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
-        return compile_graph(inputs, seen.joined([draw.outcome, draw.fit]), **settings)
+        return compile_graph(inputs, outputs, private=private, random=True, trust_input=True, **settings)
