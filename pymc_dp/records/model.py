@@ -35,9 +35,7 @@ class RecordModel(Scored):
         Identifier of the person (or other unit) that each row belongs to, or the name of the
         `pymc.Data` with these. The log-likelihoods of a
         unit's rows are added before they are clipped. Default: each row is a unit.
-    exclude_deterministics : collection of str
-        Deterministics that are not released, though they read no private row; those that do never are.
-    public, trusted_ops, neighboring_relation, observed
+    observed : collection of str, optional
         See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`; as in `pm.sample`.
@@ -48,6 +46,9 @@ class RecordModel(Scored):
     integrate : bool
         Whether effects with an entry for each person are integrated within that person's likelihood: see
         `records.effects`. Rows then know the effect, and whole likelihoods are the `twins`' alone.
+    **settings
+        `exclude_deterministics`, `public`, `trusted_ops`, `neighboring_relation`: see
+        `pymc_dp.records.reader.read`.
 
     Attributes
     ----------
