@@ -154,8 +154,8 @@ def inspect(
             read, effects, _ = complete(model, privacy_unit, public, neighboring_relation)
             tables = {rows: [*effects, *names] for rows, names in tables.items()}
         for names in tables.values():
-            given = {"units": None if ids is None else n, "observed": names, "refuse": refusals.append}
-            found.append(reader.read(read, effects=effects, **given, **settings))
+            persons = None if ids is None else n
+            found.append(reader.read(read, persons, names, refusals.append, effects, **settings))
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error], list(tables))
     if refusals:  # what is wrong for all tables is said once

@@ -4,7 +4,6 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,17 +27,17 @@ from pymc_dp.records.reading import ReadingSettings
 from pymc_dp.releasing import choose_delta, open_records
 
 #: Builds a model of rows that hold no private record.
-Build = Callable[[Any], pm.Model]
+type Build[Rows] = Callable[[Rows], pm.Model]
 #: Makes so many rows, from a generator of public randomness.
-Simulate = Callable[[int, np.random.Generator], Any]
+type Simulate[Rows] = Callable[[int, np.random.Generator], Rows]
 
 # Rows of the models that are only looked at.
 _LOOKED_AT = 50
 
 
-def expected_accuracy(
-    build: Build,
-    simulate: Simulate,
+def expected_accuracy[Rows](
+    build: Build[Rows],
+    simulate: Simulate[Rows],
     *,
     n: int | Sequence[int],
     epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0),

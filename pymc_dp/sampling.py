@@ -141,12 +141,12 @@ def _sample_nuts(step: DPNUTS, draws: int, tune: int | None, kwargs: dict[str, A
     return _drawn(step.likelihood, draws, tune, {"nuts_sampler": "pymc", **step.settings, **kwargs})
 
 
-def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
+def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:
     made = draw(likelihood, draws, tune, kwargs)
     return _finished(made, json.loads(made.attrs[facts.STAT]), made)
 
 
-def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
+def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:
     """Run a step, and release what it left."""
     chains = kwargs.pop("chains", step.chains)
     check_counts(draws, step.default_tune_steps if tune is None else tune, chains)

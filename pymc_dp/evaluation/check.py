@@ -208,7 +208,7 @@ def check(
     counts, noise = released_counts(found, cells, records.unit_of_row, records.n, spending)
     spending.confirm(entry)
     unit = "row" if privacy_unit is None else "person (all rows with one id)"
-    whole = records.reading.opaque.observed[name].dtype.startswith(("int", "uint", "bool"))
+    whole = records.reading.opaque.observed[name].type.dtype.startswith(("int", "uint", "bool"))
     return Check(name, counts, noise, n, whole, {**spending.facts(), "unit": unit, "draws": len(points)})
 
 

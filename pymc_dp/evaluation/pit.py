@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pymc.distributions.truncated import TruncatedRV
 from pytensor.tensor.random.op import RandomVariable
 
@@ -58,9 +59,9 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
     rv, value = opaque.observed[name], opaque.values[opaque.observed[name]]
     if not isinstance(rv.owner.op, RandomVariable | TruncatedRV):
         raise _refusal(name, "is a mixture, censored, or made by other operations")
-    whole = rv.dtype.startswith(("int", "uint", "bool"))
+    whole = rv.type.dtype.startswith(("int", "uint", "bool"))
     try:
-        cdfs = [pm.logcdf(rv, value)] + ([pm.logcdf(rv, value - 1)] if whole else [])
+        cdfs = [pm.logcdf(rv, value)] + ([pm.logcdf(rv, pt.sub(value, 1))] if whole else [])
         flat = graph.flatten(opaque.on_values(cdfs))
     except Exception as error:
         raise _refusal(name, f"has no distribution function in PyMC ({type(error).__name__})") from None

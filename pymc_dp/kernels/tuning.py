@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
 from scipy.special import erf, erfc, expit
 
 
-def largest_acceptance(noise_std: Any) -> Any:
+def largest_acceptance[T: (float, np.ndarray)](noise_std: T) -> T:
     """Acceptance probability between two points of equal density, ``erfc(s / sqrt(8))``."""
     return erfc(noise_std / math.sqrt(8.0))
 

@@ -95,7 +95,7 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     return made
 
 
-def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, Any]) -> DataTree:
+def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, object]) -> DataTree:
     try:
         with np.errstate(all="ignore"):  # first steps may be far out
             return pm.sample(model=model, **settings)

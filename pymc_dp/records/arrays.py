@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -75,7 +74,7 @@ class Arrays:
         model: pm.Model,
         n_rows: int,
         units: int,
-        public: Collection[Any],
+        public: Collection[object],
         other_tables: Collection[int] = (),
     ):
         self.model, self.n_rows, self.units, self.other_tables = model, n_rows, units, set(other_tables)
@@ -87,7 +86,7 @@ class Arrays:
         # A density may bring arrays along, which have labels only then.
         self._pending = [given for given in public if not self._declare(given)]
 
-    def _declare(self, given: Any) -> bool:
+    def _declare(self, given: object) -> bool:
         """Find what `public` means."""
         if isinstance(given, str):
             found = [v for label, v in self.leaves.items() if label == given]
@@ -139,7 +138,7 @@ class Arrays:
             if not self._declare(given):
                 what = repr(given) if isinstance(given, str) else "an array"
                 raise ValueError(f"public= has {what}; the model reads {sorted(self.leaves)} (dp.inspect).")
-        hidden: dict[Variable, Any] = {
+        hidden: dict[Variable, Variable] = {
             leaf: behind_shared(leaf) for leaf in new if isinstance(leaf, Constant) and self.is_private(leaf)
         }
         opaque.original |= {shared: leaf for leaf, shared in hidden.items()}
@@ -147,7 +146,7 @@ class Arrays:
         replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
         return [{name: next(replaced) for name in group} for group in groups]
 
-    def _is_view(self, leaf: Variable, named: Sequence[Any]) -> bool:
+    def _is_view(self, leaf: Variable, named: Sequence[np.ndarray]) -> bool:
         """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
         value = graph.leaf_value(leaf)
         return any(np.size(value) == np.size(one) and memory.shared(value, one) for one in named)

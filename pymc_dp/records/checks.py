@@ -4,14 +4,12 @@ Every error has the variable, the reason and the fix. What is checked is the gra
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, cast
 from weakref import WeakSet
 
 import numpy as np
 import pymc as pm
 from pymc.distributions.distribution import PartialObservedRV
 from pytensor.graph.basic import Variable
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
 from pytensor.tensor.random.op import RandomVariable
@@ -20,6 +18,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate
 from pymc_dp.records.graph import data_leaves
+from pymc_dp.records.row_types.ops import length_along
 
 # What is done with a refusal: raise it, or collect it.
 Refuse = Callable[[ModelRefusedError], None]
@@ -145,13 +144,11 @@ def same_records(lengths: Mapping[str, int | None]) -> int:
     return int(next(iter(lengths.values())) or 0)
 
 
-def length_from_shapes(name: str, value: Variable) -> int:
+def length_from_shapes(name: str | None, value: Variable) -> int:
     """Return the length of the first axis of an expression, from the shapes of arrays alone."""
     if value.type.shape[0] is not None:
         return int(value.type.shape[0])
-    (length,) = cast(
-        list[Any], rewrite_graph([value.shape[0]], include=("ShapeOpt", "canonicalize"), clone=True)
-    )
+    length = length_along(value, 0)
     nodes = [v.owner for v in ancestors([length]) if v.owner is not None]
     by_value = {i for node in nodes if not isinstance(node.op, Shape | Shape_i) for i in node.inputs}
     arrays = (v for v in data_leaves([length]) if isinstance(v.type, HasShape) and v.type.ndim)

@@ -152,9 +152,7 @@ class Scaled(NamedTuple):
         """See `Block`."""
         with np.errstate(all="ignore"):
             np.multiply(
-                self.table,
-                self.factor[:, None],
-                out=out[:, self.start : self.start + self.table.shape[1]],
+                self.table, self.factor[:, None], out=out[:, self.start : self.start + self.table.shape[1]]
             )
 
 

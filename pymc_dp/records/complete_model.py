@@ -7,14 +7,15 @@ That model is read like any other, and what is said of it holds for each value t
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
-from pytensor.graph.basic import Variable
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import toposort
 
 from pymc_dp.records import graph, refusals
@@ -43,14 +44,14 @@ class Complete(NamedTuple):
 class _Observed(NamedTuple):
     """An effect with an entry for each row, and the place of its values."""
 
-    rv: Any
-    place: Any
+    rv: Variable
+    place: SharedVariable
 
 
 def complete(
     model: pm.Model,
-    privacy_unit: Any,
-    public: Collection[Any] = (),
+    privacy_unit: object,
+    public: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> Complete:
     """Make the model in which effects of persons are observed.
@@ -82,10 +83,10 @@ def complete(
     observed = {rv: _observed(model, rv, axis, n_rows, found.ids) for rv, axis in found.axes.items()}
     memo = _rewritten(model, found, observed)
     dims = {model.named_vars_to_dims.get(rv.name, {axis: None})[axis] for rv, axis in found.axes.items()}
-    return Complete(_model_of(model, memo, observed), [rv.name for rv in observed], dims - {None})
+    return Complete(_model_of(model, memo, observed), [rv.name or "" for rv in observed], dims - {None})
 
 
-def _observed(model: pm.Model, rv: Variable, axis: int, n_rows: int, ids: Any) -> _Observed:
+def _observed(model: pm.Model, rv: Variable, axis: int, n_rows: int, ids: Variable | None) -> _Observed:
     """The same prior with an entry for each row, on the first axis; its values are transformed."""
     transform, node = model.rvs_to_transforms[rv], rv.owner
     like = rv if transform is None else transform.forward(rv, *node.inputs)
@@ -98,13 +99,15 @@ def _observed(model: pm.Model, rv: Variable, axis: int, n_rows: int, ids: Any) -
     return _Observed(change_dist_size(rv, (place.shape[0], *others)), place)
 
 
-def _rewritten(model: pm.Model, found: Effects, observed: Mapping[Any, _Observed]) -> dict[Any, Any]:
+def _rewritten(
+    model: pm.Model, found: Effects, observed: Mapping[Variable, _Observed]
+) -> dict[Variable, Variable]:
     """What stands in the place of all that depends on effects."""
-    memo: dict[Any, Any] = {}
+    memo: dict[Variable, Variable] = {}
     for rv, axis in found.axes.items():
         new = observed[rv].rv
-        memo[rv] = pt.moveaxis(new, 0, axis) if axis else new
-    whole: set[Any] = set(observed)  # what has an entry for each person
+        memo[rv] = pt.moveaxis(pt.as_tensor(new), 0, axis) if axis else new
+    whole: set[Variable] = set(observed)  # what has an entry for each person
     initial = [v for v in model.rvs_to_initial_values.values() if isinstance(v, Variable)]
     for node in toposort([*model.basic_RVs, *model.deterministics, *model.potentials, *initial]):
         if not whole.isdisjoint(node.outputs):
@@ -125,11 +128,11 @@ def _rewritten(model: pm.Model, found: Effects, observed: Mapping[Any, _Observed
     return memo
 
 
-def _own(node: Any, table: Any, found: Effects) -> Any:
+def _own(node: Apply, table: Variable, found: Effects) -> Variable:
     """In the place of a look-up by ids: each row's own entry, or NaN for an id that the table has not."""
     axis, size = found.tables[node]
     known = pt.ge(found.ids, 0) & pt.lt(found.ids, size)
-    rows = pt.moveaxis(table, axis, 0)
+    rows = pt.moveaxis(pt.as_tensor(table), axis, 0)
     rows = pt.switch(pt.shape_padright(known, rows.type.ndim - 1), rows, float("nan"))
     others = [index for k, index in enumerate(taken(node)) if k != axis]
     if any(not isinstance(index, slice) for index in others):
@@ -137,11 +140,13 @@ def _own(node: Any, table: Any, found: Effects) -> Any:
     return pt.moveaxis(rows, 0, axis) if axis else rows
 
 
-def _model_of(old: pm.Model, memo: Mapping[Any, Any], observed: Mapping[Any, _Observed]) -> pm.Model:
+def _model_of(
+    old: pm.Model, memo: Mapping[Variable, Variable], observed: Mapping[Variable, _Observed]
+) -> pm.Model:
     """A model of these graphs, with all that the old one says of its variables."""
     model = pm.Model(model=None)
     model._coords, model._dim_lengths = dict(old._coords), dict(old._dim_lengths)
-    kinds: list[tuple[Sequence[Any], list[Any]]] = [
+    kinds: list[tuple[Sequence[Variable], list[Variable]]] = [
         (old.data_vars, model.data_vars),
         (old.potentials, model.potentials),
         (old.deterministics, model.deterministics),

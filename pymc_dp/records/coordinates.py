@@ -6,7 +6,6 @@ phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import pytensor.tensor as pt
@@ -14,12 +13,14 @@ from pymc.logprob.basic import transformed_conditional_logp
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
 from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
+from pymc_dp.records.sums import Points
 
 
 @dataclass(eq=False)
@@ -53,9 +54,9 @@ class Coordinates:
     """
 
     theta: Variable
-    vector: Variable
+    vector: TensorVariable
     of_theta: Variable
-    names: list[tuple[str | None, slice]]
+    names: Sequence[tuple[str | None, slice]]
     open_terms: list[Variable]
     shapes: dict[Variable, tuple[int, ...]]
     sources: list[Variable]
@@ -64,10 +65,9 @@ class Coordinates:
     def __post_init__(self) -> None:
         if not self.identity:
             u = pt.vector("u", shape=(self.size,), dtype="float64")
-            (slope,) = gradients((cast(Any, self.of_theta) * u).sum(), [self.theta])
-            options: Mapping[str, Any] = {"private": (), "mode": gate.CHECK_MODE}
-            self._value = gate.compile_graph([self.theta], self.of_theta, **options)
-            self._slope = gate.compile_graph([self.theta, u], slope, **options)
+            (slope,) = gradients((self.of_theta * u).sum(), [self.theta])
+            self._value = gate.compile_graph([self.theta], self.of_theta, private=(), mode=gate.CHECK_MODE)
+            self._slope = gate.compile_graph([self.theta, u], slope, private=(), mode=gate.CHECK_MODE)
 
     @property
     def size(self) -> int:
@@ -107,7 +107,7 @@ class Coordinates:
             return np.stack([self._slope(theta, e) for e in np.eye(self.size)])
 
 
-def likelihood_coordinates(records: Any) -> Coordinates:
+def likelihood_coordinates(records: Points) -> Coordinates:
     """Look for phi; the parameters themselves where nothing better is found.
 
     From the observed variables back, phi consists of the last nodes that depend on parameters and on no array
@@ -149,7 +149,7 @@ def likelihood_coordinates(records: Any) -> Coordinates:
         except Exception:  # PyMC derives no density from the changed graph
             return identity
     read = set(ancestors(terms))
-    shapes = {v: records.shapes[v.name] for v in records.value_vars if v in read}
+    shapes = {v: shape for v, shape in records.shapes_of_values.items() if v in read}
     if not nodes and len(shapes) == len(records.value_vars):
         return identity
     parts = records._on_vector([*shapes, *publics])
@@ -164,7 +164,9 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     if nodes and not reading.are_rows(terms):
         return identity
     vector = pt.vector("phi", shape=(p,), dtype="float64")
-    of_theta = pt.specify_shape(pt.concatenate([pt.atleast_1d(part).ravel() for part in parts]), (p,))
+    of_theta = pt.specify_shape(
+        pt.concatenate([pt.atleast_1d(pt.as_tensor(part)).ravel() for part in parts]), (p,)
+    )
     kept = [free[v] for v in records.value_vars if v in read]
     # A deterministic variable is a view of what it was made of.
     deterministics = reading.opaque.deterministics
@@ -180,9 +182,9 @@ def likelihood_coordinates(records: Any) -> Coordinates:
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
 
 
-def parameters(records: Any) -> Coordinates:
+def parameters(records: Points) -> Coordinates:
     """The parameters themselves as likelihood coordinates."""
-    theta, shapes = records._theta, {v: records.shapes[v.name] for v in records.value_vars}
+    theta, shapes = records._theta, records.shapes_of_values
     reading = records.reading
     own = list(zip(reading.opaque.free, graph.columns_of(shapes).values(), strict=True))
     sources = list(reading.opaque.free.values())

@@ -1,14 +1,14 @@
 """Derivatives of graphs, for all records at once, and a look at whether each row is about its own record."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.gradient import NullTypeGradError
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
@@ -40,7 +40,7 @@ def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Variable]:
         found = pytensor.grad(cost, list(wrt), disconnected_inputs="ignore", return_disconnected="zero")
     except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
         raise refuse_derivative(type(error).__name__) from None
-    return cast(list[Any], found)
+    return cast(list[Variable], found)
 
 
 def replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
@@ -73,11 +73,11 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
     if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([rows])):
         raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
     single: dict[Variable, Variable] = {}
-    many: dict[Variable, Any] = {}
+    many: dict[Variable, Variable] = {}
     for record, axis in records.items():
         shape = tuple(size for i, size in enumerate(record.type.shape) if i != axis)
         one = pt.tensor(dtype=record.type.dtype, shape=shape)
-        single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(cast(Any, record), axis, 0)
+        single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(pt.as_tensor(record), axis, 0)
     row = replaced([rows], single)[0].sum()
     m = next(iter(many.values())).shape[0]
     opened = _opened(gradients(row, parameters))
@@ -86,14 +86,14 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
     for leaf in ancestors(opened):
         if isinstance(leaf, Constant):
             leaf.tag.trace = []
-    found: Any = rewrite_graph(opened, include=("ShapeOpt", "canonicalize"))
-    return pt.concatenate([_vectorized(one.ravel(), many, m) for one in found], axis=1)
+    found = rewrite_graph(opened, include=("ShapeOpt", "canonicalize"))
+    return pt.concatenate([_vectorized(one.ravel(), many, m) for one in cast(list[Variable], found)], axis=1)
 
 
 def _opened(outputs: Sequence[Variable]) -> list[Variable]:
     """Look into Ops that are graphs, as ``LogSumExp``: vectorized they would be loops in Python."""
 
-    def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+    def change(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
         if not isinstance(node.op, OpFromGraph):
             return None
         inner = node.op.fgraph
@@ -112,9 +112,9 @@ def jacobian(parameter: Variable, touched: Sequence[Variable]) -> Variable:
     return replaced([pt.concatenate(columns, axis=1)], {direction: basis[0]})[0]
 
 
-def _vectorized(output: Variable, replace: Mapping[Any, Any], length: Variable) -> Variable:
+def _vectorized(output: Variable, replace: Mapping[Variable, Variable], length: Variable) -> Variable:
     """Over the first axis of the replacements, of that length, on which `output` may not depend."""
-    batched: Any = vectorize_graph(output, replace)
+    batched = cast(Variable, vectorize_graph(output, replace))
     if batched.type.ndim > output.type.ndim:
         return batched
     return pt.broadcast_to(batched, (length, *batched.shape))

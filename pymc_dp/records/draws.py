@@ -1,7 +1,8 @@
 """Outcomes drawn from a model for each of its records: a function of public parameters and of the records."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import NamedTuple
 
 import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV
@@ -11,7 +12,6 @@ from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import PoissonRV
@@ -24,7 +24,7 @@ from pymc_dp.records.harmless import harmless, missing, present
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
-from pymc_dp.records.row_types.ops import inner_graphs, known
+from pymc_dp.records.row_types.ops import inner_graphs, known, length_along
 
 # Draws of which the first within the bounds is taken, where PyMC knows no quantiles: a record whose outcomes
 # are outside with probability .5 has none with probability 2e-10.
@@ -54,11 +54,7 @@ class Draw(NamedTuple):
     generators: list[Variable]
 
 
-def draw_of(
-    reading: Reading,
-    rv: Variable,
-    replaced: Mapping[Variable, Variable],
-) -> Draw:
+def draw_of(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable]) -> Draw:
     """Graphs of a draw of one observed variable.
 
     Parameters
@@ -88,11 +84,9 @@ def draw_of(
     if outcome.type.ndim != rv.type.ndim:
         raise NotGenerativeError("a draw of it has another shape")
     fit = _each_record([*made.fit, present(outcome)], made)
-    typing = made.typing
-    types = typing([outcome, fit], made.sources)
-    for output in (outcome, fit):
-        if types[output] != Rows(0):
-            t = types[output]
+    types = made.typing([outcome, fit], made.sources)
+    for t in (types[outcome], types[fit]):
+        if t != Rows(0):
             raise NotGenerativeError(t.why if isinstance(t, Mixed) else "a draw of it is not one a record")
     if reading.reads_others([outcome, fit], reading.roots):
         raise NotGenerativeError("its draw reads another array of records than its density")
@@ -124,14 +118,14 @@ def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Va
     return drawn if transform is None else transform.forward(drawn, *inputs)
 
 
-def _without_loop(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+def _without_loop(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
     """Draws within bounds in the place of those that are made in a loop."""
     op = node.op
     looped = isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes)
     return [_truncated(op.base_rv_op, inputs), *node.outputs[1:]] if looped else None
 
 
-def _truncated(base: Any, inputs: Sequence[Any]) -> Any:
+def _truncated(base: Op, inputs: Sequence[Variable]) -> Variable:
     """Draws within bounds, without a loop whose length depends on records."""
     *given, lower, upper = inputs
     if not isinstance(base, RandomVariable):
@@ -142,10 +136,10 @@ def _truncated(base: Any, inputs: Sequence[Any]) -> Any:
         # The first event of a process before time 1, given that there is one; and those after it.
         (rate,) = parameters
         _, uniform = pt.random.uniform(size=whole.shape, rng=generator, return_next_rng=True)
-        first = -pt.log1p(uniform * pt.expm1(-rate))
+        first = -pt.log1p(uniform * pt.expm1(pt.neg(rate)))
         return 1 + base.make_node(generator, size, pt.maximum(rate - first, 0.0)).outputs[1]
     many = pt.concatenate([pt.constant([_TRIES], dtype="int64"), whole.shape])
-    draws: Any = base.make_node(generator, many, *parameters).outputs[1]
+    draws = base.make_node(generator, many, *parameters).outputs[1]
     inside = pt.ge(draws, lower) & pt.le(draws, upper)
     first = inside & pt.eq(pt.cumsum(inside.astype("int64"), axis=0), 1)
     chosen = pt.switch(first, draws, 0).sum(axis=0).astype(draws.type.dtype)
@@ -170,7 +164,7 @@ class _Made:
     def __call__(self, outputs: Sequence[Variable]) -> list[Variable]:
         read = graph.read_as_values(outputs)
 
-        def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+        def change(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
             if isinstance(node.op, RandomVariable):
                 make = self._drawn if node.outputs[1] in read else _as_large
                 return [node.outputs[0], make(node, inputs)]
@@ -236,17 +230,17 @@ class _Made:
 
     def _has_records(self, draws: Variable, axis: int) -> bool:
         """Whether there are as many along an axis as records, by the sizes that it is made from."""
-        length: Any = rewrite_graph(draws.shape[axis], include=("ShapeOpt", "canonicalize"), clone=True)
+        length = length_along(draws, axis)
         self.typing([length], self.sources)
         return self.typing.is_length(length)
 
 
-def _as_large(node: Apply, inputs: Sequence[Any]) -> Variable:
+def _as_large(node: Apply, inputs: Sequence[Variable]) -> Variable:
     """In the place of draws of which nothing but the shape is asked."""
     _, size, *parameters = inputs
     if node.op.ndim_supp or any(node.op.ndims_params):
         raise NotGenerativeError("the shape of a vector of draws is computed")
-    whole = sum(parameters[1:], parameters[0])
+    whole = reduce(pt.add, parameters)
     return whole if isinstance(size.type, NoneTypeT) else pt.broadcast_to(whole, size)
 
 
@@ -258,10 +252,10 @@ def _draws_inside(op: Op) -> bool:
     )
 
 
-def _each_record(conditions: Sequence[Any], made: _Made) -> Variable:
+def _each_record(conditions: Sequence[Variable], made: _Made) -> Variable:
     """Whether all that a record needs is so: one boolean a record."""
     types = made.typing(conditions, made.sources)
-    found: Any = None
+    found = []
     for condition in conditions:
         t = types[condition]
         if isinstance(t, Mixed):
@@ -271,5 +265,5 @@ def _each_record(conditions: Sequence[Any], made: _Made) -> Variable:
             condition = condition.all(axis=others) if others else condition
         else:
             condition = condition.all()
-        found = condition if found is None else found & condition
-    return found
+        found.append(condition)
+    return reduce(pt.and_, found)

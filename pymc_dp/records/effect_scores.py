@@ -1,21 +1,23 @@
 """Scores of persons whose effects are integrated: by Fisher's identity, from rows that know the effect."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph, quadrature
 from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
-from pymc_dp.records.outcome_scores import ScoresAt, terms_with
+from pymc_dp.records.outcome_scores import Scored, ScoresAt, terms_with
+from pymc_dp.records.predictors import Piece
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.sums import compiled, guarded, sums
+from pymc_dp.records.touched import Lookup
 
 
 class _Rows(NamedTuple):
@@ -61,10 +63,10 @@ class EffectScores:
     typed in the graph, and tried on made-up records. A person's score is a function of that person's rows.
     """
 
-    pieces: Sequence[Any] = ()
-    lookups: Sequence[Any] = ()
+    pieces: Sequence[Piece] = ()
+    lookups: Sequence[Lookup] = ()
 
-    def __init__(self, records: Any, outcomes: Mapping[str, Variable], effects: Mapping[str, Variable]):
+    def __init__(self, records: Scored, outcomes: Mapping[str, Variable], effects: Mapping[str, Variable]):
         self._seen, self._kwargs = records.coordinates, records.compile_kwargs
         self._records = records
         self._scale: tuple[np.ndarray, quadrature.Scale] | None = None
@@ -75,9 +77,8 @@ class EffectScores:
             if not others.isdisjoint(ancestors([terms[name]])):
                 raise _refuse_recursive(name)
         self.shapes = [np.shape(graph.leaf_value(place))[1:] for place in effects.values()]
-        stops = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in self.shapes)]).tolist()
-        self._places = [slice(a, b) for a, b in pairwise(stops)]
-        self._numbers: int = stops[-1]
+        self._places = list(graph.columns_of(dict(enumerate(self.shapes))).values())
+        self._numbers: int = self._places[-1].stop
         self.size: int = self._seen.size
         likelihood = [terms[name] for name in outcomes]
         read = set(ancestors(likelihood)) - set(effects.values())
@@ -100,9 +101,9 @@ class EffectScores:
         stand_ins, density = graph.symbolic_rows(terms, roots, self._records.n_rows)
         inputs = {stand_ins[root]: axis for root, axis in roots.items()}
         first, axis = next(iter(inputs.items()))
-        m = cast(Any, first).shape[axis]
+        m = first.shape[axis]
         scores = by_record(density, list(seen.columns), inputs)
-        slopes: list[Any] = gradients(cast(Any, density).sum(), [stand_ins[place] for place in effects])
+        slopes = gradients(density.sum(), [stand_ins[place] for place in effects])
         slope = pt.concatenate([one.reshape((m, -1)) for one in slopes], axis=1)
         found = _Rows(density, slope, scores, list(inputs))
         # See that rows are apart on made-up records.
@@ -112,20 +113,16 @@ class EffectScores:
 
     # compiled functions
 
-    def _compiled(
-        self, rows: _Rows, outputs: Sequence[Variable], settings: Mapping[str, Any]
-    ) -> Callable[..., Any]:
+    def _compiled(self, rows: _Rows, outputs: Sequence[Variable], settings: Mapping[str, object]) -> Function:
         inputs = [self._seen.vector, *rows.inputs]
         return compiled(inputs, self._seen.joined(outputs), settings, private=rows.inputs)
 
     @cached_property
-    def _functions(self) -> tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]:
+    def _functions(self) -> tuple[tuple[Function, Function], ...]:
         """Of rows and of effects: densities with derivatives by effects, and by coordinates."""
+        made = partial(self._compiled, settings=self._kwargs)
         return tuple(
-            (
-                self._compiled(rows, [rows.density, rows.slopes], self._kwargs),
-                self._compiled(rows, [rows.density, rows.scores], self._kwargs),
-            )
+            (made(rows, [rows.density, rows.slopes]), made(rows, [rows.density, rows.scores]))
             for rows in (self._likelihood, self._prior)
         )
 
@@ -169,7 +166,7 @@ class EffectScores:
         m = number if first is None else len(first)
         person = None if first is None else np.repeat(np.arange(m), np.diff(np.append(first, number)))
 
-        def evaluate(function: Callable[..., Any], other: Callable[..., Any], z: np.ndarray) -> Any:
+        def evaluate(function: Function, other: Function, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             own = other(phi, *self.parts(z))
             effects = self.parts(z if person is None else z[person])
             shared = [sums(one, first) for one in function(phi, *data, *outcomes, *effects)]

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pymc as pm
 from pymc.distributions.distribution import SymbolicRandomVariable
-from pytensor.graph.basic import Variable
-from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar.basic import Cast, Identity
 from pytensor.tensor.elemwise import Elemwise
@@ -20,7 +19,7 @@ from pymc_dp.records import checks, graph, refusals
 from pymc_dp.records.arrays import FEW
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
-from pymc_dp.records.row_types.ops import public_number
+from pymc_dp.records.row_types.ops import length_along, public_number
 from pymc_dp.records.units import ids_in
 
 #: Most numbers of a person's effects: the nodes of an integral are a power of it.
@@ -55,15 +54,15 @@ class Effects(NamedTuple):
         Where ids look something up.
     """
 
-    axes: dict[Any, int]
-    ids: Any
-    tables: dict[Any, Table]
+    axes: dict[Variable, int]
+    ids: Variable | None
+    tables: dict[Apply, Table]
 
 
 def find_effects(
     model: pm.Model,
-    privacy_unit: Any,
-    public: Collection[Any] = (),
+    privacy_unit: object,
+    public: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> Effects:
     """Look for effects of persons: of rows, or where `privacy_unit` is the name of a `pymc.Data`.
@@ -116,7 +115,7 @@ def find_effects(
     return found
 
 
-def _beside_their_own(free: Sequence[Any], graphs: Sequence[Any], n_rows: int) -> Effects:
+def _beside_their_own(free: Sequence[Variable], graphs: Sequence[Variable], n_rows: int) -> Effects:
     """Effects of rows: of their number, and never looked up."""
     axes, everything = {}, set(ancestors(list(graphs)))
     for rv in free:
@@ -126,15 +125,15 @@ def _beside_their_own(free: Sequence[Any], graphs: Sequence[Any], n_rows: int) -
     return Effects(axes, None, {})
 
 
-def _looked_up(free: Sequence[Any], graphs: Sequence[Any], ids: Any) -> Effects:
+def _looked_up(free: Sequence[Variable], graphs: Sequence[Variable], ids: Variable) -> Effects:
     """Effects of persons: what is looked up by the ids."""
-    axes: dict[Any, int] = {}
-    tables: dict[Any, Table] = {}
-    read: dict[Any, list[Any]] = {}
+    axes: dict[Variable, int] = {}
+    tables: dict[Apply, Table] = {}
+    read: dict[Apply, list[Variable]] = {}
     for node in toposort(list(graphs)):
         if not isinstance(node.op, AdvancedSubtensor) or not any(_is(v, ids) for v in node.inputs[1:]):
             continue
-        looked_up = cast(Any, node.inputs[0])
+        looked_up = node.inputs[0]
         above = set(ancestors([looked_up]))
         parameters = [rv for rv in free if rv in above]
         if not parameters:
@@ -164,13 +163,15 @@ def _looked_up(free: Sequence[Any], graphs: Sequence[Any], ids: Any) -> Effects:
     return Effects({rv: axes[rv] for rv in free if rv in axes}, ids, tables)
 
 
-def _types(table: Any, free: Sequence[Any], axes: Mapping[Any, int], size: int) -> dict[Variable, RowType]:
+def _types(
+    table: Variable, free: Sequence[Variable], axes: Mapping[Variable, int], size: int
+) -> dict[Variable, RowType]:
     """Types of a table's graph, where these variables have persons along these axes."""
     sources: dict[Variable, RowType] = dict.fromkeys(free, PUBLIC)
     return Typing(size)([table], {**sources, **{rv: Rows(axis) for rv, axis in axes.items()}})
 
 
-def _beside(table: Any, free: Sequence[Any], axes: Mapping[Any, int], size: int) -> bool:
+def _beside(table: Variable, free: Sequence[Variable], axes: Mapping[Variable, int], size: int) -> bool:
     """Whether something that is as long as the table, or may be, is computed with effects.
 
     In the place of the table each row has its own person's effects. An array with an entry for each person
@@ -187,7 +188,7 @@ def _beside(table: Any, free: Sequence[Any], axes: Mapping[Any, int], size: int)
     )
 
 
-def _check_prior(rv: Any, axis: int, effects: set[Any]) -> None:
+def _check_prior(rv: Variable, axis: int, effects: set[Variable]) -> None:
     """Refuse a prior in which persons are not independent and alike."""
     op, node = rv.owner.op, rv.owner
     if not isinstance(op, RandomVariable | SymbolicRandomVariable) or rv.type.dtype != "float64":
@@ -206,39 +207,35 @@ def _check_prior(rv: Any, axis: int, effects: set[Any]) -> None:
         raise refusals.refuse_effect(rv.name, "has a prior that reads another effect")
 
 
-def shape_of(variable: Any) -> list[int | None]:
+def shape_of(variable: Variable) -> list[int | None]:
     """Lengths that are numbers of the model's; None for others."""
     found: list[int | None] = []
     for axis, size in enumerate(variable.type.shape):
         if size is None:
-            length = variable.shape[axis]
-            size = public_number(rewrite_graph(length, include=("ShapeOpt", "canonicalize"), clone=True))
+            size = public_number(length_along(variable, axis))
         found.append(size)
     return found
 
 
-def taken(node: Any) -> list[Any]:
+def taken(node: Apply) -> list[Variable | slice]:
     """What a look-up takes along each axis."""
     indices = list(indices_from_subtensor(node.inputs[1:], node.op.idx_list))
     return [*indices, *[slice(None)] * (node.inputs[0].type.ndim - len(indices))]
 
 
-def _is(index: Any, ids: Variable) -> bool:
+def _is(index: Variable, ids: Variable) -> bool:
     """Whether an index is the ids, in another type of whole numbers that holds them all."""
     while index.owner is not None and index is not ids:
         op, given = index.owner.op, index.owner.inputs[0]
-        same = isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast | Identity)
-        if not same and not isinstance(op, SpecifyShape):
-            return False
-        if not given.type.dtype.startswith(("int", "uint")):
-            return False
-        if not np.can_cast(given.type.dtype, index.type.dtype):
+        changes = isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast | Identity)
+        same = (changes or isinstance(op, SpecifyShape)) and given.type.dtype.startswith(("int", "uint"))
+        if not same or not np.can_cast(given.type.dtype, index.type.dtype):
             return False
         index = given
     return index is ids
 
 
-def _axis_of(node: Any, ids: Variable) -> int | None:
+def _axis_of(node: Apply, ids: Variable) -> int | None:
     """The axis that the ids look up, where other axes are taken whole, or all at one number."""
     axes, numbers = [], 0
     for axis, index in enumerate(taken(node)):

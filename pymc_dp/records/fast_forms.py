@@ -3,20 +3,24 @@
 Other models of the process keep PyTensor's: the forms come with the mode that graphs are compiled in here.
 """
 
+from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any
+from typing import cast
 
 import numba
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.mode import get_mode
+from numba.core.dispatcher import Dispatcher
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
+from pytensor.graph.op import Op, OutputStorageType
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.link.basic import Linker
 from pytensor.scalar import basic
 from pytensor.scalar.math import GammaLn, Sigmoid, Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.records import vector_math as fast
 
@@ -24,7 +28,7 @@ from pymc_dp.records import vector_math as fast
 class _Compiled(basic.ScalarOp):
     """One of these functions in a graph that the Numba backend compiles."""
 
-    def __init__(self, function: Any):
+    def __init__(self, function: Dispatcher):
         self.function, self.nin = function, len(signature(function.py_func).parameters)
         super().__init__(basic.upgrade_to_float64, name=function.__name__)
 
@@ -43,12 +47,12 @@ class _Compiled(basic.ScalarOp):
         return ""
 
 
-def _op(function: Any) -> Any:
-    return Elemwise(_Compiled(function))
+def _op(function: Dispatcher) -> Callable[..., TensorVariable]:
+    return cast(Callable[..., TensorVariable], Elemwise(_Compiled(function)))
 
 
 def _softplus(x: Variable) -> Variable:
-    return pt.maximum(x, 0.0) + _op(fast.log_one_plus)(_op(fast.exp)(-pt.abs(x)))
+    return pt.maximum(x, 0.0) + _op(fast.log_one_plus)(_op(fast.exp)(pt.neg(pt.abs(x))))
 
 
 def _log_gamma(x: Variable) -> Variable:
@@ -59,12 +63,12 @@ def _log_gamma(x: Variable) -> Variable:
 
 
 # Several Ops where one would be too long for the compiler to inline.
-_FORMS: dict[type, Any] = {
+_FORMS: dict[type, Callable[..., Variable]] = {
     basic.Exp: _op(fast.exp),
     basic.Log: _op(fast.log),
     basic.Log1p: lambda x: _op(fast.log_of_sum)(x) + _op(fast.rest_of_sum)(x),
     GammaLn: _log_gamma,
-    Sigmoid: lambda x: pt.reciprocal(1.0 + _op(fast.exp)(-x)),
+    Sigmoid: lambda x: pt.reciprocal(1.0 + _op(fast.exp)(pt.neg(x))),
     Softplus: _softplus,
 }
 
@@ -111,12 +115,12 @@ class NarrowProduct(Op):
     def __init__(self, width: int):
         self.width = width
 
-    def make_node(self, *inputs: Any) -> Apply:
+    def make_node(self, *inputs: Variable) -> Apply:
         """As of a product."""
         table, column = inputs
         return Apply(self, [table, column], [pt.tensor(dtype="float64", shape=(table.type.shape[0], 1))])
 
-    def perform(self, node: Apply, inputs: Any, outputs: Any) -> None:
+    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
         """Without compiled code."""
         outputs[0][0] = np.dot(*inputs)
 
@@ -133,7 +137,7 @@ def narrow(fgraph, node):
     return [NarrowProduct(width)(table, column)]
 
 
-def _loop(width: int) -> Any:
+def _loop(width: int) -> Dispatcher:
     @numba.njit(fastmath=False)  # said, or it would be as of the loop that calls it: sums in any order
     def narrow_product(table, column):
         if table.shape[1] != width or column.shape[0] != width or not table.flags.c_contiguous:
@@ -161,7 +165,7 @@ def _loop(width: int) -> Any:
 _BEFORE, _AFTER = 48.9, 49.5
 
 
-def vectorised(mode: Any) -> Any:
+def vectorised(mode: Mode | str | None) -> Mode:
     """A compilation mode whose loops over many numbers the compiler can vectorise.
 
     Parameters
@@ -178,7 +182,7 @@ def vectorised(mode: Any) -> Any:
     return plain.excluding("scalarize").register((forms, _BEFORE), (inline, _AFTER))
 
 
-def _register() -> Any:
+def _register() -> type[Linker] | None:
     """Tell PyTensor's Numba backend, and say what it is; None: a version without this door."""
     try:
         from pytensor.link.numba.dispatch.basic import (

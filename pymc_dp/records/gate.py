@@ -7,9 +7,9 @@ of Ops.
 """
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -17,6 +17,8 @@ import pytensor
 from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import replace_rng_nodes
 from pytensor import config
+from pytensor.compile.executor import Function
+from pytensor.compile.io import In
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.basic import PerformLinker
@@ -34,17 +36,17 @@ _LAST = 48.95
 
 
 def compile_graph(
-    inputs: Sequence[Variable],
-    outputs: Any,
+    inputs: Sequence[Variable | In],
+    outputs: Variable | Sequence[Variable],
     *,
     private: Collection[Variable],
-    mode: Any = None,
+    mode: Mode | str | None = None,
     as_pymc: bool = False,
     random: bool = False,
     raising: bool = False,
-    trusted: Collection[Any] = (),
-    **options: Any,
-) -> Callable[..., Any]:
+    trusted: Collection[object] = (),
+    **options: object,
+) -> Function:
     """Compile a graph.
 
     Parameters
@@ -82,19 +84,18 @@ def compile_graph(
     **Privacy.** Of a record with a position that its table does not have, what is read there counts as not a
     number; what other records have, and whether there is a result, does not depend on it.
     """
-    many = outputs if isinstance(outputs, list | tuple) else [outputs]
-    admit(many, private, random, trusted)
-    settings = {"mode": _safe(vectorised(mode), raising), "on_unused_input": "ignore", **options}
+    admit([outputs] if isinstance(outputs, Variable) else outputs, private, random, trusted)
+    safe = _safe(vectorised(mode), raising)
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
     # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
-    runs_python = isinstance(cast(Any, settings["mode"]).linker, PerformLinker)
+    runs_python = isinstance(safe.linker, PerformLinker)
     with config.change_flags(cxx="") if runs_python else nullcontext(), warnings.catch_warnings():
         # How fast an Op is (mixtures that are drawn have one) is nothing that a user can mend.
         warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
-        return cast(Callable[..., Any], compiler(list(inputs), outputs, **settings))
+        return compiler(list(inputs), outputs, **{"mode": safe, "on_unused_input": "ignore", **options})
 
 
-def _safe(mode: Any, raising: bool = False) -> Any:
+def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
     return get_mode(mode).register((Safe(raising), _LAST))
 
 
@@ -122,6 +123,6 @@ def initial_point(model: pm.Model) -> dict[str, np.ndarray]:
     return dict(zip([v.name for v in model.value_vars], function(), strict=True))
 
 
-def predictive_mode() -> Any:
+def predictive_mode() -> Mode:
     """A mode for what PyMC compiles itself at public inputs, of which none may be beyond its table."""
     return _safe(None, raising=True)

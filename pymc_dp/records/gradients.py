@@ -1,10 +1,11 @@
 """The exact sum of clipped per-record gradients, on all records or on a batch, in one pass over the data."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle
@@ -167,14 +168,14 @@ class _OfRows:
         self._records = records
         stand_ins, rows = graph.symbolic_rows(records._terms_of_values, records._roots, records.n_rows)
         self._data = {stand_ins[root]: axis for root, axis in records._roots.items()}
-        columns = {v: records.columns[v.name] for v in records.value_vars}
+        columns = graph.columns_of(records.shapes_of_values)
         try:
             outputs = self._by_structure(meet(rows, list(columns), self._data), columns)
         except NotStructuredError:
             outputs = [by_record(rows, list(columns), self._data)]
             every = np.arange(records._start.size)
             self._places = [_Place("values", every, True, True, None, every.size)]
-            self._derivatives: Any = None
+            self._derivatives: Function | None = None
         self._shared = _union(place.columns for place in self._places if not place.alone)
         self.width = 1 + self._shared.size + sum(_numbers(place) for place in self._places)
         self._function = self._compiled(outputs, self._data, records.compile_kwargs)
@@ -206,8 +207,8 @@ class _OfRows:
         return outputs
 
     def _compiled(
-        self, outputs: Sequence[Variable], inputs: Iterable[Variable], compile_kwargs: Mapping[str, Any]
-    ) -> Callable[..., Any]:
+        self, outputs: Sequence[Variable], inputs: Iterable[Variable], compile_kwargs: Mapping[str, object]
+    ) -> Function:
         given, on_vector = list(inputs), self._records._on_vector(outputs)
         return compiled([self._records._theta, *given], on_vector, compile_kwargs, private=given)
 

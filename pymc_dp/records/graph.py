@@ -6,7 +6,7 @@ Nothing in this file evaluates a graph or looks at a value, apart from numbers t
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytensor.tensor as pt
@@ -24,6 +24,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.records.row_types.ops import inner_constants
 
@@ -31,6 +32,8 @@ from pymc_dp.records.row_types.ops import inner_constants
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
 # What a scan is made with beside its step.
 _SETTINGS = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
+#: From a node and its inputs to what stands in the place of its outputs; None: the node as it is.
+type Change = Callable[[Apply, list[Variable]], Sequence[Variable] | None]
 
 
 def rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
@@ -42,9 +45,7 @@ def rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
 
 
 def rewritten(
-    outputs: Iterable[Variable],
-    change: Callable[[Any, list[Any]], Sequence[Variable] | None],
-    memo: dict[Variable, Variable] | None = None,
+    outputs: Iterable[Variable], change: Change, memo: dict[Variable, Variable] | None = None
 ) -> list[Variable]:
     """Graphs in which some nodes are others, and all that depends on them is rebuilt.
 
@@ -71,7 +72,7 @@ def rewritten(
 def flatten(
     outputs: Sequence[Variable],
     conditions: list[Variable] | None = None,
-    first: Callable[[Any, list[Any]], Sequence[Variable] | None] = lambda node, inputs: None,
+    first: Change = lambda node, inputs: None,
 ) -> list[Variable]:
     """Drop every `CheckAndRaise` and inline every `OpFromGraph`.
 
@@ -94,7 +95,7 @@ def flatten(
     """
     conditions = [] if conditions is None else conditions
 
-    def change(node: Any, inputs: list[Any]) -> Sequence[Variable] | None:
+    def change(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
         new = first(node, inputs)
         if new is not None:
             return new
@@ -148,9 +149,9 @@ def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variabl
         if reached.isdisjoint(node.inputs):
             continue
         reached.update(node.outputs)
-        if isinstance(node.op, AdvancedSubtensor) and node.inputs[0] in reached:
-            if not private.isdisjoint(node.inputs[1:]):
-                return True
+        by_position = isinstance(node.op, AdvancedSubtensor) and node.inputs[0] in reached
+        if by_position and not private.isdisjoint(node.inputs[1:]):
+            return True
     return False
 
 
@@ -175,7 +176,7 @@ def columns_of[Key](shapes: Mapping[Key, tuple[int, ...]]) -> dict[Key, slice]:
     return {key: slice(*ends) for key, ends in zip(shapes, pairwise(stops), strict=True)}
 
 
-def slices(vector: Any, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, Variable]:
+def slices(vector: TensorVariable, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, Variable]:
     """Variables of these shapes as consecutive parts of a flat vector."""
     parts: dict[Variable, Variable] = {}
     for variable, place in columns_of(shapes).items():
@@ -190,7 +191,7 @@ def axes_of_length(leaf: Variable, n: int) -> list[int]:
     return [axis for axis, size in enumerate(np.shape(leaf_value(leaf))) if size == n]
 
 
-def _of_any_number(node: Apply, n: int) -> Any:
+def _of_any_number(node: Apply, n: int) -> Apply:
     """A node as it is; a scan without the shapes that its step assumes, of arrays along `n` records."""
     if not isinstance(node.op, Scan):
         return node

@@ -7,7 +7,8 @@ replaced before the draw, and what is drawn there is not used.
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -15,6 +16,7 @@ from pymc.distributions import continuous, discrete
 from pytensor.graph.basic import Variable
 from pytensor.tensor.random import basic
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
 
 
 class Range(NamedTuple):
@@ -46,7 +48,7 @@ _TRIALS = Range(0, 2**31 - 1, 1)
 _DRAWN_FROM = Range(0, 10**9 - 1, 1)
 _WHOLE = Range(-(2**31), 2**31, 0)
 
-RANGES: dict[type[Any], tuple[Range, ...]] = {
+RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
     basic.UniformRV: (_REAL, _REAL._replace(safe=1.0)),
     basic.TriangularRV: (_REAL, _REAL._replace(safe=0.5), _REAL._replace(safe=1.0)),
     basic.BetaRV: (_TRIED, _TRIED),
@@ -81,12 +83,7 @@ RANGES: dict[type[Any], tuple[Range, ...]] = {
     continuous.SkewNormalRV: (_REAL, _SCALE, _REAL),
     continuous.RiceRV: (_SCALE, _SCALE),
     continuous.MoyalRV: (_REAL, _SCALE),
-    continuous.TruncatedNormalRV: (
-        _REAL,
-        _POSITIVE,
-        _BOUND._replace(safe=-1.0),
-        _BOUND._replace(safe=1.0),
-    ),
+    continuous.TruncatedNormalRV: (_REAL, _POSITIVE, _BOUND._replace(safe=-1.0), _BOUND._replace(safe=1.0)),
     discrete.DiscreteUniformRV: (_WHOLE, _WHOLE),
 }
 
@@ -95,7 +92,7 @@ def _ordered(*values: Variable) -> Variable:
     return pt.all(pt.stack([pt.le(a, b) for a, b in itertools.pairwise(values)]), axis=0)
 
 
-def _mean_of_counts(n: Any, p: Any) -> Any:
+def _mean_of_counts(n: TensorVariable, p: TensorVariable) -> Variable:
     """The rate of a negative binomial is gamma: it is within 100 (mean + scale) but for ``exp(-100)``."""
     return pt.le((n + 1) * (1 - p) / p, _MEAN / 100)
 
@@ -106,7 +103,7 @@ def _adds_up(*parameters: Variable) -> Variable:
 
 
 #: What parameters have to do with each other.
-TOGETHER: dict[type[Any], Callable[..., Any]] = {
+TOGETHER: dict[type[RandomVariable], Callable[..., Variable]] = {
     basic.UniformRV: _ordered,
     basic.TriangularRV: lambda left, mode, right: _ordered(left, mode, right) & pt.lt(left, right),
     basic.NegBinomialRV: _mean_of_counts,
@@ -121,7 +118,7 @@ TOGETHER: dict[type[Any], Callable[..., Any]] = {
 
 
 def harmless(
-    op: RandomVariable, parameters: Sequence[Any]
+    op: RandomVariable, parameters: Sequence[Variable]
 ) -> tuple[list[Variable], Variable, RandomVariable]:
     """Parameters to draw with.
 
@@ -142,25 +139,14 @@ def harmless(
     """
     kind = next((c for c in type(op).__mro__ if c in RANGES), None)
     ranges = [_REAL] * len(parameters) if kind is None else RANGES[kind]
-    cores = op.ndims_params
-    conditions = [
-        _over_core(_within(p, r), core) for p, r, core in zip(parameters, ranges, cores, strict=True)
-    ]
+    each = list(zip(parameters, ranges, op.ndims_params, strict=True))
+    conditions = [_over_core(_within(p, r), core) for p, r, core in each]
     if kind in TOGETHER:
         conditions.append(TOGETHER[kind](*parameters))
-    fit = conditions[0]
-    for condition in conditions[1:]:
-        fit = fit & condition
+    fit = reduce(pt.and_, conditions)
     if kind is None:
         return list(parameters), fit, EntryByEntry(op)
-    return (
-        [
-            _switched(fit, p, r, core, kind)
-            for p, r, core in zip(parameters, ranges, cores, strict=True)
-        ],
-        fit,
-        op,
-    )  # fmt: skip
+    return [_switched(fit, p, r, core, kind) for p, r, core in each], fit, op
 
 
 def _within(parameter: Variable, r: Range) -> Variable:
@@ -169,14 +155,14 @@ def _within(parameter: Variable, r: Range) -> Variable:
     return pt.ge(parameter, low) & pt.le(parameter, high)
 
 
-def _over_core(condition: Variable, core: int) -> Any:
+def _over_core(condition: Variable, core: int) -> Variable:
     return condition.all(axis=tuple(range(-core, 0))) if core else condition
 
 
 def _switched(
     fit: Variable, parameter: Variable, r: Range, core: int, kind: type[RandomVariable]
 ) -> Variable:
-    safe: Any = pt.constant(np.asarray(r.safe, dtype=parameter.type.dtype))
+    safe: Variable = pt.constant(np.asarray(r.safe, dtype=parameter.type.dtype))
     if core == 2:
         safe = pt.eye(parameter.shape[-1])
     elif core == 1 and kind in (basic.MultinomialRV, basic.CategoricalRV):
@@ -202,10 +188,12 @@ class EntryByEntry(RandomVariable):
         self.drawn = drawn
         super().__init__(name=drawn.name, signature=drawn.signature, dtype=drawn.dtype, inplace=inplace)
 
-    def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> Any:
+    def _supp_shape_from_params(
+        self, dist_params: Sequence[Variable], param_shapes: Sequence[Variable] | None = None
+    ) -> object:
         return self.drawn._supp_shape_from_params(dist_params, param_shapes)
 
-    def rng_fn(self, rng: np.random.Generator, *args: Any) -> np.ndarray:
+    def rng_fn(self, rng: np.random.Generator, *args: np.ndarray) -> np.ndarray:
         """Draw them all."""
         *parameters, size = args
         cores = self.drawn.ndims_params
@@ -221,7 +209,7 @@ class EntryByEntry(RandomVariable):
         entries = [np.full(shape, bad, dtype=self.dtype) if draw is None else draw for draw in found]
         return np.reshape(np.asarray(entries, dtype=self.dtype), batch + shape)
 
-    def _one(self, rng: np.random.Generator, parameters: list[Any]) -> Any:
+    def _one(self, rng: np.random.Generator, parameters: list[np.ndarray]) -> np.ndarray | None:
         try:
             return np.asarray(self.drawn.rng_fn(rng, *parameters, None), dtype=self.dtype)
         except Exception:  # of one record: it has no twins
@@ -233,9 +221,9 @@ def missing(dtype: str) -> float | int:
     return np.nan if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min if dtype != "bool" else False)
 
 
-def present(draws: Any) -> Any:
+def present(draws: Variable) -> Variable:
     """Where draws were made: see `missing`."""
     dtype = draws.type.dtype
     if dtype.startswith("float"):
-        return ~pt.isnan(draws)
-    return pt.neq(draws, missing(dtype)) if dtype != "bool" else draws | True
+        return pt.invert(pt.isnan(draws))
+    return pt.neq(draws, missing(dtype)) if dtype != "bool" else pt.or_(draws, True)

@@ -1,10 +1,10 @@
 """How many records a model has, and in how many tables: the lengths of its observed variables."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.basic import Variable
 
 from pymc_dp.records import checks, graph
 
@@ -39,7 +39,7 @@ def tables_of(model: pm.Model) -> dict[int, list[str]]:
     return found
 
 
-def _records_of(model: pm.Model, rv: Any) -> int | None:
+def _records_of(model: pm.Model, rv: Variable) -> int | None:
     """Length of the first axis of an observed variable, from shapes alone; None if it is a single number."""
     value = model.rvs_to_values[rv]
     if value.type.ndim == 0:

@@ -9,11 +9,11 @@ No n x d matrix is ever needed.
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
-from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import ClientType, FunctionGraph
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -128,7 +128,7 @@ def meet(
     memo: dict[Variable, Variable] = {}
     nodes = []
 
-    def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
+    def change(node: Apply, inputs: list[Variable]) -> list[Variable] | None:
         met = [k for k, i in enumerate(node.inputs) if i in free and i not in private]
         if not met or not private.intersection(node.inputs):
             return None
@@ -166,9 +166,7 @@ def meet(
     tables = [meeting.other for meeting in found if meeting.other is not None]
     if not set(outcomes).isdisjoint(ancestors(tables)):
         raise NotStructuredError
-    originals: dict[Variable, Variable] = {
-        copy: pt.expand_dims(cast(Any, leaf), 0) for leaf, copy in copies.items()
-    }
+    originals: dict[Variable, Variable] = {copy: pt.expand_dims(leaf, 0) for leaf, copy in copies.items()}
     return Met(rows, found, originals, dict(records))
 
 
@@ -190,7 +188,7 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[tuple[int, int] | 
 
 
 def _multiplied(
-    copy: Variable, clients: Mapping[Variable, Sequence[Any]], inputs: Collection[Variable]
+    copy: Variable, clients: Mapping[Variable, Sequence[ClientType]], inputs: Collection[Variable]
 ) -> tuple[Variable, Variable] | None:
     """Where a parameter's copy is only ever multiplied with numbers of the records: ``b * x``.
 
@@ -198,7 +196,7 @@ def _multiplied(
     as a matrix.
     """
 
-    def used(variable: Variable) -> Any:
+    def used(variable: Variable) -> Apply | None:
         by = clients.get(variable, [])
         return by[0][0] if len(by) == 1 else None
 
@@ -211,7 +209,7 @@ def _multiplied(
     if not others or len(others) + 1 != len(node.inputs) or not set(inputs).isdisjoint(ancestors(others)):
         return None
     # Numbers of a narrow type are multiplied with a parameter in its type: their product is not to overflow.
-    numbers = [cast(Any, other).astype("float64") for other in others]
+    numbers = [other.astype("float64") for other in others]
     size, out, other = copy.type.shape[1:], node.outputs[0], prod(numbers)
     # A length that is not known is that of the parameter, unless that is 1: then it may be any.
     same = all(a == b or (a is None and b != 1) for a, b in zip(other.type.shape[1:], size, strict=False))
@@ -220,8 +218,9 @@ def _multiplied(
     if not size:
         return out, pt.expand_dims(other, 1)
     node = used(out)
-    summed = node is not None and isinstance(node.op, Sum) and node.op.axis == (1,)
-    return (node.outputs[0], other) if summed and len(size) == 1 else None
+    if node is None or not isinstance(node.op, Sum) or node.op.axis != (1,) or len(size) != 1:
+        return None
+    return node.outputs[0], other
 
 
 def _reached(output: Variable, sources: Collection[Variable]) -> set[Variable]:
@@ -239,13 +238,13 @@ def _looked_up_first(
     """``(mu + tau * z)[group] -> mu + tau * z[group]``: mu and tau then meet the records elementwise."""
     free, private = _reached(rows, parameters), _reached(rows, records)
 
-    def looked_up(op: AdvancedSubtensor, table: Variable, index: Variable) -> Any:
+    def looked_up(op: AdvancedSubtensor, table: Variable, index: Variable) -> Variable:
         if table not in free or table.owner is None or not isinstance(table.owner.op, Elemwise):
-            return op(table, index)
+            return op.make_node(table, index).outputs[0]
         inputs = [i if i.type.shape[0] == 1 else looked_up(op, i, index) for i in table.owner.inputs]
-        return table.owner.op(*inputs)
+        return table.owner.op.make_node(*inputs).outputs[0]
 
-    def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
+    def change(node: Apply, inputs: list[Variable]) -> list[Variable] | None:
         by_rows = isinstance(node.op, AdvancedSubtensor) and node.op.idx_list == (0,)
         simple = by_rows and node.inputs[1].type.ndim == 1 and node.inputs[0] not in private
         return [looked_up(node.op, *inputs)] if simple else None
@@ -266,7 +265,7 @@ def _copied(parameter: Variable, free: Collection[Variable], copies: dict[Variab
     for leaf in leaves:
         if leaf not in copies:
             copies[leaf] = pt.tensor(dtype=leaf.type.dtype, shape=(None, *leaf.type.shape))
-    return cast(Any, vectorize_graph(parameter, {leaf: copies[leaf] for leaf in leaves})).squeeze(1)
+    return vectorize_graph(parameter, {leaf: copies[leaf] for leaf in leaves}).squeeze(1)
 
 
 def _leaves(parameter: Variable, free: Collection[Variable]) -> list[Variable]:

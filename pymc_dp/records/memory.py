@@ -1,18 +1,16 @@
 """Whether arrays are views of the same memory; nothing reads what is in it."""
 
-from typing import Any
-
 import numpy as np
 
 
-def _parts(array: Any) -> list[np.ndarray]:
+def _parts(array: object) -> list[np.ndarray]:
     """The arrays that something is stored in."""
     if hasattr(array, "indptr"):
         return [array.data, array.indices]
     return [np.asarray(array)] if isinstance(array, np.ndarray) else []
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: object, b: object) -> bool:
     """Whether two arrays are one: the same memory, read in the same way."""
     if a is b:
         return True
@@ -20,24 +18,24 @@ def same(a: Any, b: Any) -> bool:
     return len(x) == len(y) == 1 and x[0].size > 0 and _read_as(x[0]) == _read_as(y[0])
 
 
-def _read_as(array: np.ndarray) -> Any:
+def _read_as(array: np.ndarray) -> tuple[int, object, object, object]:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
-def shared(a: Any, b: Any) -> bool:
+def shared(a: object, b: object) -> bool:
     """Whether two arrays have an entry in common."""
     return any(_overlap(x, y) for x in _parts(a) for y in _parts(b))
 
 
-def overlapping(a: Any, axis: int) -> bool:
+def overlapping(a: object, axis: int) -> bool:
     """Whether records of an array are, in part, the same memory (windows, one record repeated)."""
-    if hasattr(a, "indptr"):
+    if not isinstance(a, np.ndarray):
         return False
     a, half = np.moveaxis(a, axis, 0), a.shape[axis] // 2
     return _overlap(a[:half], a[half:])
 
 
-def shifted(a: Any, b: Any, axis_a: int, axis_b: int) -> bool:
+def shifted(a: object, b: object, axis_a: int, axis_b: int) -> bool:
     """Whether records of two arrays are other rows of one table (``y[:-1]`` and ``y[1:]``).
 
     Parameters
@@ -47,7 +45,7 @@ def shifted(a: Any, b: Any, axis_a: int, axis_b: int) -> bool:
     axis_a, axis_b : int
         Axes of the records.
     """
-    if hasattr(a, "indptr") or hasattr(b, "indptr"):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return a is not b and shared(a, b)
     a, b = np.moveaxis(a, axis_a, 0), np.moveaxis(b, axis_b, 0)
     if same(a, b):

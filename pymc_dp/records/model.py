@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import pymc as pm
@@ -12,17 +12,18 @@ from pytensor.graph.basic import Variable
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph, verification
 from pymc_dp.records.complete_model import Complete, complete
-from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
+from pymc_dp.records.outcome_scores import Scored
 from pymc_dp.records.reader import read
-from pymc_dp.records.sums import FullBatch, Points
+from pymc_dp.records.reading import ReadingSettings
+from pymc_dp.records.sums import FullBatch
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import ids_in
 from pymc_dp.records.units import units as numbered
 
 
-class RecordModel(Points):
+class RecordModel(Scored):
     """A PyMC model seen as n records and d parameters.
 
     Parameters
@@ -34,9 +35,7 @@ class RecordModel(Points):
         Identifier of the person (or other unit) that each row belongs to, or the name of the
         `pymc.Data` with these. The log-likelihoods of a
         unit's rows are added before they are clipped. Default: each row is a unit.
-    exclude_deterministics : collection of str
-        Deterministics that are not released, though they read no private row; those that do never are.
-    public, trusted_ops, neighboring_relation, observed
+    observed : collection of str, optional
         See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional
         Passed to `pytensor.function`; as in `pm.sample`.
@@ -47,6 +46,9 @@ class RecordModel(Points):
     integrate : bool
         Whether effects with an entry for each person are integrated within that person's likelihood: see
         `records.effects`. Rows then know the effect, and whole likelihoods are the `twins`' alone.
+    **settings
+        `exclude_deterministics`, `public`, `trusted_ops`, `neighboring_relation`: see
+        `pymc_dp.records.reader.read`.
 
     Attributes
     ----------
@@ -87,41 +89,30 @@ class RecordModel(Points):
         self,
         model: pm.Model,
         *,
-        privacy_unit: Any = None,
-        exclude_deterministics: Collection[str] = (),
-        public: Collection[Any] = (),
-        trusted_ops: Collection[Any] = (),
-        neighboring_relation: str = "substitute",
+        privacy_unit: object = None,
         observed: Collection[str] | None = None,
-        compile_kwargs: Mapping[str, Any] | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
         verify: bool = True,
         integrate: bool = False,
+        **settings: Unpack[ReadingSettings],
     ):
-        self.neighboring_relation = neighboring_relation
+        self.neighboring_relation = settings.get("neighboring_relation", "substitute")
         self.compile_kwargs = dict(compile_kwargs or {})
         self._model, self.effects, of_persons = Complete(model, [], set())
         if integrate:
             self._model, self.effects, of_persons = complete(
-                model, privacy_unit, public, neighboring_relation
+                model, privacy_unit, settings.get("public", ()), self.neighboring_relation
             )
         _, ids = ids_in(model, privacy_unit)
         self.unit_of_row, self.n = numbered(ids, number_of_rows(model, observed))
-        reading = read(
-            self._model,
-            units=None if ids is None else self.n,
-            effects=self.effects,
-            exclude_deterministics=exclude_deterministics,
-            public=public,
-            trusted_ops=trusted_ops,
-            neighboring_relation=neighboring_relation,
-            observed=observed,
-        )
+        units = None if ids is None else self.n
+        reading = read(self._model, units=units, effects=self.effects, observed=observed, **settings)
         self.reading = reading
         self.n_rows = reading.n_rows
         if reading.trusted:
             self.compile_kwargs["trusted"] = reading.trusted
         self.value_vars = list(self._model.value_vars)
-        self.shapes = {v.name: np.shape(reading.start[v.name]) for v in self.value_vars}
+        self.shapes = {name: np.shape(value) for name, value in reading.start.items()}
         self._start = self.ravel(reading.start)
         self.d = self._start.size
         self._theta = pt.vector("theta", shape=(self.d,), dtype="float64")
@@ -169,11 +160,6 @@ class RecordModel(Points):
     def gradients(self) -> Gradients:
         """Clipped sums of the units' gradients: ``gradients(theta, clip_bound)``, and ``gradients.batch``."""
         return Gradients(self)
-
-    @cached_property
-    def coordinates(self) -> Coordinates:
-        """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
-        return likelihood_coordinates(self)
 
     @cached_property
     def twins(self) -> Twins:

@@ -1,7 +1,6 @@
 """A model whose arrays of records nothing can look into: what is derived from it depends on shapes alone."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -17,6 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.graph import leaf_value, rewritten
@@ -159,9 +159,9 @@ class OpaqueModel:
         self, graphs: Sequence[Variable], private: Collection[Variable]
     ) -> Sequence[Variable]:
         """Multiply sparse matrices of records with dense ones by the non-zero entries of each record."""
-        entries: dict[Variable, tuple[Any, Any]] = {}
+        entries: dict[Variable, tuple[TensorVariable, TensorVariable]] = {}
 
-        def change(node: Any, inputs: list[Any]) -> list[Variable] | None:
+        def change(node: Apply, inputs: list[Variable]) -> list[Variable] | None:
             if not isinstance(node.op, Dot | StructuredDot) or not _by_entries(node, private):
                 return None
             matrix, factor = inputs
@@ -171,7 +171,7 @@ class OpaqueModel:
             columns, values = entries[matrix]
             rows = values if factor.type.ndim == 1 else values[:, :, None]
             # No product with padding, whose length depends on all rows: 0 times infinity is NaN.
-            entry = pt.switch(pt.eq(rows, 0), 0.0, rows * factor[columns])
+            entry = pt.switch(pt.eq(rows, 0), 0.0, rows * pt.as_tensor(factor)[columns])
             return [entry.sum(axis=1)]
 
         return rewritten(graphs, change)
@@ -207,9 +207,9 @@ def behind_shared(leaf: Variable) -> Variable:
     return pytensor.shared(value, borrow=True, shape=leaf.type.shape, name=leaf.name)
 
 
-def _nonzero_entries(matrix: Variable) -> tuple[Variable, Variable]:
+def _nonzero_entries(matrix: Variable) -> tuple[TensorVariable, TensorVariable]:
     """Columns and values of the non-zero entries of each row, both of shape (n, most that a row has)."""
-    value: Any = leaf_value(matrix)
+    value = leaf_value(matrix)
     counts = np.diff(value.indptr)
     within = np.arange(value.nnz) - np.repeat(value.indptr[:-1], counts)
     shape = (value.shape[0], int(counts.max(initial=1)))

@@ -2,24 +2,27 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
+from pytensor.tensor.sharedvar import TensorSharedVariable
 
 from pymc_dp.records import gate, graph
-from pymc_dp.records.coordinates import terms_given
+from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, terms_given
 from pymc_dp.records.derivatives import by_record, numbers_a_record
 from pymc_dp.records.draws import NotGenerativeError, given
-from pymc_dp.records.positions import length
-from pymc_dp.records.predictors import Piece, Predictors, find
+from pymc_dp.records.positions import Size, length
+from pymc_dp.records.predictors import Predictors, WithData, find
+from pymc_dp.records.reading import Reading
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.row_types.ops import public_number
-from pymc_dp.records.sums import compiled, guarded, sums
+from pymc_dp.records.sums import Points, compiled, guarded, sums
 from pymc_dp.records.touched import Lookup, lookups_of
 
 # Outcomes up to which all are taken: as many scores as of so many twins less one.
@@ -28,7 +31,18 @@ _OUTCOMES = 33
 _SUM = 1e-6
 
 
-def outcome_like(rv: Variable, n_rows: int, recorded: Any) -> Any:
+class Scored(Points):
+    """Records of which scores are computed: what they need of a `RecordModel`."""
+
+    effects: list[str]
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
+        return likelihood_coordinates(self)
+
+
+def outcome_like(rv: Variable, n_rows: int, recorded: Variable) -> TensorSharedVariable:
     """The place of an observed variable's values: a shared variable of its type, which no function reads."""
     # What a type does not say, the array of the recorded values does, in whatever type it is read.
     leaves = [np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([recorded])]
@@ -39,7 +53,9 @@ def outcome_like(rv: Variable, n_rows: int, recorded: Any) -> Any:
     return pytensor.shared(np.zeros(shape, dtype=rv.type.dtype), borrow=True, shape=static)
 
 
-def terms_with(records: Any, outcomes: Mapping[str, Variable], together: bool = False) -> dict[str, Variable]:
+def terms_with(
+    records: Scored, outcomes: Mapping[str, Variable], together: bool = False
+) -> dict[str, Variable]:
     """Log-densities of records with outcomes in the place of observed values, by name.
 
     Functions of the separate variables of the likelihood coordinates. Each has one outcome put in, and reads
@@ -57,7 +73,7 @@ def terms_with(records: Any, outcomes: Mapping[str, Variable], together: bool = 
     return found
 
 
-def count_outcomes(reading: Any, rv: Variable, coordinates: Any) -> int | None:
+def count_outcomes(reading: Reading, rv: Variable, coordinates: Coordinates) -> int | None:
     """Number of outcomes, 0, 1, ..., where each row has one of a few, and the number is public; or None."""
     op = rv.owner.op
     if rv.type.ndim != 1 or not isinstance(op, BernoulliRV | BinomialRV | CategoricalRV):
@@ -71,7 +87,7 @@ def count_outcomes(reading: Any, rv: Variable, coordinates: Any) -> int | None:
     parameters = op.dist_params(node)
     if isinstance(op, BinomialRV):
         trials = public_number(parameters[0])
-        count = None if trials is None else trials + 1
+        count: Size | None = None if trials is None else trials + 1
     else:
         count = length(parameters[0], parameters[0].type.ndim - 1, coordinates.shapes)
     return int(count) if isinstance(count, int | np.integer) and 1 < count <= _OUTCOMES else None
@@ -107,7 +123,7 @@ class OutcomeScores:
 
     def __init__(
         self,
-        records: Any,
+        records: Scored,
         terms: Mapping[str, Variable],
         outcomes: Mapping[str, Variable],
         count: int | None,
@@ -140,7 +156,7 @@ class OutcomeScores:
             arrays = dict(zip(found.met.records, roots, strict=True))
             self.lookups = lookups_of(found.pieces, seen.parts(start), arrays)
             self._by_predictors(found)
-        self._functions: dict[bool, Callable[..., Any]] = {}
+        self._functions: dict[bool, Function] = {}
 
     def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
         seen = self._seen
@@ -165,12 +181,7 @@ class OutcomeScores:
         self._shared_outputs = [*(found.values[k] for k in tables), *computed]
 
     def at(
-        self,
-        points: np.ndarray,
-        data: Sequence[np.ndarray],
-        m: int,
-        first: np.ndarray | None,
-        dense: bool,
+        self, points: np.ndarray, data: Sequence[np.ndarray], m: int, first: np.ndarray | None, dense: bool
     ) -> "ScoresAt":
         """Prepare some units: compute what is the same for all their outcomes.
 
@@ -199,7 +210,7 @@ class OutcomeScores:
 
     def _with_data(
         self, computed: Iterator[np.ndarray], data: Sequence[np.ndarray], m: int
-    ) -> list[tuple[Piece, Any]]:
+    ) -> list[WithData]:
         """Matrices and positions of m rows, beside their pieces."""
         pieces = []
         for k, piece in enumerate(self.pieces):
@@ -212,16 +223,16 @@ class OutcomeScores:
             pieces.append((piece, other))
         return pieces
 
-    def _compiled(self, dense: bool) -> Callable[..., Any]:
+    def _compiled(self, dense: bool) -> Function:
         if dense not in self._functions:
             private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:1]
             inputs = [self._seen.vector, *private]
-            function = compiled(inputs, self._seen.joined(outputs), self._kwargs, private=private)
-            self._functions[dense] = function
+            made = compiled(inputs, self._seen.joined(outputs), self._kwargs, private=private)
+            self._functions[dense] = made
         return self._functions[dense]
 
     @cached_property
-    def _shared(self) -> Callable[..., Any]:
+    def _shared(self) -> Function:
         """What comes out of tables, and those that are computed: the same for all outcomes."""
         own = list(self._inputs)[: len(self._inputs) - len(self.names)]
         outputs = self._seen.joined(self._shared_outputs)
@@ -258,10 +269,10 @@ class ScoresAt:
     def __init__(
         self,
         each: Sequence[Callable[..., list[np.ndarray]]],
-        pieces: list[tuple[Piece, Any]] | None,
+        pieces: list[WithData] | None,
         first: np.ndarray | None,
         count: int,
-        dtype: Any,
+        dtype: str,
     ):
         self._each, self.pieces, self._first, self._count, self._dtype = each, pieces, first, count, dtype
 

@@ -6,7 +6,7 @@ in NumPy: those of a table of length K are -K, ..., K - 1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytensor.scalar as ps
@@ -30,6 +30,7 @@ from pytensor.tensor.subtensor import (
     Subtensor,
     indices_from_subtensor,
 )
+from pytensor.tensor.variable import TensorVariable
 
 READS = (Subtensor, AdvancedSubtensor)
 WRITES = (IncSubtensor, AdvancedIncSubtensor)
@@ -47,6 +48,8 @@ _SELECTS = (
     TensorFromScalar,
 )
 Bounds = tuple[float, float]
+# How long a table is.
+type Size = TensorVariable | int
 
 
 class Position(NamedTuple):
@@ -89,17 +92,17 @@ def masks(node: Apply) -> list[tuple[int, int]]:
 
 def _arrays(node: Apply) -> Iterator[tuple[int, int, int]]:
     """Indices that are no slices: which input each is, its first axis of the table, and the batch axes."""
-    op: Any = core(node)
+    op = core(node)
     batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
     axis = batch
     inputs: list[Any] = list(range(2 if isinstance(op, WRITES) else 1, len(node.inputs)))
-    places: Sequence[Any] = indices_from_subtensor(inputs, op.idx_list)
+    places = cast(Sequence[int | slice], indices_from_subtensor(inputs, op.idx_list))
     for place in places:
         if isinstance(place, slice):
             axis += 1
             continue
         yield place, axis, batch
-        index: Any = node.inputs[place]
+        index = node.inputs[place]
         axis += index.type.ndim - batch if index.type.dtype == "bool" else 1
 
 
@@ -155,7 +158,7 @@ def _either(given: Sequence[Bounds]) -> Bounds:
     return min((low for low, _ in given), default=0.0), max((high for _, high in given), default=0.0)
 
 
-def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | None = None) -> Any:
+def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | None = None) -> Size:
     """Of a table along an axis: a number where types tell it, or a graph of its shape.
 
     Parameters
@@ -165,7 +168,7 @@ def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]
     shapes : mapping of Variable to tuple of int, optional
         Of variables whose types may not say it.
     """
-    known: Any = table
+    known = table
     given = {v: shapes[v] for v in ancestors([table]) if v in shapes} if shapes else {}
     if given:
         stand_ins: dict[Variable, Variable] = {
@@ -173,10 +176,10 @@ def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]
         }
         (known,) = clone_replace([table], stand_ins, rebuild_strict=False)
     size = known.type.shape[axis]
-    return Shape_i(axis)(table) if size is None else size
+    return Shape_i(axis).make_node(table).outputs[0] if size is None else size
 
 
-def is_proved(index: Variable, size: Variable | int) -> bool:
+def is_proved(index: Variable, size: Size) -> bool:
     """Whether an index is in range whatever the data are, for a table of that length."""
     if isinstance(index.type, HasShape) and 0 in index.type.shape:
         return True  # it has no entry
@@ -206,24 +209,24 @@ def _counts_to(index: Variable, size: Variable) -> bool:
     )
 
 
-def in_range(index: Any, size: Any) -> Any:
+def in_range(index: Variable, size: Size) -> TensorVariable:
     """Entry by entry: whether a table of that length has the position."""
     index = as_tensor(index)
     return pt.and_(pt.ge(index, -size), pt.lt(index, size))
 
 
-def limited(index: Any, size: Any) -> Any:
+def limited(index: Variable, size: Size) -> Variable:
     """The same index where it is in range; elsewhere the first or the last position."""
     if isinstance(size, Variable):
         nothing = "a position in a table that has no entries"
         some = pt.or_(pt.gt(size, 0), pt.eq(as_tensor(index).size, 0))
-        size = CheckAndRaise(IndexError, nothing)(size, some)
+        size = CheckAndRaise(IndexError, nothing).make_node(size, some).outputs[0]
     elif size == 0:
         raise IndexError("a model reads a table that has no entries")
     position = pt.clip(pt.cast(as_tensor(index), "int64"), -size, size - 1)
     return pt.scalar_from_tensor(position) if isinstance(index.type, ScalarType) else position
 
 
-def as_tensor(index: Variable) -> Any:
+def as_tensor(index: Variable) -> Variable:
     """An index of one position may be a number without a tensor."""
-    return pt.tensor_from_scalar(index) if isinstance(index.type, ScalarType) else index
+    return TensorFromScalar().make_node(index).outputs[0] if isinstance(index.type, ScalarType) else index

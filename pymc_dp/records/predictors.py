@@ -7,7 +7,7 @@ is ``sum_a F_a x_a``: k numbers instead of p.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numba
 import numpy as np
@@ -19,6 +19,7 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.records import gate, graph
+from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.derivatives import NotStructuredError, numbers_a_record, replaced
 from pymc_dp.records.meetings import Kind, Meeting, Met, added, meet
 
@@ -46,6 +47,10 @@ class Piece(NamedTuple):
     numbers: int
     columns: np.ndarray
     other: Variable | None
+
+
+#: A piece, and its matrix or positions for some records.
+type WithData = tuple[Piece, np.ndarray | None]
 
 
 class Predictors(NamedTuple):
@@ -89,7 +94,7 @@ class Predictors(NamedTuple):
 
 def find(
     terms: Sequence[Variable],
-    coordinates: Any,
+    coordinates: Coordinates,
     roots: Mapping[Variable, int],
     n_rows: int,
     start: np.ndarray,
@@ -175,7 +180,7 @@ def _assembled(
     return made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
 
 
-def _matrix(values: Any) -> Any:
+def _matrix(values: Variable) -> Variable:
     """One row a record."""
     return values.reshape((values.shape[0], -1)) if values.type.ndim != 2 else values
 
@@ -191,7 +196,7 @@ def _selected(
             raise NotStructuredError
         variable = node.inputs[0]
     place = columns[variable]
-    given = cast(Any, variable.type())
+    given = variable.type()
     (selected,) = replaced([parameter], {variable: given})
     try:
         function = gate.compile_graph([given], selected, private=(), mode=gate.PLAIN_MODE)
@@ -201,7 +206,7 @@ def _selected(
     return np.ravel(values).astype(np.int64)
 
 
-def rows_in(metric: np.ndarray, pieces: Sequence[tuple[Piece, Any]], m: int, k: int) -> np.ndarray:
+def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> np.ndarray:
     """Rows of k predictors of m records, each times a matrix A of shape (q, p): shape (k, m, q)."""
     out = np.zeros((k, m, len(metric)))
     fresh = [True] * k
@@ -209,7 +214,7 @@ def rows_in(metric: np.ndarray, pieces: Sequence[tuple[Piece, Any]], m: int, k: 
         for piece, other in pieces:
             for j in range(piece.numbers):
                 target = out[piece.first + j]
-                if piece.kind == "values":
+                if other is None:
                     _add_constant(target, np.ascontiguousarray(metric[:, piece.columns[j]]))
                 elif piece.kind == "lookup":
                     table = np.ascontiguousarray(metric[:, piece.columns].T)

@@ -1,11 +1,11 @@
 """Where the likelihood reads the parameters: the last public nodes of a model's generative graph."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
 from pytensor.scalar.basic import Reciprocal, TrueDiv
@@ -34,7 +34,7 @@ class PublicNode(NamedTuple):
 
     public: Variable
     read: Variable
-    gather: Any = None
+    gather: Apply | None = None
 
     def given(self, value: Variable) -> Variable:
         """What to put in the place of `read` when `value` is put in that of `public`."""
@@ -148,7 +148,7 @@ class PublicNodes:
                 return None
         return found.pop() if len(found) == 1 else None
 
-    def _gathered(self, variable: Variable) -> tuple[Variable, Variable] | None:
+    def _gathered(self, variable: Variable) -> tuple[Variable, Apply] | None:
         """Read ``mean + tau * z[index]`` as ``(mean + tau * z)[index]``: a public vector, and the gather."""
         node = variable.owner
         if node is None or variable in self._free:

@@ -4,8 +4,8 @@ All of it is decided from the graph (`row_types`); no value of an array is looke
 types.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Unpack
 
 import numpy as np
 import pymc as pm
@@ -21,12 +21,23 @@ from pymc_dp.records.arrays import FEW, Arrays
 from pymc_dp.records.lengths import number_of_rows, tables_of
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
 from pymc_dp.records.public_positions import public_positions
-from pymc_dp.records.reading import Reading, VariableReading
+from pymc_dp.records.reading import Reading, ReadingSettings, VariableReading
 from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import public_number
 
 
-def read(model: pm.Model, *, effects: Collection[str] = (), **settings: Any) -> Reading:
+def _raise(error: ModelRefusedError) -> None:
+    raise error
+
+
+def read(
+    model: pm.Model,
+    units: int | None = None,
+    observed: Collection[str] | None = None,
+    refuse: checks.Refuse = _raise,
+    effects: Collection[str] = (),
+    **settings: Unpack[ReadingSettings],
+) -> Reading:
     """Read a model.
 
     Parameters
@@ -60,24 +71,20 @@ def read(model: pm.Model, *, effects: Collection[str] = (), **settings: Any) -> 
     ValueError
         `public` or `exclude_deterministics` has a name that the model does not have.
     """
-    return _Reader(model, **settings).read().integrated(effects)
-
-
-def _raise(error: ModelRefusedError) -> None:
-    raise error
+    return _Reader(model, units, observed, refuse, **settings).read().integrated(effects)
 
 
 class _Reader:
     def __init__(
         self,
         model: pm.Model,
-        units: int | None = None,
+        units: int | None,
+        observed: Collection[str] | None,
+        refuse: checks.Refuse,
         exclude_deterministics: Collection[str] = (),
-        public: Collection[Any] = (),
-        trusted_ops: Collection[Any] = (),
+        public: Collection[object] = (),
+        trusted_ops: Collection[object] = (),
         neighboring_relation: str = "substitute",
-        observed: Collection[str] | None = None,
-        refuse: Callable[[ModelRefusedError], None] = _raise,
     ):
         relation = neighboring_relation
         checks.known_names(model, exclude_deterministics)
@@ -188,12 +195,12 @@ class _Reader:
         mixed = next((t for t in types if isinstance(t, Mixed)), None)
         return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
 
-    def _records_first(self, term: Any, sources: Mapping[Variable, RowType]) -> Variable:
+    def _records_first(self, term: Variable, sources: Mapping[Variable, RowType]) -> Variable:
         """A term with its axis of records first: numbers for each may have been put before it."""
         t = self.typing.of(term)
         if not isinstance(t, Rows) or t.axis == 0:
             return term
-        moved = pt.moveaxis(term, t.axis, 0)
+        moved = pt.moveaxis(pt.as_tensor(term), t.axis, 0)
         self.typing([moved], sources)
         return moved
 

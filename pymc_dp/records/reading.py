@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
@@ -11,6 +11,7 @@ from pytensor.graph.basic import Variable
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
 from pymc_dp.records.arrays import PRIVATE, Array
+from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 
 
@@ -78,7 +79,7 @@ class Reading:
     """
 
     n_rows: int
-    opaque: Any
+    opaque: OpaqueModel
     typing: Typing
     start: dict[str, np.ndarray] = field(default_factory=dict)
     terms: list[Variable] = field(default_factory=list)

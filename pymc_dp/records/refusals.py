@@ -102,7 +102,7 @@ def refuse_latent(name: str, shape: Sequence[int]) -> ModelRefusedError:
     )
 
 
-def refuse_effect(name: str, why: str) -> ModelRefusedError:
+def refuse_effect(name: str | None, why: str) -> ModelRefusedError:
     """Build the error for an effect of persons that cannot be integrated in each person's likelihood."""
     return ModelRefusedError(
         f"The effect {name!r} {why}.",
@@ -116,7 +116,7 @@ def refuse_effect(name: str, why: str) -> ModelRefusedError:
     )
 
 
-def refuse_integrated(name: str) -> ModelRefusedError:
+def refuse_integrated(name: str | None) -> ModelRefusedError:
     """Build the error for a step with an effect of persons that is integrated."""
     return ModelRefusedError(
         f"{name!r} has an entry for each person, and is integrated within the person's likelihood.",
@@ -125,7 +125,7 @@ def refuse_integrated(name: str) -> ModelRefusedError:
     )
 
 
-def refuse_many_effects(name: str, most: int) -> ModelRefusedError:
+def refuse_many_effects(name: str | None, most: int) -> ModelRefusedError:
     """Build the error for more effects of a person than are integrated."""
     return ModelRefusedError(
         f"A person has more than {most} effects, or how many is not known: {name!r} is one of them.",

@@ -3,7 +3,7 @@
 It sees the graph as it will be compiled, derivatives included, and the graphs inside of its Ops.
 """
 
-from typing import Any
+from functools import reduce
 
 import numpy as np
 import pytensor.scalar as ps
@@ -20,11 +20,13 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records.positions import (
     WRITES,
     Position,
+    Size,
     as_tensor,
     bounds,
     core,
@@ -131,14 +133,14 @@ class Safe(GraphRewriter):
         inputs[1] = pt.switch(valid, pt.cast(inputs[1], dtype), none)
         return _again(node, inputs)
 
-    def _checked(self, index: Variable, size: Variable | int) -> Any:
+    def _checked(self, index: Variable, size: Size) -> Variable:
         """An index of public data alone, with a check."""
         leaves = [v for v in ancestors([index]) if v.owner is None and not isinstance(v, Constant)]
         if not self.raising or not all(isinstance(v, SharedVariable) for v in leaves):
             return index
         names = ", ".join(repr(v.name) for v in leaves if v.name) or "the model's constants"
         check = CheckAndRaise(IndexError, f"a position in {names} is not in the table that it looks up")
-        checked = check(as_tensor(index), pt.all(in_range(index, size)))
+        checked = check.make_node(as_tensor(index), pt.all(in_range(index, size))).outputs[0]
         return checked if index.type.ndim or hasattr(index.type, "shape") else pt.scalar_from_tensor(checked)
 
 
@@ -155,7 +157,7 @@ def _with_safe_inner_graph(op: Op) -> Op | None:
     return None if new == op else new
 
 
-def _with_checked_masks(node: Any) -> list[Any]:
+def _with_checked_masks(node: Apply) -> list[Variable]:
     """Inputs of a node; a mask of another shape than its table, which is public, raises `IndexError`."""
     inputs = list(node.inputs)
     for place, axis in [] if isinstance(node.op, Blockwise) else masks(node):
@@ -166,7 +168,8 @@ def _with_checked_masks(node: Any) -> list[Any]:
         ):
             continue
         same = pt.all([pt.eq(mask.shape[k], table.shape[a]) for k, a in enumerate(axes)])
-        inputs[place] = CheckAndRaise(IndexError, "a mask is not as long as what it selects from")(mask, same)
+        check = CheckAndRaise(IndexError, "a mask is not as long as what it selects from")
+        inputs[place] = check.make_node(mask, same).outputs[0]
     return inputs
 
 
@@ -174,16 +177,17 @@ def _again(node: Apply, inputs: list[Variable]) -> list[Variable]:
     return list(node.op.make_node(*inputs).outputs)
 
 
-def _valid(node: Apply, given: list[tuple[Position, Variable | int]]) -> Variable:
+def _valid(node: Apply, given: list[tuple[Position, Size]]) -> Variable:
     """Whether positions are in range, in the shape of what is read or written there."""
-    result: Any = True
+    conditions: list[TensorVariable] = []
     for position, size in given:
-        index: Any = node.inputs[position.place]
+        index = node.inputs[position.place]
         one = in_range(index, size)
         if isinstance(node.op, Blockwise):  # all positions of an entry together
             inner = tuple(range(position.batch, one.type.ndim))
             one = one.all(axis=inner) if inner else one
-        result = one if result is True else pt.and_(result, one)
+        conditions.append(one)
+    result = reduce(pt.and_, conditions)
     writes = isinstance(core(node), WRITES)
     if isinstance(node.op, Blockwise):
         read = node.inputs[1] if writes else node.outputs[0]
@@ -205,14 +209,14 @@ def _no_number(dtype: str) -> np.ndarray | np.generic | int:
     return np.asarray(np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max, dtype=dtype)
 
 
-def _of_whole_numbers(node: Apply) -> Any:
+def _of_whole_numbers(node: Apply) -> Variable | None:
     """Divisions and powers that compiled code would stop at: -1 divides the lowest number, 0 has no power -1.
 
     Division by zero gives 0, as compiled code has it; so does a power that is no whole number.
     """
     op, (out,) = node.op.scalar_op, node.outputs
 
-    def number(value: int) -> Any:
+    def number(value: int) -> np.ndarray:
         return np.asarray(value, dtype=out.type.dtype)
 
     if isinstance(op, ps.IntDiv | ps.Mod):

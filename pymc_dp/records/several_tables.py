@@ -7,7 +7,7 @@ data differ in one record of one of the tables; how many records each has is pub
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import pymc as pm
@@ -19,7 +19,8 @@ from pymc_dp.records import verification
 from pymc_dp.records.coordinates import Coordinates, parameters
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.twins import Chunk
+from pymc_dp.records.reading import Reading, RecordSettings
+from pymc_dp.records.twins import Chunk, Randomness
 
 
 class Tables:
@@ -60,13 +61,12 @@ class Tables:
         self,
         model: pm.Model,
         *,
-        privacy_unit: Any = None,
-        neighboring_relation: str = "substitute",
-        **settings: Any,
+        privacy_unit: object = None,
+        verify: bool = True,
+        **settings: Unpack[RecordSettings],
     ):
         groups = tables_of(model)
-        check_tables(groups, privacy_unit, neighboring_relation)
-        verify = settings.pop("verify", True)
+        check_tables(groups, privacy_unit, settings.get("neighboring_relation", "substitute"))
         # All are read before a value of one is looked at.
         self.tables = [
             RecordModel(model, observed=names, verify=False, **settings) for names in groups.values()
@@ -77,11 +77,8 @@ class Tables:
         self.n, self.d = sum(table.n for table in self.tables), first.d
         self.reading, self.neighboring_relation = first.reading, first.neighboring_relation
         self._model = model
-        self.released_variables = [
-            name
-            for name in first.released_variables
-            if all(name in table.released_variables for table in self.tables)
-        ]
+        by_all = set.intersection(*(set(table.released_variables) for table in self.tables))
+        self.released_variables = [name for name in first.released_variables if name in by_all]
         self.withheld_dims = sorted({dim for table in self.tables for dim in table.withheld_dims})
         if not _see_the_same(self.tables):
             for table in self.tables:
@@ -116,7 +113,7 @@ class Records(Protocol):
         """In which respect neighbours differ."""
 
     @property
-    def unit_of_row(self) -> Any:
+    def unit_of_row(self) -> object:
         """None where each row is a privacy unit."""
 
     @property
@@ -128,7 +125,7 @@ class Records(Protocol):
         """Numbers of rows and of privacy units: nothing that is published is as long."""
 
     @property
-    def reading(self) -> Any:
+    def reading(self) -> Reading:
         """What was read of the model."""
 
     @property
@@ -147,7 +144,14 @@ class Records(Protocol):
         """Flat unconstrained vector of a PyMC point."""
 
 
-def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
+def read_records(
+    model: pm.Model,
+    *,
+    privacy_unit: object = None,
+    verify: bool = True,
+    integrate: bool = False,
+    **settings: Unpack[RecordSettings],
+) -> RecordModel | Tables:
     """Read a model: as one table of records where all observed variables have one length, else as several.
 
     Parameters
@@ -162,9 +166,9 @@ def read_records(model: pm.Model, **settings: Any) -> RecordModel | Tables:
         See `RecordModel` and `Tables`.
     """
     if len(tables_of(model)) == 1:
-        return RecordModel(model, **settings)
-    settings.pop("integrate", None)  # an effect of the rows of one table of several is refused
-    return Tables(model, **settings)
+        return RecordModel(model, privacy_unit=privacy_unit, verify=verify, integrate=integrate, **settings)
+    # An effect of the rows of one table of several is refused.
+    return Tables(model, privacy_unit=privacy_unit, verify=verify, **settings)
 
 
 class TablesTwins:
@@ -206,7 +210,7 @@ class TablesTwins:
         )
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
-    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+    def __call__(self, points: np.ndarray, twins: int, random: Randomness) -> Iterator[Chunk]:
         """Go through all records in chunks: see `Twins`. Units are numbered within their table."""
         for table in self._twins:
             yield from table(points, twins, random)
@@ -242,7 +246,7 @@ def _coordinates_read(records: RecordModel) -> set[int]:
 
 
 def check_tables(
-    groups: Mapping[int, list[str]], privacy_unit: Any, neighboring_relation: str = "substitute"
+    groups: Mapping[int, list[str]], privacy_unit: object, neighboring_relation: str = "substitute"
 ) -> None:
     """Refuse several tables where there are ids of persons, or where numbers of records are private."""
     if len(groups) > 1 and neighboring_relation != "substitute":

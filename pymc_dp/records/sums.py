@@ -9,17 +9,20 @@ import numba
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
 from pymc_dp.records.gate import compile_graph
+from pymc_dp.records.reading import Reading
 
 
-def guarded(
-    function: Callable[..., Any], *args: Any, what: str = "The log-likelihood could not be evaluated"
-) -> Any:
+def guarded[R](
+    function: Callable[..., R], *args: object, what: str = "The log-likelihood could not be evaluated"
+) -> R:
     """Call a function of private data.
 
     Warnings would say that some record is NaN, overflows or is missing; PyTensor's errors print inputs.
@@ -49,13 +52,13 @@ _SILENT = ("ignore", None, Warning, None, 0)
 
 
 @np.errstate(all="ignore")
-def _quietly(function: Callable[..., Any], *args: Any) -> Any:
+def _quietly[R](function: Callable[..., R], *args: object) -> R:
     filters = warnings.filters
     with warnings.catch_warnings():
         if warnings.filters is filters:  # not a copy for this block: they are kept elsewhere
             warnings.simplefilter("ignore")
         else:
-            cast(list[Any], warnings.filters).insert(0, _SILENT)
+            cast(list[object], warnings.filters).insert(0, _SILENT)
         return function(*args)
 
 
@@ -117,7 +120,7 @@ class FullBatch:
         rows: Variable,
         log_prior: Variable,
         n: int,
-        compile_kwargs: Mapping[str, Any],
+        compile_kwargs: Mapping[str, object],
         roots: Collection[Variable],
     ):
         if n > LARGEST_N:
@@ -166,15 +169,15 @@ class FullBatch:
 
 def compiled(
     inputs: Sequence[Variable],
-    outputs: Any,
+    outputs: Variable | Sequence[Variable],
     compile_kwargs: Mapping[str, Any],
     private: Collection[Variable],
-) -> Callable[..., Any]:
+) -> Function:
     """A function of inputs of the right type, not all of which are used; see `gate.compile_graph`."""
     return compile_graph(inputs, outputs, private=private, trust_input=True, **compile_kwargs)
 
 
-def compiled_rows(records: "Points", **kwargs: Any) -> Callable[..., np.ndarray]:
+def compiled_rows(records: "Points", **kwargs: object) -> Function:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
     given = list(stand_ins.values())
@@ -264,24 +267,30 @@ class Points:
     n: int
     n_rows: int
     shapes: dict[str, tuple[int, ...]]
-    value_vars: list[Any]
+    value_vars: list[Variable]
     unit_of_row: np.ndarray | None
-    _theta: Variable
+    _theta: TensorVariable
     _start: np.ndarray
     _terms: Sequence[Variable]
     _terms_of_values: Sequence[Variable]
     _roots: Mapping[Variable, int]
     _log_prior: Variable
     compile_kwargs: dict[str, Any]
+    reading: Reading
 
     @cached_property
     def columns(self) -> dict[str, slice]:
         """Where the value variables are in the flat vector, by name."""
         return graph.columns_of(self.shapes)
 
+    @property
+    def shapes_of_values(self) -> dict[Variable, tuple[int, ...]]:
+        """Shapes by value variable."""
+        return dict(zip(self.value_vars, self.shapes.values(), strict=True))
+
     def _on_vector(self, outputs: Sequence[Variable]) -> list[Variable]:
         """Rewrite graphs of the value variables as graphs of the flat vector."""
-        parts = graph.slices(self._theta, {v: self.shapes[v.name] for v in self.value_vars})
+        parts = graph.slices(self._theta, self.shapes_of_values)
         return clone_replace(list(outputs), parts)
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -365,7 +374,7 @@ class Points:
     @cached_property
     def _log_prior_gradient_function(self) -> Callable[[np.ndarray], np.ndarray]:
         gradient = pytensor.grad(self._log_prior, self._theta, disconnected_inputs="ignore")
-        return compiled([self._theta], gradient, self.compile_kwargs, private=())
+        return compiled([self._theta], cast(Variable, gradient), self.compile_kwargs, private=())
 
     @cached_property
     def _log_prior_function(self) -> Callable[[np.ndarray], np.ndarray]:

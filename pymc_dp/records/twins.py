@@ -8,19 +8,22 @@ there are few outcomes all of them are taken, with their probabilities.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile.executor import Function
 from pytensor.compile.io import In
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import graph
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.gate import compile_graph
-from pymc_dp.records.outcome_scores import OutcomeScores, count_outcomes, outcome_like, terms_with
-from pymc_dp.records.predictors import Piece, rows_in
+from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
+from pymc_dp.records.predictors import WithData, rows_in
 from pymc_dp.records.sums import compiled, guarded, part_of
 from pymc_dp.records.touched import seen_apart
 from pymc_dp.records.units import chunks_of
@@ -48,7 +51,7 @@ class TermScores(NamedTuple):
     own: np.ndarray
     group: np.ndarray
     weights: np.ndarray | None
-    pieces: list[tuple[Piece, Any]] | None
+    pieces: list[WithData] | None
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
         """Rows x_a of the predictors, times a matrix of shape (q, p): shape (k, m, q), or (k, 1, q).
@@ -66,6 +69,13 @@ class Chunk(NamedTuple):
 
     units: slice
     terms: list[TermScores]
+
+
+class Randomness(Protocol):
+    """A secret stream, as `PrivacyRandom`."""
+
+    def generators(self, number: int) -> list[np.random.Generator]:
+        """Generators with streams of their own."""
 
 
 class Twins:
@@ -109,19 +119,21 @@ class Twins:
     are known of it. So a person and its twins are exchangeable at the truth, however good the integral is.
     """
 
-    def __init__(self, records: Any):
+    def __init__(self, records: Scored):
         self._records, reading, seen = records, records.reading, records.coordinates
         self.size: int = seen.size
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
-        observed = reading.opaque.observed
-        self._effects = {name: reading.opaque.values[observed[name]] for name in records.effects}
+        observed, values = reading.opaque.observed, reading.opaque.values
+        self._effects = {
+            name: cast(SharedVariable, reading.opaque.values[observed[name]]) for name in records.effects
+        }
         self._outcomes = {
-            name: outcome_like(rv, reading.n_rows, reading.opaque.values[rv])
+            name: outcome_like(rv, reading.n_rows, values[rv])
             for name, rv in observed.items()
             if name not in self._effects
         }
-        self._scores: list[Any]
+        self._scores: Sequence[OutcomeScores | EffectScores]
         if self._effects:
             self.names = [list(self._outcomes)]
             self._scores = [EffectScores(records, self._outcomes, self._effects)]
@@ -137,7 +149,7 @@ class Twins:
         # Of a look-up a unit sees one coordinate a number.
         self.touched = min(int(whole.sum()) + looked_up, self.size)
 
-    def _by_rows(self) -> tuple[list[list[str]], list[Any]]:
+    def _by_rows(self) -> tuple[list[list[str]], Sequence[OutcomeScores | EffectScores]]:
         """Names of observed variables that are compared together, and their scores."""
         records, by_rows = self._records, self._records.unit_of_row is None
         terms = terms_with(records, self._outcomes)
@@ -182,14 +194,14 @@ class Twins:
             self._draws |= found
 
     @cached_property
-    def _drawing(self) -> dict[str, tuple[Callable[..., Any], int]]:
+    def _drawing(self) -> dict[str, tuple[Function, int]]:
         """Compiled draws, and how many generators each needs."""
         return {
             name: (compiled_draw(self._records, draw), len(draw.generators))
             for name, draw in self._draws.items()
         }
 
-    def __call__(self, points: np.ndarray, twins: int, random: Any) -> Iterator[Chunk]:
+    def __call__(self, points: np.ndarray, twins: int, random: Randomness) -> Iterator[Chunk]:
         """Go through all units in chunks.
 
         Parameters
@@ -237,18 +249,18 @@ class Twins:
             yield Chunk(units, terms)
 
     @cached_property
-    def _own(self) -> dict[str, Callable[[], Any]]:
+    def _own(self) -> dict[str, Callable[[], np.ndarray]]:
         """Recorded outcomes, as arrays of the type of what is drawn."""
         opaque = self._records.reading.opaque
-        found: dict[str, Callable[[], Any]] = {}
+        found: dict[str, Callable[[], np.ndarray]] = {}
         for name, place in self._outcomes.items():
-            outcome = pt.cast(opaque.values[opaque.observed[name]], cast(Any, place).type.dtype)
+            outcome = pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
             function = compiled([], outcome, {}, private=self._records._roots)
             found[name] = partial(guarded, function, what="The observed values could not be read")
         return found
 
     def _drawn(
-        self, points: np.ndarray, twins: int, random: Any
+        self, points: np.ndarray, twins: int, random: Randomness
     ) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
         """Outcomes of all rows, K times, at one point after the other; and which rows have them."""
         drawn: dict[str, list[np.ndarray]] = {}
@@ -274,24 +286,18 @@ class Twins:
     def _of_person(self, values: np.ndarray) -> np.ndarray:
         """Give all rows of a person what its first one has."""
         order, first = self._records._rows_of_unit
-        if order is None:
+        if order is None or first is None:
             return values
         return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])
 
 
-def compiled_draw(records: Any, draw: Draw) -> Callable[..., Any]:
+def compiled_draw(records: Scored, draw: Draw) -> Function:
     """Compile a draw: a function of phi and of its generators."""
     seen = records.coordinates
     # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
-    settings = {
-        **records.compile_kwargs,
-        "mode": "NUMBA",
-        "private": records._roots,
-        "random": True,
-        "trusted": records.reading.trusted,
-        "trust_input": True,
-    }
-    inputs = [seen.vector, *(In(generator, mutable=True) for generator in draw.generators)]
+    settings = records.compile_kwargs | {"mode": "NUMBA", "trusted": records.reading.trusted}
+    inputs: list[Variable | In] = [seen.vector, *(In(one, mutable=True) for one in draw.generators)]
+    outputs, private = seen.joined([draw.outcome, draw.fit]), records._roots
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
-        return compile_graph(inputs, seen.joined([draw.outcome, draw.fit]), **settings)
+        return compile_graph(inputs, outputs, private=private, random=True, trust_input=True, **settings)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.sums import guarded
@@ -28,14 +29,14 @@ class Ids(NamedTuple):
 
     Attributes
     ----------
-    kind : hashable
+    kind : object
         Of all of them: what they may be compared with.
     keys : list of hashable
         One a row; equal for the rows of a unit.
     """
 
-    kind: Hashable
-    keys: list[Any]
+    kind: object
+    keys: list[Hashable]
 
 
 class _Unfit(NamedTuple):
@@ -44,7 +45,7 @@ class _Unfit(NamedTuple):
     reason: str
 
 
-def unit_of(privacy_unit: Any) -> tuple[str, Any]:
+def unit_of(privacy_unit: object) -> tuple[str, object]:
     """Name of the privacy unit of a call, and its ids.
 
     Parameters
@@ -76,7 +77,7 @@ def unit_of(privacy_unit: Any) -> tuple[str, Any]:
     return pairs[0]
 
 
-def ids_in(model: Any, privacy_unit: Any) -> tuple[str | None, Any]:
+def ids_in(model: pm.Model, privacy_unit: object) -> tuple[str | None, object]:
     """Find ids that are a model's data.
 
     Parameters
@@ -104,7 +105,7 @@ def ids_in(model: Any, privacy_unit: Any) -> tuple[str | None, Any]:
     return ids, data[ids].get_value(borrow=True)
 
 
-def units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
+def units(privacy_unit: object, n_rows: int) -> tuple[np.ndarray | None, int]:
     """Number the units.
 
     Parameters
@@ -142,7 +143,7 @@ def units(privacy_unit: Any, n_rows: int) -> tuple[np.ndarray | None, int]:
     return codes, len(seen)
 
 
-def ids_of(privacy_unit: Any, n_rows: int) -> Ids:
+def ids_of(privacy_unit: object, n_rows: int) -> Ids:
     """Check ids, one a row.
 
     Parameters
@@ -172,7 +173,7 @@ def ids_of(privacy_unit: Any, n_rows: int) -> Ids:
     return found
 
 
-def _read(given: Any, n_rows: int) -> Ids | _Unfit:
+def _read(given: object, n_rows: int) -> Ids | _Unfit:
     listed = _listed(given)
     if isinstance(listed, _Unfit):
         return listed
@@ -192,7 +193,7 @@ def _read(given: Any, n_rows: int) -> Ids | _Unfit:
     return Ids(kinds.pop(), listed.keys)
 
 
-def _listed(given: Any) -> Ids | _Unfit:
+def _listed(given: object) -> Ids | _Unfit:
     """A list of ids, whose kind is None where it has to be looked for."""
     if isinstance(given, np.ma.MaskedArray):
         if np.any(np.ma.getmaskarray(given).reshape(-1).view(bool)):
@@ -223,7 +224,7 @@ _MISSING_ID = _Unfit(
 )
 
 
-def _kind(key: Any) -> Any:
+def _kind(key: Any) -> object:
     """What a key may be compared with; `_Unfit` if it cannot be an id."""
     kind = _NUMPY.get(type(key), type(key))
     if issubclass(kind, np.integer):
@@ -248,7 +249,7 @@ def _kind(key: Any) -> Any:
 
 def chunks_of(
     number: int, most: int, rows: np.ndarray | None, starts: np.ndarray | None
-) -> Iterator[tuple[slice, Any, np.ndarray | None]]:
+) -> Iterator[tuple[slice, slice | np.ndarray, np.ndarray | None]]:
     """Units, their rows, and where the rows of each begin: as many as stay in the cache.
 
     Parameters

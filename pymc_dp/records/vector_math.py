@@ -4,7 +4,8 @@ PyTensor's Numba backend calls the C library for them, once a number: that is mo
 data costs. The functions below are polynomials; errors are below 2 units in the last place (`tests/records`).
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -33,7 +34,7 @@ def _number_of(context, bits):
 
 
 # The 64 bits of a number, and back.
-_bits: Any = intrinsic(_bits_of)
+_bits = cast(Callable[[float], int], intrinsic(_bits_of))
 _number: Any = intrinsic(_number_of)
 
 

@@ -72,10 +72,7 @@ def _by_position(
 
 
 def made_up(
-    records: Mapping[Variable, int],
-    roots: Mapping[Variable, int],
-    size: int = 5,
-    first: float | None = None,
+    records: Mapping[Variable, int], roots: Mapping[Variable, int], size: int = 5, first: float | None = None
 ) -> list[np.ndarray]:
     """A few records in the shapes of arrays: real numbers between 0 and 1, zeros for others.
 

@@ -242,7 +242,7 @@ class ShardedRecords(Template):
         return self._homes[k].ask(request)
 
 
-def _parts(parts: Any) -> list[object]:
+def _parts(parts: Iterable[object]) -> list[object]:
     if hasattr(parts, "to_delayed"):
         if hasattr(parts, "numblocks") and any(blocks > 1 for blocks in parts.numblocks[1:]):
             raise ValueError("a Dask array of records is divided into chunks along its first axis only.")

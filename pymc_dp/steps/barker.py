@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
@@ -14,7 +14,7 @@ from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import WalkStep
+from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
 
 
 class DPBarker(WalkStep):
@@ -107,8 +107,7 @@ class DPBarker(WalkStep):
         lipschitz: float | None = None,
         clip_bound: float | None = None,
         batch_size: int | None = None,
-        clip_fraction: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[WalkSettings],
     ):
         if batch_size is not None and (lipschitz is None or clip_bound is not None):
             raise ValueError(
@@ -116,9 +115,9 @@ class DPBarker(WalkStep):
                 "tempering) nats, and moves are short enough for that."
             )
         self.clip = as_clip(lipschitz, clip_bound)
-        super().__init__(
-            vars, epsilon=epsilon, delta=delta, clip_fraction=clip_fraction and batch_size is None, **kwargs
-        )
+        if batch_size is not None:
+            kwargs["clip_fraction"] = False
+        super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if batch_size is not None:
             self._batches = self._fixed_batches(batch_size)
             self._batches.barker_event()  # refuses batches so small that no order is left

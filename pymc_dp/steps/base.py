@@ -153,16 +153,9 @@ class DPStep(Iterating):
         BudgetError
             No setting of this step is within the budget.
         """
-        return self._price(
-            Call(
-                self.epsilon,
-                self.delta,
-                self.neighboring_relation,
-                self.chains if chains is None else chains,
-                self.default_tune_steps if tune is None else tune,
-                draws,
-            )
-        )
+        chains = self.chains if chains is None else chains
+        tune = self.default_tune_steps if tune is None else tune
+        return self._price(Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws))
 
     @property
     def is_private(self) -> bool:

@@ -16,11 +16,15 @@ from pymc_dp.kernels.metropolis import Accept, Info, Move, Ratio, State, metropo
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.known import ReleasedFacts
+from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.proposals.walk import Moves, RandomWalk
 from pymc_dp.records.gate import compile_graph
+from pymc_dp.records.reading import RecordSettings
+from pymc_dp.remote.owners import Owners
+from pymc_dp.remote.shards import Shards
 from pymc_dp.steps import surroundings
 
 
@@ -81,6 +85,20 @@ class Chain:
 
     def __reduce__(self):
         raise TypeError("a chain is never copied or stored")
+
+
+class StepSettings(RecordSettings, total=False):
+    """Arguments of every step, beside its budget."""
+
+    chains: int
+    tempering: float
+    privacy_unit: object
+    data: Shards | Owners | None
+    clip_fraction: bool
+    ledger: Ledger | None
+    label: str | None
+    debug_seed: int | None
+    model: pm.Model | None
 
 
 class Released:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
@@ -15,7 +15,7 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import WalkStep
+from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
 
 TESTS = ("barker", "penalty")
 
@@ -115,7 +115,7 @@ class DPFastMH(WalkStep):
         test: str = "barker",
         noise_std: float | None = None,
         public_n: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[WalkSettings],
     ):
         if test not in TESTS:
             raise ValueError(f"test must be one of {', '.join(TESTS)}, got {test!r}.")

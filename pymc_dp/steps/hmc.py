@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Unpack, cast
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -16,7 +16,7 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import Hamiltonian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
-from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.chain import Chain, StepSettings
 from pymc_dp.steps.metropolis_step import MetropolisStep
 
 
@@ -101,7 +101,7 @@ class DPHMC(MetropolisStep):
         target_accept: float = 0.4,
         adapt_step_size: bool = True,
         adapt_mass: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[StepSettings],
     ):
         if lipschitz is None:
             raise ValueError("Give lipschitz=, a bound on every record's gradient norm (docs/clipping).")

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
@@ -13,7 +13,7 @@ from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
 from pymc_dp.ratios.build import ratio_of, test_of
 from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.chain import Chain, StepSettings
 
 
 class MetropolisStep(DPStep):
@@ -36,6 +36,15 @@ class MetropolisStep(DPStep):
         return str(self.clip)
 
 
+class WalkSettings(StepSettings, total=False):
+    """Arguments of every random walk, beside its budget."""
+
+    proposal: str | Proposal | None
+    step_size: float | None
+    target_accept: float | None
+    adapt_step_size: bool
+
+
 class WalkStep(MetropolisStep):
     """Base class of random walks; see `DPPenaltyMH` for the parameters."""
 
@@ -45,14 +54,16 @@ class WalkStep(MetropolisStep):
         self,
         vars: Sequence[Variable] | None = None,
         *,
+        epsilon: float,
+        delta: float,
         proposal: str | Proposal | None = None,
         step_size: float | None = None,
         target_accept: float | None = None,
         adapt_step_size: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[StepSettings],
     ):
         check_walk(proposal, step_size, target_accept)
-        super().__init__(vars, **kwargs)
+        super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         self.moves = RandomWalk(
             proposal, self.records.d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -20,7 +20,7 @@ from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
 from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import WalkStep
+from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
 
 MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
 
@@ -148,7 +148,7 @@ class DPPenaltyMH(WalkStep):
         batch_size: int | None = None,
         owners: Sequence[Owner] | None = None,
         release: str = "decisions",
-        **kwargs: Any,
+        **kwargs: Unpack[WalkSettings],
     ):
         if release not in ("decisions", "noisy_ratio"):
             raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")

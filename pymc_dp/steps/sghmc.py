@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, Unpack, cast
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -18,7 +18,7 @@ from pymc_dp.privacy.mechanisms.iterations import Friction
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PoissonBatches
 from pymc_dp.proposals.walk import Moves
 from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.chain import Chain
+from pymc_dp.steps.chain import Chain, StepSettings
 
 
 class Schedule(NamedTuple):
@@ -97,20 +97,13 @@ class DPSGHMC(DPStep):
         offset: float = 0.0,
         decay: float = 1 / 3,
         friction: float = 1.0,
-        **kwargs: Any,
+        **kwargs: Unpack[StepSettings],
     ):
         check_bound("lipschitz", lipschitz)
         kwargs["clip_fraction"] = False  # a batch's share of clipped gradients has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-        self.dynamics = Dynamics(
-            PoissonBatches(sampling_probability),
-            lipschitz,
-            step_size,
-            offset,
-            decay,
-            friction,
-            self.tempering,
-        )
+        batches = PoissonBatches(sampling_probability)
+        self.dynamics = Dynamics(batches, lipschitz, step_size, offset, decay, friction, self.tempering)
         self.n_steps = n_steps
         self.moves = _Dynamics()
         self._price(Call(math.inf, self.delta, self.neighboring_relation, 1, 0, 1))  # checks n_steps

@@ -13,14 +13,4 @@ from pymc_dp.records.row_types.types import (
     Typing,
 )
 
-__all__ = [
-    "LENGTH",
-    "PUBLIC",
-    "RULES",
-    "Length",
-    "Mixed",
-    "Public",
-    "RowType",
-    "Rows",
-    "Typing",
-]
+__all__ = ["LENGTH", "PUBLIC", "RULES", "Length", "Mixed", "Public", "RowType", "Rows", "Typing"]

@@ -5,7 +5,6 @@ with what is no number, infinite, zero, subnormal, singular and empty, different
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
@@ -46,7 +45,7 @@ TENSORS = frozenset(
 ADMITTED = SCALARS | _OF_SCALARS | LINEAR_ALGEBRA | TENSORS
 
 
-def admits(op: Op, trusted: Collection[Any] = ()) -> bool:
+def admits(op: Op, trusted: Collection[object] = ()) -> bool:
     """Whether an Op is known not to raise; graphs inside of it are for `admit` to enter."""
     if isinstance(op, Elemwise):
         return admits_number(op.scalar_op)
@@ -77,7 +76,7 @@ def admit(
     outputs: Sequence[Variable],
     private: Collection[Variable],
     random: bool = False,
-    trusted: Collection[Any] = (),
+    trusted: Collection[object] = (),
 ) -> None:
     """Refuse a graph in which an Op that may raise reads records.
 
@@ -99,11 +98,11 @@ def admit(
 
 
 def _follow(
-    outputs: list[Variable], reached: set[Variable], random: bool, trusted: Collection[Any]
+    outputs: list[Variable], reached: set[Variable], random: bool, trusted: Collection[object]
 ) -> set[Variable]:
     """Everything that depends on what is `reached`."""
     for node in toposort(outputs):
-        op: Any = node.op
+        op = node.op
         private = [v in reached for v in node.inputs]
         if not any(private) or isinstance(op, Shape | Shape_i):  # shapes are public
             continue

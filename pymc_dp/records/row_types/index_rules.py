@@ -1,7 +1,7 @@
 """When indexing leaves one entry a record. See docs/proofs/rows."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.shape import Shape
@@ -16,6 +16,9 @@ from pytensor.tensor.subtensor import (
 from pymc_dp.records.row_types.ops import public_number
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
 from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
+
+#: What is taken along an axis, or several.
+type Index = Variable | slice
 
 
 class Places(NamedTuple):
@@ -39,17 +42,17 @@ class Places(NamedTuple):
     arrays: list[tuple[int, Variable]]
 
 
-def _whole(index: Any) -> bool:
+def _whole(index: Index) -> bool:
     return isinstance(index, slice) and index == slice(None)
 
 
-def _places(x: Variable, indices: Sequence[Any]) -> Places:
+def _places(x: Variable, indices: Sequence[Index]) -> Places:
     """Follow the axes of `x`, as NumPy places them."""
     padded = [*indices, *[slice(None)] * (x.type.ndim - _axes_used(indices))]
-    where = [k for k, i in enumerate(padded) if not isinstance(i, slice)]
-    ndim = max((_ndim(padded[k]) for k in where), default=0)
-    together = not where or where[-1] - where[0] + 1 == len(where)
-    first = where[0] if where and together else 0
+    where = {k: i for k, i in enumerate(padded) if not isinstance(i, slice)}
+    ndim = max(map(_ndim, where.values()), default=0)
+    together = not where or max(where) - min(where) + 1 == len(where)
+    first = min(where) if where and together else 0
     kept, arrays, after, axis = {}, [], 0 if together else ndim, 0
     for k, index in enumerate(padded):
         if isinstance(index, slice):
@@ -66,7 +69,7 @@ def _places(x: Variable, indices: Sequence[Any]) -> Places:
 def places_of(node: Apply) -> tuple[int, int]:
     """Where the axes of index arrays begin in what a node takes or writes, and how many axes that has."""
     first = 2 if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) else 1
-    x, op = node.inputs[0], cast(Any, node.op)
+    x, op = node.inputs[0], node.op
     indices = indices_from_subtensor(node.inputs[first:], op.idx_list)
     places = _places(x, list(indices))
     slices = sum(isinstance(i, slice) for i in indices)
@@ -85,7 +88,7 @@ def _ndim(index: Variable) -> int:
     return 1 if index.type.dtype == "bool" else int(index.type.ndim)
 
 
-def _axes_used(indices: Sequence[Any]) -> int:
+def _axes_used(indices: Sequence[Index]) -> int:
     return sum(_width(index) for index in indices)
 
 
@@ -103,7 +106,7 @@ def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
     return Rows(axis - sum(not isinstance(i, slice) for i in indices[:axis]))
 
 
-def _another_length(typing: Typing, shape: Variable, indices: Sequence[Any]) -> bool:
+def _another_length(typing: Typing, shape: Variable, indices: Sequence[Index]) -> bool:
     """Whether what is taken of a shape is the length of another axis than the records'."""
     if shape.owner is None or not isinstance(shape.owner.op, Shape) or len(indices) != 1:
         return False

@@ -1,11 +1,13 @@
 """What can be said of an Op, or of a number, without knowing what reads records."""
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import HasMultipleInnerGraph, Op
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.blockwise import Blockwise
@@ -14,14 +16,7 @@ from pytensor.tensor.elemwise import Elemwise
 # An Op from elsewhere may do anything, and its Python code may hold data.
 _KNOWN_MODULES = ("pytensor.", "pymc.")
 # These run Python functions of the user's, read files, or print.
-_BLACK_BOXES = (
-    "FromFunctionOp",
-    "LoadFromDisk",
-    "Print",
-    "PdbBreakpoint",
-    "DifferentialEquation",
-    "JAXOp",
-)
+_BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
 
 
 def known(op: Op) -> bool:
@@ -34,7 +29,7 @@ def known(op: Op) -> bool:
     ) and all(known(node.op) for fgraph in inner_graphs(op) for node in fgraph.apply_nodes)
 
 
-def inner_graphs(op: Op) -> list[Any]:
+def inner_graphs(op: Op) -> list[AbstractFunctionGraph]:
     """Graphs inside of an Op, which may hold data."""
     graphs = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
     for name in ("scalar_op", "core_op"):
@@ -68,7 +63,7 @@ def holds(dtype: str, number: int) -> bool:
     return dtype == "float64" or (kind in "iu" and np.iinfo(dtype).max >= number)
 
 
-def sizes_of(shape: Variable) -> list[Any] | None:
+def sizes_of(shape: Variable) -> list[int] | list[Variable] | None:
     """Entries of a vector of sizes: numbers, or scalar variables."""
     if isinstance(shape, Constant):
         return [int(v) for v in shape.data]
@@ -85,7 +80,13 @@ def name_of(op: Op) -> str:
     )
 
 
-def public_number(variable: Any) -> int | None:
+def length_along(variable: Variable, axis: int) -> Variable:
+    """Length along an axis, by the sizes that the variable is made from."""
+    shape = rewrite_graph([variable.shape[axis]], include=("ShapeOpt", "canonicalize"), clone=True)
+    return cast(list[Variable], shape)[0]
+
+
+def public_number(variable: object) -> int | None:
     """Value of an integer constant, or of a shared integer without axes: a number, not data."""
     if isinstance(variable, int | np.integer):
         return int(variable)

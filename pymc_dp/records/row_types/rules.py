@@ -1,7 +1,6 @@
 """One rule an Op: when what it makes of records is one entry a record again. See docs/proofs/rows."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
@@ -111,7 +110,9 @@ def _dimshuffle(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowTyp
     return Rows(order.index(t.axis)) if t.axis in order else over_records(node.op)
 
 
-def _sweep(typing: Typing, node: Apply, types: Sequence[RowType], swept: Any, drops: bool) -> RowType:
+def _sweep(
+    typing: Typing, node: Apply, types: Sequence[RowType], swept: Sequence[int] | None, drops: bool
+) -> RowType:
     """Something over one or more axes, entry by entry along the others."""
     first, *rest = types
     if not public_arguments(rest) or (isinstance(first, Rows) and LENGTH in rest):
@@ -207,7 +208,11 @@ def _solve(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
 
 
 def _contract(
-    node: Apply, types: Sequence[RowType], signature: Any, batch: int, result: Sequence[str]
+    node: Apply,
+    types: Sequence[RowType],
+    signature: Sequence[Sequence[str]],
+    batch: int,
+    result: Sequence[str],
 ) -> RowType:
     """Type of a product: records on an axis that is not summed over, of one factor; the others public."""
     private = [(t, sig) for t, sig in zip(types, signature, strict=True) if isinstance(t, Rows)]

@@ -6,7 +6,7 @@ looked at. The files of rules have one rule an Op; docs/proofs/rows proves them.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
@@ -111,7 +111,7 @@ class Typing:
         self,
         n_rows: int,
         relation: str = "substitute",
-        trusted: Collection[Any] = (),
+        trusted: Collection[object] = (),
         lengths: Collection[Variable] = (),
     ):
         if relation not in RELATIONS:
@@ -142,7 +142,7 @@ class Typing:
 
     def _outputs(self, node: Apply) -> list[RowType]:
         inputs = [self.of(v) for v in node.inputs]
-        op: Any = node.op
+        op = node.op
         if any(self._may_be_records(v) for v in inner_constants(op)):
             why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
             return [Mixed(why, "inner data")] * len(node.outputs)
@@ -265,7 +265,7 @@ def _as_buffer(op: Op, t: RowType) -> RowType:
 
 def buffers_of(node: Apply) -> set[int]:
     """Inputs that an Op writes to: a scan all that was not written before, indexing a part."""
-    op: Any = node.op
+    op = node.op
     if isinstance(op, IncSubtensor):
         return {0}
     if isinstance(op, Scan):
@@ -303,7 +303,7 @@ def aligned(inputs: Sequence[RowType], node: Apply) -> RowType:
     if len(axes) > 1:
         return Mixed(f"`{name_of(node.op)}` of records on two axes: every one with every other")
     (axis,) = axes
-    types: Any = [out.type for out in node.outputs if not isinstance(out.type, RandomType)]
-    if any(t.ndim <= axis or getattr(t, "shape", (None,) * 9)[axis] == 1 for t in types):
+    made = [out.type for out in node.outputs if not isinstance(out.type, RandomType)]
+    if not all(isinstance(t, HasShape) and t.ndim > axis and t.shape[axis] != 1 for t in made):
         return Mixed(f"`{name_of(node.op)}`, whose result has no axis of records")
     return Rows(axis)
