@@ -3,8 +3,11 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pymc as pm
 import pytest
 
+import pymc_dp as dp
+from pymc_dp.likelihood import beliefs, groups, search
 from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
@@ -130,3 +133,45 @@ def test_twins_are_drawn_as_often_on_either_side(n):
             steps = points_around(np.eye(3), 5.0, n, number, seed=1)
             at = steps[np.arange(twins) % len(steps)]
             np.testing.assert_array_equal(at.sum(axis=0), 0)
+
+
+def evidence(likelihood, spreads):
+    """Logarithm of the mean likelihood for standard deviations of 20 levels, what else there is being known."""
+    information = likelihood.information
+    vector = information @ likelihood.point + likelihood.gradient
+    found = []
+    for spread in spreads:
+        covariance = np.diag([1.0] + [0.4**2] * 5 + [spread**2] * 20)
+        covariance[6:, 6:] += 0.1**2
+        precision = np.linalg.inv(covariance)
+        total, pull = information + precision, vector + precision @ np.repeat([0.0, 3.0], [6, 20])
+        found.append(0.5 * pull @ np.linalg.solve(total, pull) - 0.5 * np.linalg.slogdet(total)[1])
+        found[-1] += 0.5 * np.linalg.slogdet(precision)[1]
+        found[-1] -= 0.5 * 9.0 * precision[6:, 6:].sum()
+    return np.array(found)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_crossed_groups_are_not_said_to_be_alike(monkeypatch):
+    """Schools by years, a hundred records each: with what is not known overstated all schools seemed one."""
+
+    def told(seed):
+        rng = np.random.default_rng([seed, 2_000])
+        school, year = rng.integers(0, 20, 2_000), rng.integers(0, 5, 2_000)
+        u, v = rng.normal(0, 0.8, 20), rng.normal(0, 0.4, 5)
+        with pm.Model() as model:
+            schools = pm.Normal("u", 0, pm.HalfNormal("tu", 1), shape=20)
+            years = pm.Normal("v", 0, pm.HalfNormal("tv", 1), shape=5)
+            level = pm.Normal("m", 0, 5) + schools[school] + years[year]
+            observed = rng.normal(3 + u[school] + v[year], 1.0)
+            pm.Normal("y", level, pm.HalfNormal("s", 2), observed=observed)
+        likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
+        alike, right = evidence(likelihood, [0.05, 0.8])
+        return right - alike
+
+    assert sum(told(seed) for seed in range(4)) > 0
+    control = beliefs.OF_GROUPS._replace(misfit=0.8, half=0.25)
+    monkeypatch.setattr(groups, "OF_GROUPS", control)
+    monkeypatch.setattr(search, "OF_GROUPS", control)
+    assert sum(told(seed) for seed in range(4)) < 0
