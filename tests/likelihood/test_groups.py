@@ -136,7 +136,7 @@ def test_twins_are_drawn_as_often_on_either_side(n):
 
 
 def evidence(likelihood, spreads):
-    """Logarithm of the mean likelihood for standard deviations of 20 levels, what else there is being known."""
+    """Logarithm of the mean likelihood for sds of 20 levels, what else there is being known."""
     information = likelihood.information
     vector = information @ likelihood.point + likelihood.gradient
     found = []

@@ -1,6 +1,7 @@
 """dp.sample with epsilon=: a released likelihood, sampled with its prior."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -97,6 +98,8 @@ def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
         dp.release_likelihood(made, epsilon=1, neighboring_relation="add_remove", public_n=1000)
     with pytest.raises(ValueError, match="privacy unit"):
         dp.release_likelihood(made, epsilon=1, ledger=ledger, privacy_unit=np.arange(N) // 2)
+    with pytest.raises(TypeError, match="data= takes dp.Shards"):
+        dp.release_likelihood(made, epsilon=1, ledger=ledger, data=SimpleNamespace(privacy_unit=None))
     assert not ledger.entries()
 
 
