@@ -182,10 +182,10 @@ def open_records(
     if elsewhere is None:
         records = here = read_records(model, integrate=True, privacy_unit=privacy_unit, **settings)
         twins = TablesTwins(here)
-    elif not isinstance(elsewhere, Shards | Owners):  # the rows of its template would be measured
-        raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
     else:
         records = there = elsewhere.records(model, likelihood=True, privacy_unit=privacy_unit, **settings)
+        if not isinstance(there, ShardedRecords | RecordsOfOwners):  # rows of a template would be measured
+            raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
     part = PublicModel(records)
     check_generative(twins)

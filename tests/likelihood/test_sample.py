@@ -12,6 +12,7 @@ import pymc_dp as dp
 from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.mixtures import Message
 from pymc_dp.likelihood.search import Found, Search
+from pymc_dp.records.model import RecordModel
 
 N = 1000
 QUIET = {"progressbar": False, "cores": 1}
@@ -98,8 +99,9 @@ def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
         dp.release_likelihood(made, epsilon=1, neighboring_relation="add_remove", public_n=1000)
     with pytest.raises(ValueError, match="privacy unit"):
         dp.release_likelihood(made, epsilon=1, ledger=ledger, privacy_unit=np.arange(N) // 2)
+    other = SimpleNamespace(privacy_unit=None, records=lambda model, **settings: RecordModel(model))
     with pytest.raises(TypeError, match="data= takes"):
-        dp.release_likelihood(made, epsilon=1, ledger=ledger, data=SimpleNamespace(privacy_unit=None))
+        dp.release_likelihood(made, epsilon=1, ledger=ledger, data=other)
     assert not ledger.entries()
 
 
