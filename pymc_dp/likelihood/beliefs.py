@@ -19,6 +19,8 @@ _SIDEWAYS = 0.3
 _PULLED = 0.2
 # No more than this part of the records that tell is taken to pull: the distance is then 19.
 _ALL_PULL = 0.95
+# Coordinates of those of a record that take what all records see together for their own: scales.
+_TAKERS = 2.0
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
 # A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
@@ -226,9 +228,11 @@ class Round:
         part, most = self.touched / self.touched.max(), self.touched.max()
         sideways = part * _SIDEWAYS * np.trace(total) / part.sum()
         # What all records see of it may be taken for something else by a coordinate: for noise, by its scale.
+        # Of many coordinates few take it, and it is not known which.
         # Of a group's coordinate these are its own.
         own = np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
-        taken = (care.taken * np.maximum(own, part * max(own.sum(), 0.0))) ** 2
+        few = min(1.0, math.sqrt(_TAKERS / float(part.sum())))
+        taken = (care.taken * np.maximum(own, few * part * max(own.sum(), 0.0))) ** 2
         limit = part * (_SIDEWAYS * self.bound * most) ** 2
         return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
 

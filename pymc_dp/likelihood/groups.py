@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care
 from pymc_dp.likelihood.information import Slope
-from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it. Fewest groups that have
 # one.
@@ -21,6 +21,10 @@ _ENTRIES, _FEWEST_DRAWS, _MOST_DRAWS = 800, 4, 24
 # Slopes of groups are like each other, relatively, but for so much; and what they have in common, over what
 # is expected, is no smaller than that.
 _UNLIKE, _LEAST_LEVEL = 0.5, 0.2
+# A variance beyond so many times that of most groups is a group's own: it stays beyond the others as it is.
+_OTHERWISE = 4.0
+# Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
+_RIDGE = 1e-4
 
 
 class Spreads:
@@ -135,3 +139,57 @@ def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
     shifts = rng.normal(size=len(slopes))
     roots = np.exp(0.5 * common * shifts[:, None])
     return slopes * roots[:, :, None] * roots[:, None, :]
+
+
+def as_known_as_each_other(
+    message: Message, prior: Normal, metric: np.ndarray, usual: np.ndarray, lookups: Sequence[np.ndarray]
+) -> Message:
+    """A likelihood in which groups are as uncertain as others with as many records.
+
+    What a group's level is off by is reckoned from where that level seems to be: a group that seems far from
+    the others would be less certain than one that seems near, and count less where the spread of all of them
+    is asked for, which would be found too small. The covariance is its mean over all permutations of groups,
+    in units of what is usual for each.
+
+    Parameters
+    ----------
+    message : Message
+    prior : Normal
+    metric : ndarray, shape (p, p)
+        Of the last round.
+    usual : ndarray, shape (p,)
+        Standard deviations that coordinates of the metric would have with noise alone.
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of the metric, of each group.
+    """
+    small = _RIDGE * prior.precision
+    whole = inverse(message.information + small)
+    mean = whole @ (message.vector + small @ prior.mean)
+    back = np.linalg.inv(metric) / usual
+    covariance = back.T @ whole @ back
+    for places in lookups:
+        own = np.diag(covariance)[places].mean(axis=1)
+        beyond = np.ones(len(covariance))
+        beyond[places] = np.sqrt(np.maximum(own / (_OTHERWISE * np.median(own)), 1.0))[:, None]
+        covariance = _permuted(covariance / np.outer(beyond, beyond), places) * np.outer(beyond, beyond)
+    ahead = metric.T * usual
+    found = inverse(symmetric(ahead @ covariance @ ahead.T))
+    return Message(found, found @ mean)
+
+
+def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Mean of a covariance over all permutations of groups, with their coordinates in these rows."""
+    number, size = places.shape
+    if number < 2:
+        return covariance
+    found, flat = covariance.copy(), places.ravel()
+    rest = np.setdiff1d(np.arange(len(covariance)), flat)
+    blocks = covariance[np.ix_(flat, flat)].reshape(number, size, number, size)
+    own = np.einsum("gigj->ij", blocks)
+    other = (blocks.sum((0, 2)) - own) / (number * (number - 1))
+    mean = np.kron(np.eye(number), own / number - other) + np.tile(other, (number, number))
+    found[np.ix_(flat, flat)] = mean
+    beside = covariance[np.ix_(rest, flat)].reshape(len(rest), number, size).mean(1)
+    found[np.ix_(rest, flat)] = np.tile(beside, (1, number))
+    found[np.ix_(flat, rest)] = found[np.ix_(rest, flat)].T
+    return found

@@ -6,6 +6,7 @@ from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.search import Found, Search
+from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.privacy.budget.known import Fit, LastFacts
 
 
@@ -28,10 +29,16 @@ def search_from(
     measurements: NoisySums, n: float, mu: float, prior: Normal, start: np.ndarray
 ) -> tuple[Found, LastFacts]:
     """What was found, and what the last releases say: all releases, which are paid for."""
-    search = Search(measurements, n, mu, prior)
+    seen = SeenCoordinates(measurements.source, prior)
+    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior))
     with np.errstate(all="ignore"):
         try:
-            found = search(start)
+            found = search(seen.of(start))
+            found = found._replace(
+                point=seen.phi(found.point),
+                message=seen.message(found.message),
+                information=seen.matrix(found.information),
+            )
             known = bool(np.all(np.isfinite(found.information)))
         except np.linalg.LinAlgError:  # of released numbers
             known = False

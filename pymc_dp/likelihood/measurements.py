@@ -37,6 +37,10 @@ class Shapes(Protocol):
     def lookups(self) -> Sequence[np.ndarray]:
         """Coordinates of which each unit touches those of one row, shape (G, q)."""
 
+    @property
+    def sums(self) -> Sequence[Sequence[np.ndarray]]:
+        """What units see: of each list the sum of one coordinate of each array, and nothing else."""
+
 
 class Source(Shapes, Protocol):
     """Exact sums over records, wherever these are: here, or in parts elsewhere.

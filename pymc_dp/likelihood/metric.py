@@ -26,6 +26,8 @@ class Places:
         The coordinate that each of the metric is about. The largest look-up is first, row by row.
     blocks : int
         Coordinates of the largest look-up.
+    lookups : list of ndarray of int, shape (G, q)
+        Of the metric, those of each look-up's groups.
     groups : list of ndarray of int
         Those of the metric that are about each look-up's.
     together : ndarray, shape (p, p)
@@ -38,7 +40,9 @@ class Places:
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks = first.size
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
-        self.groups = [np.flatnonzero(np.isin(self.order, rows)) for rows in lookups]
+        places = np.argsort(self.order)
+        self.lookups = [places[rows] for rows in lookups]
+        self.groups = [np.sort(rows, axis=None) for rows in self.lookups]
         self.together = np.ones((size, size))
         blocks = np.kron(np.eye(len(first)), np.ones((first.shape[1],) * 2))
         self.together[: self.blocks, : self.blocks] = blocks

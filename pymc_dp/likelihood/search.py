@@ -10,7 +10,12 @@ from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
-from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
+from pymc_dp.likelihood.groups import (
+    Spreads,
+    as_known_as_each_other,
+    slopes_alike,
+    with_common_factors,
+)
 from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.measurements import Comparison, NoisySums
 from pymc_dp.likelihood.metric import Places
@@ -37,7 +42,7 @@ _SCORES = 1_000_000, 4_000_000
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
 _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
-# The same beside the diagonal, for a record of so many coordinates; of p that is less by their ratio, since
+# The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, since
 # eigenvalues of a matrix differ by all its entries together.
 _ENTRIES_OF = 3.0
 # Least variance of a score over its slope.
@@ -212,7 +217,8 @@ class Search:
     def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
         """Draws of the slope: it was released, and is about what it was."""
         both_touch, diagonal = np.minimum.outer(self._touched, self._touched), np.eye(self._size) > 0
-        beside = min(1.0, _ENTRIES_OF / self._touches)
+        shared = self._places.together * both_touch**2 / np.outer(self._touched, self._touched)
+        beside = min(1.0, _ENTRIES_OF / float(shared.sum() / self._size))
         if self._slope is None:
             before = Slope(metric, metric @ self._information @ metric.T, np.zeros_like(metric))
             unlike = np.where(diagonal, np.hypot(_OF_COUNTS, self._counted), beside * _CORRELATED)
@@ -332,4 +338,8 @@ class Search:
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
-        return self._mixture.widened(variances + way).matched(self._whole)
+        found = self._mixture.widened(variances + way).matched(self._whole)
+        if not self._places.lookups:
+            return found
+        usual = np.sqrt(last.noise**2 + self._share * last.touched) / last.touched
+        return as_known_as_each_other(found, self._whole, last.metric, usual, self._places.lookups)

@@ -46,7 +46,7 @@ class RecordsHere:
     def __init__(self, units: Units, random: PrivacyRandom, cores: int = 1):
         self._units, self._random, self._cores = units, random, cores
         self.size, self.touched, self.parts, self.rank = units.size, units.touched, units.parts, units.rank
-        self.lookups = units.lookups
+        self.lookups, self.sums = units.lookups, units.sums
 
     @np.errstate(all="ignore")
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from pymc_dp.records.outcome_scores import Scored, ScoresAt, terms_with
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.sums import compiled, guarded, sums
-from pymc_dp.records.touched import Lookup
+from pymc_dp.records.touched import Lookup, Sum
 
 
 class _Rows(NamedTuple):
@@ -48,7 +48,7 @@ class EffectScores:
 
     Attributes
     ----------
-    size, pieces, lookups
+    size, pieces, lookups, sums
         As of `OutcomeScores`: scores are by phi.
 
     Raises
@@ -80,6 +80,7 @@ class EffectScores:
         self._places = list(graph.columns_of(dict(enumerate(self.shapes))).values())
         self._numbers: int = self._places[-1].stop
         self.size: int = self._seen.size
+        self.sums: list[Sum] = [[np.array([k])] for k in range(self.size)]
         likelihood = [terms[name] for name in outcomes]
         read = set(ancestors(likelihood)) - set(effects.values())
         self._data = [root in read for root in records._roots]

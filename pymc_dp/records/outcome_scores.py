@@ -23,7 +23,7 @@ from pymc_dp.records.reading import Reading
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.row_types.ops import public_number
 from pymc_dp.records.sums import Points, compiled, guarded, sums
-from pymc_dp.records.touched import Lookup, lookups_of
+from pymc_dp.records.touched import Lookup, Sum, lookups_of, sums_of
 
 # Outcomes up to which all are taken: as many scores as of so many twins less one.
 _OUTCOMES = 33
@@ -112,6 +112,8 @@ class OutcomeScores:
     ----------
     names : list of str
     lookups : list of Lookup
+    sums : list of list of ndarray of int
+        What a record sees of phi: see `Twins`.
     size : int
         k.
 
@@ -147,6 +149,7 @@ class OutcomeScores:
         self._given: list[Variable] = []
         self.size = seen.size if found is None else found.size
         self.lookups: list[Lookup] = []
+        self.sums: list[Sum] = [[np.array([k])] for k in range(seen.size)]
         if found is None:
             stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
@@ -154,7 +157,8 @@ class OutcomeScores:
         else:
             self._inputs = found.met.records
             arrays = dict(zip(found.met.records, roots, strict=True))
-            self.lookups = lookups_of(found.pieces, seen.parts(start), arrays)
+            lookups = lookups_of(found.pieces, seen.parts(start), arrays)
+            self.lookups, self.sums = list(lookups.values()), sums_of(found.pieces, lookups)
             self._by_predictors(found)
         self._functions: dict[bool, Function] = {}
 

@@ -187,6 +187,8 @@ class TablesTwins:
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of which a record touches those of one row or none, whichever table it is in: also one of
         each table that no other reads.
+    sums : list of list of ndarray of int
+        Of all tables.
 
     Raises
     ------
@@ -208,6 +210,7 @@ class TablesTwins:
         self.touched = max(
             min(twins.touched, len(read)) for twins, read in zip(self._twins, reads, strict=True)
         )
+        self.sums = [one for twins in self._twins for one in twins.sums]
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
     def __call__(self, points: np.ndarray, twins: int, random: Randomness) -> Iterator[Chunk]:

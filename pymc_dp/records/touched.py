@@ -28,10 +28,38 @@ class Lookup(NamedTuple):
     columns: np.ndarray
 
 
+#: What a record sees of phi together: the sum of one coordinate of each of these arrays.
+type Sum = list[np.ndarray]
+
+
+def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]:
+    """What the predictors of one log-density see of phi.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+    lookups : mapping of int to Lookup
+        By the place of the piece that each is of.
+    """
+    found: dict[int, Sum] = {}
+    alone: list[Sum] = []
+    for k, piece in enumerate(pieces):
+        columns = np.ravel(piece.columns)
+        if piece.kind == "values":
+            for j in range(len(columns)):
+                found.setdefault(piece.first + j, []).append(columns[j : j + 1])
+        elif k in lookups and lookups[k].columns.shape[1] == piece.numbers:
+            for j, places in enumerate(lookups[k].columns.T):
+                found.setdefault(piece.first + j, []).append(np.unique(places))
+        else:  # each may be seen by itself
+            alone += [[columns[j : j + 1]] for j in range(len(columns))]
+    return [*found.values(), *alone]
+
+
 def lookups_of(
     pieces: Sequence[Piece], parts: Mapping[Variable, np.ndarray], roots: Mapping[Variable, Variable]
-) -> list[Lookup]:
-    """What the look-ups of one log-density see.
+) -> dict[int, Lookup]:
+    """What the look-ups of one log-density see, by the places of their pieces.
 
     Parameters
     ----------
@@ -45,8 +73,8 @@ def lookups_of(
     -----
     **Privacy.** Positions are computed of all codes there can be, not of those there are.
     """
-    found = []
-    for piece in pieces:
+    found = {}
+    for k, piece in enumerate(pieces):
         if piece.kind != "lookup" or piece.other is None:
             continue
         columns = np.ravel(piece.columns)
@@ -55,7 +83,7 @@ def lookups_of(
         # Which numbers go together is not known: one is by itself, several may be any.
         unknown = Lookup(None, columns[:, None] if piece.numbers == 1 else columns[None])
         if codes is None or codes.type.ndim != 1 or codes.type.dtype[:3] not in ("int", "uin"):
-            found.append(unknown)
+            found[k] = unknown
             continue
         inputs = [*parts, codes]
         function = gate.compile_graph(inputs, piece.other, private=[codes], mode=gate.PLAIN_MODE)
@@ -67,13 +95,13 @@ def lookups_of(
         rows = np.reshape(positions, (tried.size, -1)).astype(np.int64)
         known = np.all((rows >= 0) & (rows < columns.size), axis=1)
         if known[columns.size :].any():  # codes are not places in the table
-            found.append(unknown)
+            found[k] = unknown
             continue
         rows, known = rows[: columns.size], known[: columns.size]
         # Other codes are of no record: the row of the code before stands in.
         before = np.maximum.accumulate(np.where(known, np.arange(columns.size), np.argmax(known)))
         rows = rows[before] if np.any(known) else np.zeros_like(rows)
-        found.append(Lookup(roots[codes], columns[rows]))
+        found[k] = Lookup(roots[codes], columns[rows])
     return found
 
 

@@ -98,6 +98,8 @@ class Twins:
         Those of which all outcomes are taken, and how many there are.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of phi of which each record touches those of one row, or none.
+    sums : list of list of ndarray of int
+        What records see of phi: of each list the sum of one coordinate of each array, and nothing else.
     parts, rank, touched : int
         How many groups of `names` there are; numbers of a unit's score, at most; and coordinates of phi in
         which a unit can have one.
@@ -145,6 +147,7 @@ class Twins:
                 self._find_draws([*self._effects, *names])
         whole, looked_up = self._seen()
         self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
+        self.sums = [one for scores in self._scores for one in scores.sums]
         self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
         # Of a look-up a unit sees one coordinate a number.
         self.touched = min(int(whole.sum()) + looked_up, self.size)

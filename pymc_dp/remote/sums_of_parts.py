@@ -69,7 +69,8 @@ class SumsOfParts:
     """
 
     def __init__(self, shapes: Shapes, ask: Ask):
-        self._ask, self.size, self.lookups = ask, shapes.size, shapes.lookups
+        self._ask, self.size = ask, shapes.size
+        self.lookups, self.sums = shapes.lookups, shapes.sums
         self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
 
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:

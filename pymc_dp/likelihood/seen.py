@@ -1,0 +1,168 @@
+"""The part of the likelihood coordinates that records see: a search knows of no other.
+
+Of ``a[school] + b[year]`` no record tells a number that is added to all of a and taken from all of b. Noise
+would: a slope that is zero in a direction has to be positive to be believed, and each round would say with it
+that the parameters are where it was. So such a direction is taken out, and nothing is said of it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import null_space
+
+from pymc_dp.likelihood.comparisons import Bounds
+from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse
+from pymc_dp.likelihood.octaves import Scales
+
+# A number of a direction that is smaller is zero; a prior variance over the largest, of a constant.
+_ZERO, _CONSTANT = 1e-9, 1e-12
+
+
+def unseen(sums: Sequence[Sequence[np.ndarray]], size: int) -> np.ndarray:
+    """Directions, shape (p, k), that no record can see.
+
+    Along them all coordinates that one look-up chooses from change alike, and each sum stays what it is.
+
+    Parameters
+    ----------
+    sums : sequence of sequence of ndarray of int
+        See `Shapes.sums`.
+    size : int
+        p.
+    """
+    like = np.arange(size)
+    for places in (places for one in sums for places in one if len(places) > 1):
+        like[np.isin(like, like[places])] = like[places[0]]
+    rows = {tuple(sorted(like[places[0]] for places in one)) for one in sums}
+    zero = {row[0] for row in rows if len(set(row)) == 1}
+    free = np.array([k for k in np.unique(like) if k not in zero], dtype=int)
+    directions = np.zeros((size, 0))
+    if len(free):
+        equations = np.array([[row.count(k) for k in free] for row in rows] or [[0] * len(free)], dtype=float)
+        found = null_space(equations)
+        directions = np.zeros((size, found.shape[1]))
+        directions[free] = found
+    return directions[like]
+
+
+class SeenCoordinates:
+    """Coordinates ``psi = phi[kept] + others phi[left]`` that tell all that records see of phi.
+
+    Parameters
+    ----------
+    shapes : Shapes
+    prior : Normal
+        Of phi.
+
+    Attributes
+    ----------
+    kept, left : ndarray of int, shapes (r,) and (k,)
+        Of phi. Left are constants before coordinates of their own, and these before groups.
+    others : ndarray, shape (r, k)
+    size, touched, rank, parts, lookups, sums
+        As of `Shapes`, of psi.
+    """
+
+    def __init__(self, shapes: Shapes, prior: Normal):
+        directions, size = unseen(shapes.sums, shapes.size), shapes.size
+        self._size = size
+        variances = np.diag(inverse(prior.precision)) if directions.size else np.ones(size)
+        groups = np.zeros(size)
+        for rows in shapes.lookups:
+            groups[rows] = len(rows)
+        order = np.where(variances <= _CONSTANT * variances.max(), -1.0, groups)
+        left = []
+        for k in range(directions.shape[1]):
+            direction = directions[:, k]
+            direction = direction / np.abs(direction).max(initial=1e-300)
+            places = np.flatnonzero(np.abs(direction) > _ZERO**0.5)
+            place = int(places[np.argmin(order[places])])
+            left.append(place)
+            directions[:, k] = direction / direction[place]
+            beside = np.arange(directions.shape[1]) != k
+            directions[:, beside] -= np.outer(directions[:, k], directions[place, beside])
+        self.left = np.array(left, dtype=int)
+        self.kept = np.setdiff1d(np.arange(size), self.left)
+        self.others = -directions[self.kept]
+        self.size, self.touched = len(self.kept), min(shapes.touched, len(self.kept))
+        self.rank, self.parts = min(shapes.rank, len(self.kept)), shapes.parts
+        place = np.full(size, -1)
+        place[self.kept] = np.arange(len(self.kept))
+        lookups = [place[rows][(place[rows] >= 0).all(axis=1)] for rows in shapes.lookups]
+        self.lookups = [rows for rows in lookups if len(rows) > 1]
+        self.sums: Sequence[Sequence[np.ndarray]] = [[np.array([k])] for k in range(self.size)]
+
+    def of(self, phi: np.ndarray) -> np.ndarray:
+        """Psi, shape (..., r), of phi, shape (..., p)."""
+        return phi[..., self.kept] + phi[..., self.left] @ self.others.T
+
+    def phi(self, psi: np.ndarray) -> np.ndarray:
+        """A phi, shape (..., p), of which this is psi."""
+        phi = np.zeros((*psi.shape[:-1], self._size))
+        phi[..., self.kept] = psi
+        return phi
+
+    def prior(self, prior: Normal) -> Normal:
+        """That of psi."""
+        if not len(self.left):
+            return prior
+        change = self._change
+        precision = inverse(change @ inverse(prior.precision) @ change.T)
+        return Normal(precision, self.of(prior.mean), None if prior.draws is None else self.of(prior.draws))
+
+    def matrix(self, information: np.ndarray) -> np.ndarray:
+        """Of phi, shape (p, p), where psi has this information, shape (r, r)."""
+        return self._change.T @ information @ self._change if len(self.left) else information
+
+    def message(self, message: Message) -> Message:
+        """Of phi."""
+        if not len(self.left):
+            return message
+        return Message(self.matrix(message.information), self._change.T @ message.vector)
+
+    @property
+    def _change(self) -> np.ndarray:
+        """D, shape (r, p), with ``psi = D phi``."""
+        change = np.zeros((self.size, self._size))
+        change[np.arange(self.size), self.kept] = 1.0
+        change[:, self.left] = self.others
+        return change
+
+
+class SumsOfSeen:
+    """Noisy sums of what records see: `NoisySums`.
+
+    Parameters
+    ----------
+    measurements : NoisySums
+        Of all coordinates.
+    source : SeenCoordinates
+
+    Notes
+    -----
+    **Privacy.** Asks for the sums of a metric that has nothing of some coordinates.
+    """
+
+    def __init__(self, measurements: NoisySums, source: SeenCoordinates):
+        self._measure, self.source = measurements, source
+
+    @property
+    def left(self) -> float:
+        """Share of the budget that is neither spent nor kept."""
+        return self._measure.left
+
+    def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
+        """See `Measurements.scales`."""
+        seen = self._measure.scales(self.source.phi(phi), twins, share)
+        return seen._replace(counts=seen.counts[self.source.kept])
+
+    def compare(
+        self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
+    ) -> Comparison:
+        """See `Measurements.compare`."""
+        source, p = self.source, self._measure.source.size
+        whole, places = np.zeros((p, p)), np.ix_(source.kept, source.kept)
+        whole[places] = metric
+        seen = self._measure.compare(source.phi(phi), whole, bounds, twins, shares)
+        return seen._replace(score=seen.score[source.kept], slope=seen.slope[places])
