@@ -1,9 +1,46 @@
-"""In which range public bounds may be: what is divided by one, and squared, stays an ordinary number."""
+"""Which numbers an argument may be; of public bounds, those that can be divided by and squared."""
+
+import math
+from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+# Ends of the range of public bounds: squares and quotients of numbers in it are ordinary numbers.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+
+
+def is_number(value: object) -> TypeGuard[int | float | np.integer]:
+    """Whether `value` is a real number in double precision, or an integer, and not a bool.
+
+    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
+    """
+    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise ValueError unless it is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+
+
+def check_positive(name: str, value: object) -> None:
+    """Raise ValueError unless it is a positive, finite number."""
+    if not (is_number(value) and 0 < value < math.inf):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+
+
+def check_share(name: str, value: object, *, whole: bool = False) -> None:
+    """Raise ValueError unless it is a number above 0 and below 1; or 1, if it may be the whole."""
+    if not (is_number(value) and 0 < value <= 1 and (whole or value < 1)):
+        raise ValueError(f"{name} must lie in (0, 1{']' if whole else ')'}, got {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise ValueError unless it is one of these texts."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
 
 
 def check_bound(name: str, value: ArrayLike, *, several: bool = False) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pymc as pm
 from numpy.typing import ArrayLike
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
@@ -242,9 +243,11 @@ def _check(
         check_target(epsilon, 0.5 if delta is None else delta)
         if math.isinf(epsilon):
             raise ValueError("epsilons are finite.")
-    whole = [isinstance(x, int | np.integer) and not isinstance(x, bool) for x in [*sizes, repeats]]
-    if not (all(whole) and sizes and len(epsilons) and min(sizes) > _LOOKED_AT and repeats >= 1):
-        raise ValueError(f"n are integers above {_LOOKED_AT}, repeats is at least 1, epsilons are not empty.")
+    for size in sizes:
+        check_count("n", size, _LOOKED_AT + 1)
+    check_count("repeats", repeats)
+    if not (sizes and len(epsilons)):
+        raise ValueError("n and epsilons are not empty.")
 
 
 def _look(model: object, rows: int, settings: ReadingSettings) -> None:

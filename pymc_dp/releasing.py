@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
@@ -20,7 +21,6 @@ from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.known import LastFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger

@@ -8,10 +8,10 @@ import pymc as pm
 from scipy.stats import chi2
 from xarray import DataTree
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation.fitted import EvaluationFacts, fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
-from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words

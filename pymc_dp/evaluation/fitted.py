@@ -7,8 +7,8 @@ import numpy as np
 import pymc as pm
 from xarray import Dataset, DataTree
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.spending import SpendingFacts
 from pymc_dp.records import gate

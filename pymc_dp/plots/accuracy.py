@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import xarray as xr
 
+from pymc_dp.bounds import check_choice
 from pymc_dp.plots.drawing import add, begin, label
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
-
-_TITLES = {
-    "wider": "standard deviation, relative to no privacy",
-    "moved": "how far means move, in standard deviations",
-}
 
 
 def plot_accuracy(
@@ -50,8 +46,11 @@ def plot_accuracy(
     -----
     **Privacy.** Drawn from simulated rows' results.
     """
-    if quantity not in _TITLES:
-        raise ValueError(f"quantity must be 'wider' or 'moved', got {quantity!r}.")
+    titles = {
+        "wider": "standard deviation, relative to no privacy",
+        "moved": "how far means move, in standard deviations",
+    }
+    check_choice("quantity", quantity, list(titles))
     if not {"n", "epsilon", "parameter", quantity} <= set(expected.columns):
         raise ValueError("plot_accuracy takes the table that expected_accuracy returns.")
     columns = expected.set_index(["n", "parameter", "epsilon"])[quantity].to_xarray()
@@ -65,7 +64,7 @@ def plot_accuracy(
     level = xr.Dataset({"accuracy": xr.zeros_like(sizes, dtype=float) + float(quantity == "wider")})
     add(picture, "hline", "none", plain=True, data=level, color="gray", linestyle="C1")
     add(picture, "line_xy", "lines", data=data)
-    label(picture, title=None, xlabel="epsilon", ylabel=_TITLES[quantity])
+    label(picture, title=None, xlabel="epsilon", ylabel=titles[quantity])
     if expected["parameter"].nunique() > 1:
         picture.add_legend("parameter")
     return picture

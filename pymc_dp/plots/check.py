@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtri
 
+from pymc_dp.bounds import check_share
 from pymc_dp.evaluation.check import Check
 from pymc_dp.plots.drawing import add, begin, label
 
@@ -46,8 +47,7 @@ def plot_check(
     -----
     **Privacy.** Drawn from what the check released.
     """
-    if not 0 < band_prob < 1:
-        raise ValueError(f"band_prob must lie strictly between 0 and 1, got {band_prob!r}.")
+    check_share("band_prob", band_prob)
     name, cells = check.variable, check.counts.size
     x, y = np.repeat(check.edges, 2)[1:-1], np.repeat(check.counts, 2)
     line = xr.Dataset({name: (("plot_axis", "point"), [x, y])}, coords={"plot_axis": ["x", "y"]})

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pymc_dp.bounds import check_count
 from pymc_dp.proposals.walk import Moves, adapted, check_walk
 
 _FEWEST_DRAWS = 20
@@ -50,8 +51,7 @@ class Trajectories(Moves):
         adapt_step_size: bool,
         adapt_mass: bool,
     ):
-        if isinstance(n_leapfrog, bool) or not isinstance(n_leapfrog, int | np.integer) or n_leapfrog < 1:
-            raise ValueError(f"n_leapfrog must be an integer of at least 1, got {n_leapfrog!r}.")
+        check_count("n_leapfrog", n_leapfrog)
         check_walk(None, step_size, target_accept)
         given = np.ones(d) if mass is None else np.broadcast_to(np.asarray(mass, dtype=float), (d,))
         if not (np.all(np.isfinite(given)) and np.all(given > 0)):

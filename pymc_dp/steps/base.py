@@ -14,8 +14,9 @@ from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
+from pymc_dp.bounds import check_count, check_share
 from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
-from pymc_dp.privacy.accounting.values import is_number, weaknesses
+from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.known import Facts
@@ -285,8 +286,6 @@ def _check_shared(exclude_deterministics: Collection[str], debug_seed: int | Non
             f"exclude_deterministics must be a list of names: write [{exclude_deterministics!r}] instead of "
             f"{exclude_deterministics!r}."
         )
-    integer = isinstance(debug_seed, int | np.integer) and not isinstance(debug_seed, bool)
-    if debug_seed is not None and not (integer and debug_seed >= 0):
-        raise ValueError(f"debug_seed must be None or an integer of at least 0, got {debug_seed!r}.")
-    if not (is_number(tempering) and 0 < tempering <= 1):
-        raise ValueError(f"tempering must lie in (0, 1], got {tempering!r}.")
+    if debug_seed is not None:
+        check_count("debug_seed", debug_seed, least=0)
+    check_share("tempering", tempering, whole=True)

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 from pytensor.graph.basic import Variable
 
+from pymc_dp.bounds import check_choice
 from pymc_dp.clipping import ConstantClip, Constants, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
@@ -150,8 +151,7 @@ class DPPenaltyMH(WalkStep):
         release: str = "decisions",
         **kwargs: Unpack[WalkSettings],
     ):
-        if release not in ("decisions", "noisy_ratio"):
-            raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
+        check_choice("release", release, ("decisions", "noisy_ratio"))
         given: dict[str, object] = {"epsilon": epsilon, "delta": delta, "lipschitz": lipschitz}
         given |= {"clip_bound": clip_bound, "batch_size": batch_size}
         given |= {name: kwargs.get(name) for name in ("ledger", "privacy_unit", "data")}

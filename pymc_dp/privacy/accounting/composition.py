@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pymc_dp.bounds import is_number
 from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, TradeOff, never_best
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
-from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.privacy.accounting.values import check_delta
 from pymc_dp.rounding import round_up
 
 
@@ -109,12 +110,6 @@ def _smallest(events: EventSet, quantity: str, at: float) -> tuple[float, str]:
         if value < best:
             best, name = value, candidate
     return best, name
-
-
-def check_delta(delta: float) -> None:
-    """Raise ValueError unless 0 < delta < 1."""
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}.")
 
 
 def compose(

@@ -9,8 +9,9 @@ from typing import Any
 import attr
 from dp_accounting import dp_event as base
 
+from pymc_dp.bounds import check_count
 from pymc_dp.privacy.accounting.costs import COSTS
-from pymc_dp.privacy.accounting.values import check_count, check_relation, plain
+from pymc_dp.privacy.accounting.values import check_relation, plain
 
 FORMAT = 1
 # Counts are multiplied by costs as floats: up to here they are exact.

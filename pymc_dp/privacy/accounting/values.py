@@ -1,41 +1,36 @@
 """Checks and printing of the numbers that every part of the accounting takes."""
 
 import math
-from typing import TypeGuard
 
 import numpy as np
 
+from pymc_dp.bounds import SMALLEST_BOUND, check_choice, check_count, is_number
+
 NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 
+# Parts of a smaller delta leave floating point's range, 2e-308.
+LEAST_DELTA = 1e-300
 # Above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it.
 LARGEST_USUAL_EPSILON = 20.0
 
 
-def is_number(value: object) -> TypeGuard[int | float | np.integer]:
-    """Whether `value` is a real number in double precision, or an integer, and not a bool.
-
-    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
-    """
-    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
-
-
-def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise ValueError unless it is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+def check_delta(delta: float) -> None:
+    """Raise ValueError unless 0 < delta < 1, and delta is no less than the accountants can tell from 0."""
+    if not (is_number(delta) and LEAST_DELTA <= delta < 1):
+        raise ValueError(
+            "delta must lie strictly between 0 and 1 (from 1e-300 on), well below 1 / (number of records), "
+            f"got {delta!r}."
+        )
 
 
 def check_target(epsilon: float, delta: float) -> None:
-    """Raise ValueError unless epsilon > 0 (inf allowed) and 0 < delta < 1."""
-    if not (is_number(epsilon) and epsilon > 0):
+    """Raise ValueError unless epsilon is from 1e-100 on (inf allowed), and `check_delta` takes delta."""
+    if not (is_number(epsilon) and epsilon >= SMALLEST_BOUND):
         raise ValueError(
-            "epsilon must be a positive number (or inf, for no privacy) in double precision, got "
-            f"{epsilon!r}."
+            "epsilon must be a positive number, from 1e-100 on (or inf, for no privacy), in double "
+            f"precision, got {epsilon!r}."
         )
-    if not (is_number(delta) and 0 < delta < 1):
-        raise ValueError(
-            f"delta must lie strictly between 0 and 1, well below 1 / (number of records), got {delta!r}."
-        )
+    check_delta(delta)
 
 
 def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
@@ -71,11 +66,7 @@ def check_counts(draws: object, tune: object, chains: object) -> None:
 
 def check_relation(neighboring_relation: str) -> None:
     """Raise ValueError for an unknown neighbouring relation."""
-    if neighboring_relation not in NEIGHBORING_RELATIONS:
-        raise ValueError(
-            f"neighboring_relation must be one of {', '.join(NEIGHBORING_RELATIONS)}, got "
-            f"{neighboring_relation!r}."
-        )
+    check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
 
 
 def plain(value: object) -> object:

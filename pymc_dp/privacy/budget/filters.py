@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from dp_accounting import dp_event
 
+from pymc_dp.bounds import check_choice
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of, event_rdp
@@ -19,7 +20,6 @@ from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at
 from pymc_dp.privacy.accounting.values import check_relation, check_target
 
-ACCOUNTING = ("renyi", "gaussian")
 # Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi
 # accountant).
 _EXCLUDED_SHARE = 1e-3
@@ -76,8 +76,7 @@ class PrivacyFilter:
         check_relation(self.neighboring_relation)
         if math.isinf(self.epsilon):
             raise ValueError("epsilon must be finite: an infinite budget needs no ledger.")
-        if self.accounting not in ACCOUNTING:
-            raise ValueError(f"accounting must be one of {', '.join(ACCOUNTING)}, got {self.accounting!r}.")
+        check_choice("accounting", self.accounting, ("renyi", "gaussian"))
         if self.accounting == "renyi" and self.order is None:
             best = max((float(order) for order in ORDERS), key=lambda order: self._room(order) / order)
             object.__setattr__(self, "order", best)

@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.printing import html_table, text_table
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.calibration import last_that_fits
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
-from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 from pymc_dp.rounding import round_down, round_up
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.values import check_count
+from pymc_dp.bounds import check_choice, check_count
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import HEADROOM, Budget, fixed
 from pymc_dp.privacy.mechanisms.friction import Dynamics
@@ -77,8 +77,7 @@ def penalty(
     noise_std: float | None = None,
 ) -> PrivacyPlan:
     """Noise multiplier of the penalty test on the full batch; see `calibrate`."""
-    if release not in ("decisions", "noisy_ratio"):
-        raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
+    check_choice("release", release, ("decisions", "noisy_ratio"))
     if shift is not None and noise_std is not None:
         raise ValueError("give shift or noise_std, not both.")
     budget = Budget(call, clip_fraction)

@@ -7,8 +7,9 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting.calibration import epsilon_of
-from pymc_dp.privacy.accounting.composition import check_delta, compose
+from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
+from pymc_dp.privacy.accounting.values import check_delta
 
 
 def running_epsilon(

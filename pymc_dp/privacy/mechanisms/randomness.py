@@ -16,9 +16,9 @@ import numpy as np
 from dp_accounting import dp_event
 from randomgen import ChaCha
 
+from pymc_dp.bounds import check_count, check_positive, check_share
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import events
-from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
 class PrivacyRandom:
@@ -250,9 +250,7 @@ class PoissonBatches:
     sampling_probability: float
 
     def __post_init__(self) -> None:
-        q = self.sampling_probability
-        if not (is_number(q) and 0 < q <= 1):
-            raise ValueError(f"sampling_probability must lie in (0, 1], got {q!r}.")
+        check_share("sampling_probability", self.sampling_probability, whole=True)
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
         """Positions 0..n-1, all different, in no particular order; all of them when q is 1."""
@@ -293,9 +291,8 @@ class TunaBatches:
     clip_bound: float
 
     def __post_init__(self) -> None:
-        for name, value in (("inclusion", self.inclusion), ("clip_bound", self.clip_bound)):
-            if not (is_number(value) and 0 < value < math.inf):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        check_positive("inclusion", self.inclusion)
+        check_positive("clip_bound", self.clip_bound)
         if not self.rate > 0:
             raise ValueError(
                 f"a batch of {self.inclusion:g} draws a record leaves no lambda for clip_bound = "
