@@ -15,7 +15,7 @@ from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.known import Facts, OwnerFacts
-from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
+from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
 from pymc_dp.results import covered, facts_of, is_release, stats_of
 from pymc_dp.rounding import round_up
@@ -117,7 +117,12 @@ class PrivacyReport:
             yield "Clipped share", f"{shares} (noisy, one a chain)"
         if facts["is_private"]:
             yield from self._prices()
-        what = "the likelihood" if facts["step"] == LIKELIHOOD else RELEASES[plan.release]
+        let_out = {
+            "decisions": "decisions",
+            "noisy_ratio": "decisions and noisy log-ratios",
+            "gradients": "what follows from noisy gradients",
+        }
+        what = "the likelihood" if facts["step"] == LIKELIHOOD else let_out[plan.release]
         drawn = ", ".join(facts["released_variables"])
         yield "Released", f"draws of {drawn}; {what}; data-free sampler stats"
         yield from _predictions(facts)

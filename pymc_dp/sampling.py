@@ -24,11 +24,6 @@ from pymc_dp.rounding import round_up
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.nuts import DPNUTS, OF_NUTS, OF_RELEASE
 
-# What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
-_OF_SAMPLERS = {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}
-# Arguments of `dp.sample` that are those of `release_likelihood`.
-_OF_RELEASE = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
-
 
 def sample(
     *args: object,
@@ -124,9 +119,10 @@ def _sample_likelihood(
     """Release a likelihood, and sample it with the prior."""
     check_counts(draws, tune or 0, kwargs.get("chains") or 1)
     model = kwargs.pop("model", None)
-    given = {name: kwargs.pop(name) for name in sorted(_OF_RELEASE & kwargs.keys())}
-    unknown = set(kwargs) - _OF_SAMPLERS
-    if unknown:
+    of_release = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
+    given = {name: kwargs.pop(name) for name in sorted(of_release & kwargs.keys())}
+    # What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
+    if unknown := set(kwargs) - {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}:
         raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
     cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)

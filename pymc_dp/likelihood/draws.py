@@ -26,8 +26,6 @@ LIKELIHOOD = "Likelihood"
 _CHAINS = 4
 # Where draws are not a posterior, once more with steps so short that they reach scales near zero: horseshoes.
 _CAREFUL = 0.99
-# What says that the user has chosen how to sample.
-_CHOICES = frozenset({"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"})
 # Sampler stats that are times.
 CLOCKS = ("perf_counter", "process_time")
 # Draws above this R-hat, or with fewer effective ones, are not returned; looked at from so many draws on.
@@ -65,7 +63,8 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     chains = kwargs.pop("chains", None) or _CHAINS
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
-    tries = [settings] if _CHOICES & kwargs.keys() else [settings, settings | {"target_accept": _CAREFUL}]
+    chosen = {"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"} & kwargs.keys()
+    tries = [settings] if chosen else [settings, settings | {"target_accept": _CAREFUL}]
     for choice in tries:
         idata = _sampled(likelihood, model, {"draws": draws, "chains": chains} | tuned | choice)
         with np.errstate(all="ignore"):  # what is constant has no R-hat

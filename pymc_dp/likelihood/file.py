@@ -10,7 +10,6 @@ from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.public_model import Part
 
 FORMAT = 1
-_FIELDS = {"format", "coordinates", "point", "gradient", "information", "facts", "digest"}
 
 
 def encode(
@@ -50,8 +49,9 @@ def decode(text: str) -> tuple[list[Part], np.ndarray, np.ndarray, np.ndarray, L
             f"The file has format {found!r}, and this version of pymc_dp reads format {FORMAT}: read it with "
             "the version that wrote it."
         )
-    if set(content) != _FIELDS:
-        raise damaged(f"it has the fields {sorted(content)}, and not {sorted(_FIELDS)}")
+    fields = {"format", "coordinates", "point", "gradient", "information", "facts", "digest"}
+    if set(content) != fields:
+        raise damaged(f"it has the fields {sorted(content)}, and not {sorted(fields)}")
     if content.pop("digest") != digest(content):
         raise damaged("its content is not what was written: it does not agree with its digest")
     try:

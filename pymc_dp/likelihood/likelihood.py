@@ -19,9 +19,6 @@ from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, na
 from pymc_dp.likelihood.report import read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee
 
-# Below zero by so much of the largest, an eigenvalue of a semidefinite matrix may be by rounding.
-_ROUNDING = 1e-12
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Likelihood:
@@ -81,7 +78,8 @@ class Likelihood:
         if np.any(self.information != self.information.T):
             raise ValueError("information is not symmetric.")
         values = np.linalg.eigvalsh(self.information)
-        if values[0] < -_ROUNDING * size * np.max(np.abs(values)):
+        # Below zero by so much of the largest, an eigenvalue of a semidefinite matrix may be by rounding.
+        if values[0] < -1e-12 * size * np.max(np.abs(values)):
             raise ValueError("information has a negative eigenvalue.")
 
     @property

@@ -19,8 +19,6 @@ from pymc_dp.report import PrivacyReport, privacy_report
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
-_DELTAS = np.geomspace(1e-2, 1e-12, 41)
-
 
 def plot_privacy_profile(
     obj: object,
@@ -60,7 +58,8 @@ def plot_privacy_profile(
     **Privacy.** Drawn from the public facts of a run; reads no data and no draws.
     """
     objects = dict(obj) if isinstance(obj, Mapping) and not isinstance(obj, xr.DataTree) else {"": obj}
-    at = np.sort(np.atleast_1d(np.asarray(_DELTAS if deltas is None else deltas, dtype=float)))[::-1]
+    given = np.geomspace(1e-2, 1e-12, 41) if deltas is None else np.asarray(deltas, dtype=float)
+    at = np.sort(np.atleast_1d(given))[::-1]
     if not objects or at.ndim != 1 or at.size == 0 or not np.all((at > 0) & (at < 1)):
         raise ValueError("there must be something to plot, and deltas must lie strictly between 0 and 1.")
     epsilons = np.array([[_epsilon_of(one)(float(delta)) for delta in at] for one in objects.values()])

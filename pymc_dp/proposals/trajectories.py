@@ -7,8 +7,6 @@ import numpy as np
 from pymc_dp.bounds import check_count
 from pymc_dp.proposals.walk import Moves, adapted, check_walk
 
-_FEWEST_DRAWS = 20
-
 
 class Trajectories(Moves):
     """Leapfrog integration with a diagonal mass.
@@ -117,11 +115,12 @@ class Trajectories(Moves):
         if not self._updates:
             return
         self._draws.append(draw)
-        if iteration in self._updates and len(self._draws) >= _FEWEST_DRAWS:
+        fewest = 20
+        if iteration in self._updates and len(self._draws) >= fewest:
             variances = np.var(self._draws, axis=0)
             if np.all(variances > 0):
                 centred = np.log(variances) - np.mean(np.log(variances))
-                weight = len(self._draws) / (len(self._draws) + 5.0 * _FEWEST_DRAWS)
+                weight = len(self._draws) / (len(self._draws) + 5.0 * fewest)
                 level = np.mean(np.log(self.mass))
                 self.mass = np.exp(level - weight * centred)
             self._draws = []

@@ -26,15 +26,13 @@ def _noisy_sum(
     tempering: float,
     sensitivity: float,
 ) -> AllRecords:
-    largest = m.clip_bound if isinstance(m, iterations.Penalty) else None
-    noise = m.noise_multiplier * sensitivity
-    return AllRecords(records, tempering, noise, math.inf if largest is None else largest)
+    return AllRecords(records, tempering, m.noise_multiplier * sensitivity, m.clip_bound or math.inf)
 
 
 def _sum(
     m: iterations.Unlimited | iterations.Barker, records: Records, tempering: float, sensitivity: float
 ) -> AllRecords:
-    return AllRecords(records, tempering, None, math.inf if m.clip_bound is None else m.clip_bound)
+    return AllRecords(records, tempering, None, m.clip_bound or math.inf)
 
 
 #: Mechanism -> its ratio on records, for a tempering and a sensitivity in units of the clip bound.

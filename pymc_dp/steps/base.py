@@ -13,6 +13,8 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
+from rich.progress import TextColumn
+from rich.table import Column
 
 from pymc_dp.bounds import check_count, check_share
 from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
@@ -27,14 +29,9 @@ from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.owners import Owners
 from pymc_dp.remote.shards import Shards
-from pymc_dp.steps import progress, surroundings
+from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Chain, Iterating, Released
 from pymc_dp.versions import versions
-
-# A warning shows the line of the user that made the step.
-_PACKAGE = str(Path(__file__).parents[1])
-# Sampler stat of runs that release, and charge for, their noisy log-ratios.
-NOISY_RATIO = "noisy_log_ratio"
 
 
 class DPStep(Iterating):
@@ -130,9 +127,10 @@ class DPStep(Iterating):
 
     def _warn_if_weak(self) -> None:
         """Warn of a guarantee that is true and says little; see `weaknesses`."""
+        package = str(Path(__file__).parents[1])  # a warning shows the line of the user that made the step
         public_n = self.records.n if self.neighboring_relation == "substitute" else None
         for said in weaknesses(self.epsilon, self.delta, public_n):
-            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(_PACKAGE,))
+            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(package,))
 
     # the budget
 
@@ -264,11 +262,15 @@ class DPStep(Iterating):
                 f"The budget of this step is for chains={self.chains}, and pm.sample was called with "
                 f"chains={n_chains}. Pass the same number to both (pm.sample's default is max(2, cores))."
             )
-        return progress.columns(n_chains)
+        shown = [
+            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Accepted", ratio=1)),
+            TextColumn("{task.fields[epsilon_spent]:0.3f}", table_column=Column("ε spent", ratio=1)),
+        ]
+        return shown, {name: [0.0] * n_chains for name in ("acceptance_rate", "epsilon_spent")}
 
     @staticmethod
     def _make_progressbar_update_functions():
-        return progress.updates()
+        return (lambda stats: {name: stats[name] for name in ("acceptance_rate", "epsilon_spent")},)
 
 
 def _check_shared(exclude_deterministics: Collection[str], debug_seed: int | None, tempering: float) -> None:

@@ -7,7 +7,7 @@ from typing import Unpack
 from pytensor.graph.basic import Variable
 
 from pymc_dp.bounds import check_choice, check_positive
-from pymc_dp.clipping import ConstantClip, Constants, LipschitzClip, as_clip
+from pymc_dp.clipping import ConstantClip, Constants, as_clip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.budget import fast_mh_pricing
@@ -164,9 +164,7 @@ class DPFastMH(WalkStep):
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
         mechanism = chain.plan.mechanism
         chain.stats["batch_size"] = mechanism.batch_size if isinstance(mechanism, OnTunaBatches) else math.nan
-        bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
-        if isinstance(self.clip, LipschitzClip):
-            self.moves.longest = bound / self.clip.constant
+        self._limit_moves(chain.plan.clip_bound)
         self.moves.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
     def _default_step_size(self, ratio: Ratio) -> float:

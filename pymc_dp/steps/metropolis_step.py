@@ -6,6 +6,7 @@ from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
+from pymc_dp.clipping import LipschitzClip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
@@ -67,6 +68,11 @@ class WalkStep(MetropolisStep):
         self.moves = RandomWalk(
             proposal, self.records.d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
         )
+
+    def _limit_moves(self, bound: float | None) -> None:
+        """Shorten moves so that no record's ratio is beyond `bound`, if it is Lipschitz with the constant."""
+        if bound is not None and isinstance(self.clip, LipschitzClip):
+            self.moves.longest = bound / self.clip.constant
 
     def _fixed_batches(self, batch_size: int) -> FixedSizeBatches:
         """Batches without replacement, of which n is known."""

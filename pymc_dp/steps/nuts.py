@@ -35,13 +35,6 @@ OF_NUTS = (signature(pm.NUTS.__init__).parameters.keys() | signature(BaseHMC.__i
     *("self", "vars", "model", "blocked", "rng", "initial_point", "dtype", "kwargs", "pytensor_kwargs")
 }
 OF_RELEASE = signature(release_likelihood).parameters.keys()
-# What PyMC calls some of these stats in its result, and a release too.
-_RENAMED = {
-    "model_logp": "lp",
-    "mean_tree_accept": "acceptance_rate",
-    "depth": "tree_depth",
-    "tree_size": "n_steps",
-}
 # The stats of NUTS that are one number a draw, without clocks.
 _NUMBERS = {
     name: (dtype, shape)
@@ -215,7 +208,14 @@ class DPNUTS(BlockedStep):
         return new, [stats]
 
     def _facts(self, plan: PrivacyPlan) -> Facts:
-        types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
+        # What PyMC calls some of these stats in its result, and a release too.
+        renamed = {
+            "model_logp": "lp",
+            "mean_tree_accept": "acceptance_rate",
+            "depth": "tree_depth",
+            "tree_size": "n_steps",
+        }
+        types = {renamed.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
         types["epsilon_spent"] = "<f8"
         return facts_of_draws(self.likelihood, plan, self._call, self._released.facts(), types)
 

@@ -14,8 +14,6 @@ from pymc_dp.privacy.accounting.costs import COSTS
 from pymc_dp.privacy.accounting.values import check_relation, plain
 
 FORMAT = 1
-# Counts are multiplied by costs as floats: up to here they are exact.
-_MOST_EVENTS = 2**53
 # Taken apart, or left out, before anything is charged.
 _MADE_OF_OTHERS = (base.NoOpDpEvent, base.SelfComposedDpEvent, base.ComposedDpEvent)
 
@@ -97,7 +95,9 @@ class EventSet:
             for event, count in item.counts.items() if isinstance(item, EventSet) else [(item, 1)]:
                 check_count("the count of an event", count, least=0)
                 _flatten(event, int(times) * int(count), relation, counts)
-        if sum(counts.values()) > _MOST_EVENTS:
+        if (
+            sum(counts.values()) > 2**53
+        ):  # counts are multiplied by costs as floats: up to here they are exact
             raise ValueError("more than 2**53 events: no accountant here can charge for so many.")
         object.__setattr__(self, "counts", dict(counts))
         object.__setattr__(self, "neighboring_relation", relation)
@@ -122,9 +122,8 @@ class EventSet:
 
     def to_json(self) -> str:
         """JSON text that `from_json` reads."""
-        events = [
-            {"count": count, "event": encode(event, _registry())} for event, count in self.counts.items()
-        ]
+        rows = self.counts.items()
+        events = [{"count": count, "event": encode(event, _registry())} for event, count in rows]
         return json.dumps(
             {"format": FORMAT, "neighboring_relation": self.neighboring_relation, "events": events},
             allow_nan=False,
@@ -169,13 +168,14 @@ def _counted(events: Events) -> list[tuple[base.DpEvent | EventSet, int]]:
         return list(events.items())
     if isinstance(events, list | tuple):
         return [item if isinstance(item, tuple) and len(item) == 2 else (item, 1) for item in events]
-    raise ValueError(f"{_FORMS}, got {type(events).__name__}.")
+    raise _no_events(events)
 
 
-_FORMS = (
-    "events are a DpEvent, an EventSet, a list or tuple of these or of pairs (event, count), or a mapping of "
-    "event to count"
-)
+def _no_events(given: object) -> ValueError:
+    return ValueError(
+        "events are a DpEvent, an EventSet, a list or tuple of these or of pairs (event, count), or a "
+        f"mapping of event to count, got {type(given).__name__}."
+    )
 
 
 def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[base.DpEvent]) -> None:
@@ -188,7 +188,7 @@ def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[bas
         for inner in event.events:
             _flatten(inner, times, relation, counts)
     elif not isinstance(event, base.DpEvent):
-        raise ValueError(f"{_FORMS}; one of them is of type {type(event).__name__}.")
+        raise _no_events(event)
     else:
         check_event(event, relation)
         if times and type(event) in COSTS:

@@ -8,15 +8,10 @@ from pymc_dp.bounds import SMALLEST_BOUND, check_choice, check_count, is_number
 
 NEIGHBORING_RELATIONS = ("substitute", "add_remove")
 
-# Parts of a smaller delta leave floating point's range, 2e-308.
-LEAST_DELTA = 1e-300
-# Above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it.
-LARGEST_USUAL_EPSILON = 20.0
-
 
 def check_delta(delta: float) -> None:
     """Raise ValueError unless 0 < delta < 1, and delta is no less than the accountants can tell from 0."""
-    if not (is_number(delta) and LEAST_DELTA <= delta < 1):
+    if not (is_number(delta) and 1e-300 <= delta < 1):  # parts of a smaller one leave floating point's range
         raise ValueError(
             "delta must lie strictly between 0 and 1 (from 1e-300 on), well below 1 / (number of records), "
             f"got {delta!r}."
@@ -45,9 +40,10 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
     if not math.isfinite(epsilon):
         return []
     said = []
-    if epsilon > LARGEST_USUAL_EPSILON:
+    usual = 20.0  # above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it
+    if epsilon > usual:
         said.append(
-            f"epsilon = {epsilon:g} is above {LARGEST_USUAL_EPSILON:g}: odds about one record may change "
+            f"epsilon = {epsilon:g} is above {usual:g}: odds about one record may change "
             f"by a factor of exp({epsilon:g}), which is no protection in practice."
         )
     if n is not None and delta >= 1 / n:

@@ -19,11 +19,11 @@ from pymc_dp.privacy.accounting.costs import costs_of, event_rdp
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at
 from pymc_dp.privacy.accounting.values import check_relation, check_target
+from pymc_dp.rounding import UP
 
 # Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi
 # accountant).
 _EXCLUDED_SHARE = 1e-3
-_UP = 1 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,16 @@ class PrivacyFilter:
 
     def largest_mu(self, taken: Iterable[Cost]) -> float:
         """Largest mu of Gaussian releases that still fit after `taken`, which is not empty; rounded down."""
-        room = max(self.left(taken).amount, 0.0) / _UP**2
-        return math.sqrt(room if self.order is None else 2 * room / self.order) / _UP
+        room = max(self.left(taken).amount, 0.0) / UP**2
+        return math.sqrt(room if self.order is None else 2 * room / self.order) / UP
 
 
 def _summed(costs: Iterable[tuple[int, Cost]]) -> Cost:
     """So many times each of some costs, rounded up."""
     known = list(costs)
     return Cost(
-        math.fsum(count * cost.amount for count, cost in known) * _UP,
-        math.fsum(count * cost.excluded for count, cost in known) * _UP,
+        math.fsum(count * cost.amount for count, cost in known) * UP,
+        math.fsum(count * cost.excluded for count, cost in known) * UP,
     )
 
 

@@ -27,12 +27,9 @@ from pymc_dp.rounding import round_down, round_up
 # "dpLe" in ASCII: tells a ledger from other SQLite files.
 APPLICATION_ID = 0x64704C65
 FORMAT = 2
-_BUSY_SECONDS = 60.0
 # EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
 _SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
-_JOURNAL = "-journal"
 _LOG = ("-wal", "-shm")
-_LONGEST_TEXT = 200
 # Floats as repr text: exact, and the same in every SQLite build.
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -433,7 +430,7 @@ def _beside(path: Path, suffixes: Sequence[str]) -> list[str]:
 
 def _create(path: Path, rule: PrivacyFilter, unit: str) -> None:
     """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
-    left = _beside(path, (_JOURNAL, *_LOG))
+    left = _beside(path, ("-journal", *_LOG))
     if left and not path.exists():
         raise LedgerError(
             f"There is no ledger at {path}, but {left[0]} is there, which belongs to one that was moved or "
@@ -501,7 +498,7 @@ def _wal(path: Path, found: str) -> str:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=60.0, isolation_level=None)
     try:
         for name, setting in _SETTINGS.items():
             db.execute(f"PRAGMA {name} = {setting}")
@@ -598,8 +595,8 @@ def _digest(*values: object) -> str:
 
 
 def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
-        raise ValueError(f"{name} must be text of at most {_LONGEST_TEXT} printable characters.")
+    if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
+        raise ValueError(f"{name} must be text of at most 200 printable characters.")
     if name != "label" and not value:
         raise ValueError(f"{name} must not be empty.")
 

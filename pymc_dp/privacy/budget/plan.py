@@ -17,13 +17,6 @@ from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
 from pymc_dp.rounding import round_up
 
-#: What an iteration lets out, and how a report says it.
-RELEASES = {
-    "decisions": "decisions",
-    "noisy_ratio": "decisions and noisy log-ratios",
-    "gradients": "what follows from noisy gradients",
-}
-
 
 class PlanFacts(TypedDict):
     """A plan as JSON has it: see `PrivacyPlan.to_dict`."""

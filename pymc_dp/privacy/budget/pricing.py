@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_dp.bounds import check_choice, check_count
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import HEADROOM, Budget, fixed
+from pymc_dp.privacy.budget.remaining import Budget, fixed
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
@@ -81,7 +81,7 @@ def penalty(
     if shift is not None and noise_std is not None:
         raise ValueError("give shift or noise_std, not both.")
     budget = Budget(call, clip_fraction)
-    exact = math.sqrt(call.iterations / budget.mu_squared) * (1 + HEADROOM)
+    exact = budget.gaussian(call.iterations)
     if release == "noisy_ratio":
         return budget.plan(NoisyRatio(exact))
 
@@ -170,8 +170,8 @@ def hamiltonian(
     """
     budget = Budget(call, clip_fraction)
     gradients = call.iterations * n_leapfrog + call.chains
-    ratio = math.sqrt(call.iterations / ((1 - gradient_share) * budget.mu_squared)) * (1 + HEADROOM)
-    gradient = math.sqrt(gradients / (gradient_share * budget.mu_squared)) * (1 + HEADROOM)
+    ratio = budget.gaussian(call.iterations, 1 - gradient_share)
+    gradient = budget.gaussian(gradients, gradient_share)
 
     # At scale 1 the Gaussians behind the decisions fit; decisions cost less.
     def at(scale: float) -> Hamiltonian:

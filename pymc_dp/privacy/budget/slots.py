@@ -13,7 +13,10 @@ import numpy as np
 
 from pymc_dp.errors import BudgetError
 
-_ADVICE = "Make a new step for a new call: each call has its own (epsilon, delta), and they add up."
+
+def _refuse(why: str) -> BudgetError:
+    advice = "Make a new step for a new call: each call has its own (epsilon, delta), and they add up."
+    return BudgetError(f"{why} {advice}")
 
 
 class ChainSlots:
@@ -75,7 +78,7 @@ class ChainSlots:
             taken = db.execute("SELECT call, chain, tune, draws FROM slot").fetchall()
             refusal = self._refusal(taken, call, chain, tune, draws)
             if refusal is not None:
-                raise BudgetError(f"{refusal} {_ADVICE}")
+                raise _refuse(refusal)
             db.execute(
                 "INSERT INTO slot (number, call, chain, tune, draws) VALUES (?, ?, ?, ?, ?)",
                 (len(taken), call, chain, tune, draws),
@@ -105,9 +108,9 @@ class ChainSlots:
                 yield db
                 db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise BudgetError(
+            raise _refuse(
                 "The file that counts this step's chains cannot be opened and used: the step was stored, or "
-                f"its original is gone. {_ADVICE}"
+                "its original is gone."
             ) from error
 
     def _refusal(self, taken: list[tuple], call: str, chain: str, tune: int, draws: int) -> str | None:

@@ -17,7 +17,7 @@ from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
-from pymc_dp.rounding import round_up
+from pymc_dp.rounding import UP, round_up
 
 
 class SpendingFacts(TypedDict):
@@ -81,8 +81,7 @@ class Spending:
         self.epsilon, self.neighboring_relation = float(epsilon), neighboring_relation
         self.ledger, self.label = ledger, label
         self.is_private = math.isfinite(self.epsilon) and debug_seed is None
-        # So much for rounding errors of shares and of their composition.
-        scale = max(1.0, math.fsum(shares)) * (1 + 1e-9)
+        scale = max(1.0, math.fsum(shares)) * UP
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2
         self.multipliers = [math.sqrt(scale / (share * squared)) for share in shares]
         self._left, self._paid, self._unspent = list(self.multipliers), False, Fraction(1)

@@ -3,10 +3,6 @@
 import textwrap
 from collections.abc import Sequence
 
-RELATIONS = {
-    "substitute": "substitute: data sets that differ in the values of one {unit}; their number n is public",
-    "add_remove": "add/remove: data sets of which one has one {unit} more",
-}
 # At which epsilon is reported, besides that of the budget.
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 ONE_CALL = (
@@ -17,12 +13,11 @@ PUBLIC_ARRAYS = "Arrays that do not have one entry a record (group-level covaria
 FLOATING_POINT = (
     "Real-valued Gaussian noise is approximated by 64-bit floating-point draws of a ChaCha20 stream."
 )
-_WIDTH, _INDENT = 110, 20
 
 
 def wrap(key: str, value: str) -> list[str]:
     """Lines of one entry of a report."""
-    return textwrap.wrap(f"{key + ': ':<{_INDENT}}{value}", width=_WIDTH, subsequent_indent=" " * _INDENT)
+    return textwrap.wrap(f"{key + ': ':<20}{value}", width=110, subsequent_indent=" " * 20)
 
 
 def count_in_words(n: int | None, tables: Sequence[int]) -> str:
@@ -36,4 +31,6 @@ def count_in_words(n: int | None, tables: Sequence[int]) -> str:
 
 def name_relation(relation: str, unit: str) -> str:
     """Which data sets are neighbours, in words."""
-    return RELATIONS[relation].format(unit=unit)
+    if relation == "substitute":
+        return f"substitute: data sets that differ in the values of one {unit}; their number n is public"
+    return f"add/remove: data sets of which one has one {unit} more"

@@ -16,12 +16,6 @@ from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, PoissonBatches, TunaBatches
 
-# Relative distance between the bound of a record and the one that is paid for: covers the rounding of a few
-# operations on the way from one to the other.
-_HEADROOM = 1e-12
-# Settings that a reader of a report has no use for.
-_NOT_SHOWN = ("tempering", "one_scale")
-
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
@@ -68,7 +62,9 @@ class Mechanism(ABC):
 
     def parameters(self) -> dict[str, float]:
         """Public numbers, for a reader."""
-        numbers = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_SHOWN}
+        # ... who has no use for these settings
+        named = [f.name for f in fields(self) if f.name not in ("tempering", "one_scale")]
+        numbers = {name: getattr(self, name) for name in named}
         return {k: v for k, v in numbers.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
 
@@ -123,6 +119,7 @@ class NoisyRatio(Mechanism):
 
     noise_multiplier: float
     release: str = "noisy_ratio"
+    clip_bound = None
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A Gaussian."""
@@ -162,7 +159,8 @@ class Barker(Mechanism):
     @classmethod
     def of_range(cls, eta: float, tempering: float, relation: str) -> "Barker":
         """The largest clip bound at which one record moves the log-odds by at most `eta`."""
-        bound = eta / (tempering * ExactSum.sensitivity(relation)) * (1 - _HEADROOM)
+        # Less by the rounding of a few operations on the way from one to the other.
+        bound = eta / (tempering * ExactSum.sensitivity(relation)) * (1 - 1e-12)
         return cls(eta, bound)
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
@@ -243,6 +241,7 @@ class Hamiltonian(Mechanism):
     noise_multiplier: float
     gradient_noise_multiplier: float
     n_leapfrog: int
+    clip_bound = None
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """The decision and the gradients."""

@@ -19,12 +19,10 @@ from scipy.special import ndtri
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting.events import ApproximateZCDpEvent
+from pymc_dp.rounding import UP
 
 if TYPE_CHECKING:
     from opendp.mod import Measurement
-
-# Room for rounding between OpenDP's map and our formula; the event is charged with it.
-_UP = 1 + 1e-9
 
 
 def _opendp() -> ModuleType:
@@ -53,7 +51,8 @@ def _contrib() -> Iterator[ModuleType]:
 
 
 def _agree(claimed: float, priced: float) -> None:
-    if not priced <= claimed * _UP:
+    """Refuse a price of OpenDP above ours, but for rounding, with which the event is charged."""
+    if not priced <= claimed * UP:
         raise PrivacyError("OpenDP prices this release above what was charged for it: nothing is released.")
 
 
@@ -85,7 +84,7 @@ class IntegerSums:
     @property
     def event(self) -> dp_event.DpEvent:
         """What a release costs."""
-        return dp_event.ZCDpEvent(self.rho * _UP)
+        return dp_event.ZCDpEvent(self.rho * UP)
 
     @cached_property
     def measurement(self) -> "Measurement":
@@ -140,7 +139,7 @@ class ThresholdedCounts:
     @property
     def event(self) -> dp_event.DpEvent:
         """What a release costs."""
-        return ApproximateZCDpEvent(self.rho * _UP, self.delta)
+        return ApproximateZCDpEvent(self.rho * UP, self.delta)
 
     @cached_property
     def measurement(self) -> "Measurement":
