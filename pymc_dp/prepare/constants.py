@@ -1,15 +1,12 @@
 """What is released of a column, and what follows from it: public constants with the noise that is in them."""
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
 from pymc_dp.prepare.grid import Cells
-from pymc_dp.prepare.kinds import Kind
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class LevelConstants:
     counts : tuple of float
         Noisy, of each.
     other, missing : float
-        Noisy; NaN where nothing is known but that it is below `threshold`.
+        Noisy; NaN (None in JSON) where nothing is known but that it is below `threshold`.
     count_noise : float
         Standard deviation of the noise of a count.
     threshold : float
@@ -92,6 +89,11 @@ class LevelConstants:
     missing: float
     count_noise: float
     threshold: float
+
+    def __post_init__(self) -> None:
+        for name in ("other", "missing"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, math.nan)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,6 @@ class BooleanConstants:
 
 
 Constants = NumericConstants | LevelConstants | BooleanConstants
-KINDS = (NumericConstants, LevelConstants, BooleanConstants)
 
 
 # Deviations of its noise above which a variance is one: its root is known to one part in eight.
@@ -188,29 +189,3 @@ def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
     weights = np.array([1 / std**2 for _, std in estimates])
     values = np.array([value for value, _ in estimates])
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
-
-
-def to_plain(one: Kind | Constants) -> dict[str, object]:
-    """Numbers, text and lists, for JSON: NaN as None."""
-    plain = {"class": type(one).__name__, **asdict(one)}
-    return {name: None if value != value else value for name, value in plain.items()}
-
-
-def from_plain(plain: Mapping[str, Any], classes: Collection[type], missing: float | None = None) -> Any:
-    """What `to_plain` wrote of one of some classes; `missing` stands for None.
-
-    Raises
-    ------
-    ValueError
-        A class or field is not known, or is missing.
-    """
-    values = dict(plain)
-    cls = {cls.__name__: cls for cls in classes}.get(values.pop("class", ""))
-    if cls is None or set(values) != {field.name for field in fields(cls)}:
-        raise ValueError("not what is kept of a column: a class or field is not known.")
-    for name, value in values.items():
-        if isinstance(value, dict):
-            values[name] = from_plain({"class": "Cells", **value}, [Cells])
-        else:
-            values[name] = missing if value is None else tuple(value) if isinstance(value, list) else value
-    return cls(**values)

@@ -95,9 +95,8 @@ class EventSet:
             for event, count in item.counts.items() if isinstance(item, EventSet) else [(item, 1)]:
                 check_count("the count of an event", count, least=0)
                 _flatten(event, int(times) * int(count), relation, counts)
-        if (
-            sum(counts.values()) > 2**53
-        ):  # counts are multiplied by costs as floats: up to here they are exact
+        # Counts are multiplied by costs as floats: up to here they are exact.
+        if sum(counts.values()) > 2**53:
             raise ValueError("more than 2**53 events: no accountant here can charge for so many.")
         object.__setattr__(self, "counts", dict(counts))
         object.__setattr__(self, "neighboring_relation", relation)
@@ -213,7 +212,7 @@ def names_of(cls: type) -> tuple[str, ...]:
 
 
 def encode(one: object, classes: Collection[type]) -> object:
-    """An object of one of some classes, and what it is made of, as JSON-able values.
+    """An object of one of some classes, and what it is made of, as JSON-able values; NaN as None.
 
     Raises
     ------
@@ -225,7 +224,7 @@ def encode(one: object, classes: Collection[type]) -> object:
         return {"class": cls.__name__} | {name: encode(getattr(one, name), classes) for name in names_of(cls)}
     if names_of(cls):
         raise TypeError(f"{cls.__name__} is not listed.")
-    return plain(one)
+    return plain(one) if one == one else None
 
 
 def decode(values: object, classes: Collection[type]) -> Any:

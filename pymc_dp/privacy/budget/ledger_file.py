@@ -27,6 +27,8 @@ from pymc_dp.rounding import round_down, round_up
 # "dpLe" in ASCII: tells a ledger from other SQLite files.
 APPLICATION_ID = 0x64704C65
 FORMAT = 2
+# For a lock that another process holds.
+_BUSY_SECONDS = 60.0
 # EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
 _SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
 _LOG = ("-wal", "-shm")
@@ -498,7 +500,7 @@ def _wal(path: Path, found: str) -> str:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=60.0, isolation_level=None)
+    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     try:
         for name, setting in _SETTINGS.items():
             db.execute(f"PRAGMA {name} = {setting}")

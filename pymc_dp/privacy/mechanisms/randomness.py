@@ -7,7 +7,6 @@ event are one object.
 import math
 import os
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -94,15 +93,6 @@ class PrivacyRandom:
         made = cls()
         made._generator = np.random.Generator(ChaCha(key=key, rounds=20))
         return made
-
-    @property
-    def state(self) -> Mapping[str, object]:
-        """State of the stream; only debug runs store it."""
-        return self.generator.bit_generator.state
-
-    @state.setter
-    def state(self, value: Mapping[str, object]) -> None:
-        self.generator.bit_generator.state = value
 
     def __reduce__(self):
         raise TypeError("a noise stream is never copied or stored")
