@@ -145,9 +145,7 @@ def release_likelihood(
     kept = kept_shares(n, mu, neighboring_relation) if fit_test and joint is None else {}
     entry = spending.pay()
     measurements: NoisySums
-    if isinstance(records, RecordsOfOwners):  # owners charge the call here
-        measurements = records.measurements(spending)
-    elif isinstance(records, ShardedRecords):
+    if isinstance(records, ShardedRecords | RecordsOfOwners):  # owners charge the call here
         measurements = records.measurements(spending, debug_seed, kept)
     else:
         measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)

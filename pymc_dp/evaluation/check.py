@@ -10,7 +10,7 @@ from xarray import DataTree
 
 from pymc_dp.bounds import check_count
 from pymc_dp.errors import TooFewRecordsError
-from pymc_dp.evaluation.fitted import EvaluationFacts, fitted
+from pymc_dp.evaluation.fitted import EvaluationFacts, evaluation_facts, fitted
 from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
@@ -207,9 +207,8 @@ def check(
     found = pit_of(function, points, records.n_rows)
     counts, noise = released_counts(found, cells, records.unit_of_row, records.n, spending)
     spending.confirm(entry)
-    unit = "row" if privacy_unit is None else "person (all rows with one id)"
     whole = records.reading.opaque.observed[name].type.dtype.startswith(("int", "uint", "bool"))
-    return Check(name, counts, noise, n, whole, {**spending.facts(), "unit": unit, "draws": len(points)})
+    return Check(name, counts, noise, n, whole, evaluation_facts(spending, privacy_unit, len(points)))
 
 
 def released_counts(

@@ -12,7 +12,7 @@ from xarray import DataTree
 
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
-from pymc_dp.evaluation.fitted import EvaluationFacts, fitted
+from pymc_dp.evaluation.fitted import EvaluationFacts, evaluation_facts, fitted
 from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
@@ -224,13 +224,8 @@ def compare(
         void = differing(fit.records, observed, observed_values(models[name][1]))
         totals[name] = total_of(difference, void, spending, n)
     spending.confirm(entry)
-    facts: EvaluationFacts = {
-        **spending.facts(),
-        "unit": "row" if privacy_unit is None else "person (all rows with one id)",
-        "draws": {name: len(fit.points) for name, fit in fits.items()},
-        "score": "WAIC",
-    }
-    return Comparison(first, totals, n, facts)
+    looked_at = {name: len(fit.points) for name, fit in fits.items()}
+    return Comparison(first, totals, n, evaluation_facts(spending, privacy_unit, looked_at))
 
 
 def shares(models: int) -> list[float]:

@@ -73,12 +73,12 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
 
 def pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarray, n_rows: int) -> Pit:
     """Average distribution functions over draws. Private."""
-    return guarded(_pit_of, function, points, n_rows, what="The distribution functions could not be computed")
 
+    def average() -> np.ndarray:
+        found = (np.array([np.reshape(v, (n_rows, -1)) for v in function(theta)]) for theta in points)
+        return sum(found, start=np.zeros(())) / len(points)
 
-def _pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarray, n_rows: int) -> Pit:
-    found = (np.array([np.reshape(values, (n_rows, -1)) for values in function(theta)]) for theta in points)
-    mean = sum(found, start=np.zeros(())) / len(points)
+    mean = guarded(average, what="The distribution functions could not be computed")
     return Pit(mean[-1], mean[0])
 
 

@@ -153,7 +153,7 @@ def _of_owner(known: OwnersGuarantee, plan: PrivacyPlan) -> OwnerFacts:
         "name": known["name"],
         "plan": plan_of(known, plan.chains, plan.tune, plan.draws).to_dict(),
         "n": known["n"],
-        "unit": "row" if known["unit"] == "row" else "id",
+        "unit": known["unit"],
         "clip": "a bound of each round",
         "ledger": known["ledger"],
     }
@@ -172,7 +172,6 @@ def facts_of_draws(
         "step": LIKELIHOOD,
         "mechanism": "one released likelihood, sampled with its prior at no cost",
         "approximation": "prior times a normal likelihood that noise widened (dp.release_likelihood)",
-        "unit": "row" if known["unit"] == "row" else "id",
         "clip": "a bound of each round, from what was released before",
         "clipped": "score, compared with those of its twins",
         "tempering": 1.0,

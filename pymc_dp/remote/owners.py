@@ -257,13 +257,17 @@ class RecordsOfOwners(Template):
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
-    def measurements(self, spending: Spending) -> MeasurementsOfOwners:
+    def measurements(
+        self, spending: Spending, seed: int | None = None, kept: Mapping[str, float] | None = None
+    ) -> MeasurementsOfOwners:
         """Noisy sums that a likelihood is made of: every owner charges them now.
 
         Parameters
         ----------
         spending : Spending
             Of `Owners.spending`. It was paid.
+        seed, kept : None, empty
+            As of records in parts: owners have neither.
 
         Raises
         ------

@@ -200,7 +200,7 @@ class DPStep(Iterating):
             "is_private": self.is_private,
             "debug_seed_used": self.debug_seed is not None,
             "n": records.n if self.neighboring_relation == "substitute" else None,
-            "unit": "row" if records.unit_of_row is None else "id",
+            "unit": "row" if records.unit_of_row is None else "person",
             "clip": self._clip_name(),
             "tempering": self.tempering,
             "proposal": self.moves.name,

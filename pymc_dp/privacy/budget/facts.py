@@ -17,7 +17,7 @@ STAT = "privacy_facts"
 DRAW = "privacy_draw"
 # Attribute of a release: a checksum, so that facts in attributes cannot pass for a release of other draws.
 DIGEST = "privacy_digest"
-FORMAT = 5
+FORMAT = 6
 
 # What a release and a report cannot do without.
 REQUIRED = {

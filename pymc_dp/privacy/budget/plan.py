@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
 from pymc_dp.privacy.budget.running import running_epsilon
+from pymc_dp.privacy.budget.words import promise
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
 from pymc_dp.rounding import round_up
@@ -63,6 +64,11 @@ class Call:
         check_counts(self.draws, self.tune, self.chains)
         for one in fields(self):
             object.__setattr__(self, one.name, plain(getattr(self, one.name)))
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """The fields of a call, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(Call)}
 
     @property
     def length(self) -> int:
@@ -204,12 +210,7 @@ class PrivacyPlan(Call):
     def to_dict(self) -> PlanFacts:
         """Fields as JSON-able values."""
         return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "neighboring_relation": self.neighboring_relation,
-            "chains": self.chains,
-            "tune": self.tune,
-            "draws": self.draws,
+            **self.call,  # type: ignore[typeddict-item]
             "mechanism": encode(self.mechanism, REGISTRY),
             "clip_fraction": None if self.clip_fraction is None else self.clip_fraction.noise_multiplier,
             "once": json.loads(self.once.to_json()),
@@ -219,16 +220,12 @@ class PrivacyPlan(Call):
     def from_dict(cls, values: PlanFacts) -> "PrivacyPlan":
         """Rebuild from `to_dict`; other keys are ignored."""
         share = values["clip_fraction"]
+        own: dict[str, Any] = {one.name: values[one.name] for one in fields(Call)}  # type: ignore[literal-required]
         return cls(
-            values["epsilon"],
-            values["delta"],
-            values["neighboring_relation"],
-            values["chains"],
-            values["tune"],
-            values["draws"],
-            decode(values["mechanism"], REGISTRY),
-            None if share is None else ClipFraction(share),
-            EventSet.from_json(json.dumps(values["once"])),
+            **own,
+            mechanism=decode(values["mechanism"], REGISTRY),
+            clip_fraction=None if share is None else ClipFraction(share),
+            once=EventSet.from_json(json.dumps(values["once"])),
         )
 
     def settings(self) -> str:
@@ -247,8 +244,8 @@ class PrivacyPlan(Call):
         gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
-                f"({round_up(self.epsilon)}, {round_up(self.delta)})-differential privacy for the whole "
-                f"call, {relation[self.neighboring_relation]}",
+                f"{promise(self.epsilon, self.delta)} for the whole call, "
+                f"{relation[self.neighboring_relation]}",
                 calls,
                 "  " + "; ".join(part for part in (self.settings(), gaussian) if part),
                 f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, "

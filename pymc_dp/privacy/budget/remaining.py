@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration, gaussian
@@ -51,9 +50,8 @@ class Budget:
 
     def plan(self, mechanism: Mechanism) -> PrivacyPlan:
         """Plan whose iterations run a mechanism."""
-        own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
         nothing = EventSet([], self.call.neighboring_relation)
-        return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=nothing)
+        return PrivacyPlan(**self.call.call, mechanism=mechanism, clip_fraction=self.share, once=nothing)
 
     def fits(self, mechanism: Mechanism) -> bool:
         """Whether its plan is within the budget, by an upper bound of its price."""

@@ -16,8 +16,9 @@ from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.words import promise, whole
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
-from pymc_dp.rounding import UP, round_up
+from pymc_dp.rounding import UP
 
 
 class SpendingFacts(TypedDict):
@@ -202,12 +203,12 @@ class Spending:
 
 
 def cost_in_words(facts: SpendingFacts, unit: str) -> str:
-    """One sentence on what a release costs and protects."""
+    """One sentence on what a release costs and protects, a row or a person."""
     if not facts["is_private"]:
         return "NONE. THIS RESULT IS NOT PRIVATE: epsilon = inf, or a debug seed."
     changed = "differs in the values of" if facts["neighboring_relation"] == "substitute" else "has or lacks"
     charged = "charged to the ledger" if facts["ledger"] else "in no ledger: add it to what was spent before"
     return (
-        f"({round_up(facts['epsilon_at_delta'])}, {round_up(facts['delta'])})-differential privacy by "
-        f"itself, for data that {changed} one {unit}; {charged}"
+        f"{promise(facts['epsilon_at_delta'], facts['delta'])} by itself, for data that {changed} one "
+        f"{whole(unit)}; {charged}"
     )

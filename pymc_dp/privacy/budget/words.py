@@ -1,10 +1,16 @@
 """What every report says of a guarantee, in words."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-# At which epsilon is reported, besides that of the budget.
+from pymc_dp.privacy.accounting.composition import Guarantee
+from pymc_dp.privacy.accounting.values import weaknesses
+from pymc_dp.rounding import round_up
+
+#: Deltas at which epsilon is reported, besides that of the budget.
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+#: Terms of a report, each with what it is.
+type Rows = Iterator[tuple[str, str]]
 ONE_CALL = (
     "Then the guarantee is of this call alone, and what is claimed of all together is their joint cost: the "
     "ledger's."
@@ -18,6 +24,46 @@ FLOATING_POINT = (
 def wrap(key: str, value: str) -> list[str]:
     """Lines of one entry of a report."""
     return textwrap.wrap(f"{key + ': ':<20}{value}", width=110, subsequent_indent=" " * 20)
+
+
+def promise(epsilon: float, delta: float) -> str:
+    """A guarantee by its name, with its numbers rounded up."""
+    return f"({round_up(epsilon)}, {round_up(delta)})-differential privacy"
+
+
+def no_promise(what: str, debug_seed: bool) -> str:
+    """Why a result has no guarantee."""
+    why = "a debug seed makes the noise reproducible" if debug_seed else "epsilon = inf, no noise for privacy"
+    return f"NONE. THIS {what} IS NOT PRIVATE: {why}"
+
+
+def of_budget(epsilon: float, delta: float, n: int | None) -> Rows:
+    """The budget, and why it says little if it does."""
+    yield "Budget", f"epsilon = {round_up(epsilon)}, delta = {round_up(delta)}"
+    for said in weaknesses(epsilon, delta, n):
+        yield "Weak", said
+
+
+def of_curve(guarantee: Guarantee, delta: float) -> Rows:
+    """Epsilon at several deltas, and who proves it."""
+    deltas = sorted({*DELTAS, delta}, reverse=True)
+    yield "epsilon at delta", "; ".join(f"{round_up(guarantee.epsilon(one))} at {one:g}" for one in deltas)
+    yield "Accountant", guarantee.accountant
+
+
+def of_owner(promised: str, unit: str, n: int | None, settings: str, ledger: bool) -> str:
+    """What one of several data owners is guaranteed."""
+    held = f"n = {n} (public)" if n else "n withheld"
+    charged = "charged to" if ledger else "without"
+    return (
+        f"{promised} of its own {unit}s, {held}, against the coordinator, other owners and readers; "
+        f"{settings}{charged} a ledger of its own"
+    )
+
+
+def whole(unit: str) -> str:
+    """Whom a guarantee protects: a row, or a person, who may have several."""
+    return "person (all rows with one id)" if unit == "person" else unit
 
 
 def count_in_words(n: int | None, tables: Sequence[int]) -> str:

@@ -164,14 +164,13 @@ class ThresholdedCounts:
             Of the cells that are not empty; any text.
         """
         # A fixed injective map into ASCII: OpenDP takes C strings, which end at a zero and are UTF-8.
-        named = {_encoded(name): float(count) for name, count in counts.items() if count}
-        noisy = {_decoded(code): float(count) for code, count in self.measurement(named).items()}
+        coded = {
+            name.encode("utf-8", "surrogatepass").hex(): float(count)
+            for name, count in counts.items()
+            if count
+        }
+        noisy = {
+            bytes.fromhex(code).decode("utf-8", "surrogatepass"): float(count)
+            for code, count in self.measurement(coded).items()
+        }
         return dict(sorted(noisy.items()))
-
-
-def _encoded(name: str) -> str:
-    return name.encode("utf-8", "surrogatepass").hex()
-
-
-def _decoded(code: str) -> str:
-    return bytes.fromhex(code).decode("utf-8", "surrogatepass")
