@@ -10,7 +10,6 @@ import pymc as pm
 
 from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
@@ -22,7 +21,7 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.call import check_ledger
-from pymc_dp.privacy.budget.known import LastFacts
+from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.reading import RecordSettings

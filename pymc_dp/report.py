@@ -130,8 +130,7 @@ class PrivacyReport:
         lines = (line for key, value in self.rows() for line in words.wrap(key, value))
         return "\n".join(["Privacy report", "==============", *lines])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<h4>Privacy report</h4>{html_terms(self.rows())}"

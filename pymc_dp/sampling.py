@@ -12,7 +12,7 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp import results
-from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.errors import NotPrivateWarning, warn_not_private
 from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.values import check_counts
@@ -209,11 +209,7 @@ def release(idata: DataTree) -> DataTree:
         )
     draws = {} if released else results.draws_of(idata, known)
     if not known["is_private"]:
-        warnings.warn(
-            "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
-            NotPrivateWarning,
-            stacklevel=2,
-        )
+        warn_not_private(stacklevel=2)
     groups: dict[str, Dataset] = {}
     for group, left in draws.items():
         if group in idata.children:

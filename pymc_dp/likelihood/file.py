@@ -7,8 +7,8 @@ import numpy as np
 
 from pymc_dp.bounds import check_count, is_number
 from pymc_dp.errors import PrivacyError
-from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.public_model import Part
+from pymc_dp.privacy.budget.known import LikelihoodFacts
 
 FORMAT = 1
 

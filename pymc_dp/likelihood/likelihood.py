@@ -14,10 +14,10 @@ from pytensor.tensor import TensorLike
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood import file
-from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, name_numbers
 from pymc_dp.likelihood.report import read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee
+from pymc_dp.privacy.budget.known import LikelihoodFacts
 
 
 @dataclass(frozen=True, eq=False, repr=False)

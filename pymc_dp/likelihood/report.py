@@ -4,11 +4,10 @@ import json
 import math
 from collections.abc import Mapping
 
-from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import words
-from pymc_dp.privacy.budget.known import Fit
+from pymc_dp.privacy.budget.known import Fit, LikelihoodFacts, OwnersGuarantee
 
 ASSUMPTIONS = (
     "The prior, the initial values and the choice of model were made without looking at these data, or with "

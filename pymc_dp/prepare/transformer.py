@@ -10,13 +10,20 @@ import numpy as np
 import pandas as pd
 
 from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
-from pymc_dp.prepare.applying import OTHER, restored, summarised, transformed
-from pymc_dp.prepare.constants import BooleanConstants, Constants, LevelConstants, NumericConstants
+from pymc_dp.prepare.constants import (
+    OTHER,
+    BooleanConstants,
+    Constants,
+    LevelConstants,
+    NumericConstants,
+    restored,
+    summarised,
+    transformed,
+)
 from pymc_dp.prepare.fitting import READ, constants_of
 from pymc_dp.prepare.grid import Cells
 from pymc_dp.prepare.kinds import NAMES, Kind, kinds_of
-from pymc_dp.prepare.price import Target, rho_of
-from pymc_dp.prepare.releases import GRID, measurement, schedule
+from pymc_dp.prepare.releases import GRID, Target, measurement, rho_of, schedule
 from pymc_dp.prepare.tables import Table, columns_of, table_of
 from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.budget.call import check_ledger

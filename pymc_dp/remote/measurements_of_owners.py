@@ -13,9 +13,6 @@ from pymc_dp.likelihood.measurements import Comparison, Measurements, Shapes
 from pymc_dp.likelihood.octaves import OCTAVES, Scales
 from pymc_dp.privacy.budget.spending import Spending
 
-# Points around that of a round, at most: their scores cost time.
-_MOST_POINTS = 16
-
 #: Twins of a record that an owner draws, at most: what it computes is bounded, whoever asks.
 MOST_TWINS = 1024
 
@@ -140,7 +137,9 @@ class OwnMeasurements:
 def _points(given: object, size: int) -> np.ndarray:
     if not (isinstance(given, list) and given and isinstance(given[0], list)):
         return _numbers(given, (size,))
-    if len(given) > _MOST_POINTS:
+    # Points around that of a round, at most: their scores cost time.
+    most_points = 16
+    if len(given) > most_points:
         raise ValueError("points")
     return _numbers(given, (len(given), size))
 

@@ -1,29 +1,108 @@
-"""A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
+"""A data set in parts: the interface of `RecordModel`, and exact sums, on rows that are elsewhere."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.comparisons import Bounds, Totals
+from pymc_dp.likelihood.measurements import Measurements, Shapes
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.reading import RecordSettings
-from pymc_dp.records.sums import LARGEST_N
+from pymc_dp.records.sums import LARGEST_N, SumOfRatios
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import Failure, UnavailableError, value
-from pymc_dp.remote.homes import Here, Home, LostError
+from pymc_dp.remote.homes import Here, Home, LostError, OnWorker
 from pymc_dp.remote.recipe import Recipe, Unit
 from pymc_dp.remote.shard import Shard, ShardFacts
-from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
 from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+class SumOverShards:
+    """As `FullBatch`, with points in the place of their rows, which stay where they are.
+
+    Parameters
+    ----------
+    totals : callable
+        As `ShardedRecords.totals`.
+    log_prior : callable
+    """
+
+    def __init__(self, totals: Callable[..., tuple[float, float]], log_prior: Callable[[np.ndarray], float]):
+        self._totals, self._log_prior = totals, log_prior
+
+    def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
+        """Sum the clipped ratios between `theta` and `old`.
+
+        Parameters
+        ----------
+        theta, old : ndarray, shape (d,)
+        clip_bound : float
+            B > 0, finite.
+
+        Returns
+        -------
+        SumOfRatios
+            Its rows are a copy of `theta`.
+        """
+        total, clipped = self._totals(old, theta, clip_bound)
+        return SumOfRatios(total, clipped, theta.copy(), self._log_prior(theta))
+
+    def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Stand-in for the rows at a point, and log-prior."""
+        return theta.copy(), self._log_prior(theta)
+
+
+class Ask(Protocol):
+    """From a method of `RecordsHere` and its arguments to the answers of all parts."""
+
+    def __call__[T](self, method: Callable[..., T], *arguments: object) -> list[T]:
+        """Ask all parts."""
+
+
+class SumsOfParts:
+    """The `Source` of records in parts.
+
+    Parameters
+    ----------
+    shapes : Shapes
+        On which all parts agree.
+    ask : Ask
+
+    Notes
+    -----
+    **Privacy.** Each part adds integers, in floating point and exact: their sum is that of all records in one
+    place, in any parts.
+    """
+
+    def __init__(self, shapes: Shapes, ask: Ask):
+        self._ask, self.size, self.lookups = ask, shapes.size, shapes.lookups
+        self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
+
+    def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
+        """See `Source.scales`."""
+        return np.sum(self._ask(RecordsHere.scales, phi, twins), axis=0)
+
+    def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
+        """See `Source.compare`."""
+        total = Totals(self.size)
+        for part in self._ask(RecordsHere.compare, phi, metric, bounds, twins):
+            total.add(part)
+        return total
+
+    def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """See `Source.spread`."""
+        return np.sum(self._ask(RecordsHere.spread, phi, metric), axis=0)
+
 
 # How often a part is loaded again before a run gives up.
 RELOADS = 3
@@ -117,8 +196,6 @@ class Shards:
             if self.client is None:
                 homes.append(Here(Shard(recipe)))
             else:
-                from pymc_dp.remote.workers import OnWorker
-
                 homes.append(OnWorker(self.client, Shard, recipe.pickled(), patience=self.patience))
         return ShardedRecords(
             model,

@@ -10,7 +10,7 @@ from pymc_dp.bounds import check_choice, check_positive
 from pymc_dp.clipping import ConstantClip, Constants, as_clip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
-from pymc_dp.privacy.budget import fast_mh_pricing
+from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches
 from pymc_dp.ratios.tuna import TunaBatch
@@ -149,7 +149,7 @@ class DPFastMH(WalkStep):
         return n
 
     def _price(self, call: Call) -> PrivacyPlan:
-        return fast_mh_pricing.fast_mh(
+        return pricing.fast_mh(
             call,
             n=self._n,
             d=self.records.d,

@@ -19,9 +19,9 @@ from rich.progress import TextColumn
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.call import identity
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.budget.slots import identity
 from pymc_dp.records import refusals
 from pymc_dp.records.effects import find_effects
 from pymc_dp.records.gate import initial_point

@@ -12,11 +12,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.corners import around, on_batches, pairs
-from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, PenaltyThreshold, Threshold
+from pymc_dp.privacy.accounting.thresholds import (
+    GaussianThreshold,
+    PenaltyThreshold,
+    Threshold,
+    around,
+    on_batches,
+    pairs,
+)
 
-# Relative distance between the certified bound and the largest value found.
-_TOLERANCE = 1e-4
 #: More than the rounding error of the divergences at a point (docs/proofs/decision_accounting, "Rounding").
 ROUNDING = 1e-8
 #: First cells of a search for a supremum.
@@ -177,11 +181,13 @@ def supremum(
     """
     left, right = edges[:-1], edges[1:]
     best = settled = 0.0
+    # Relative distance between the certified bound and the largest value found.
+    tolerance = 1e-4
     while left.size:
         best = max(best, float(np.max(bounds(left, left))))
         found = bounds(left, right)
         # An error of log F - not of F - 1 - is what counts once F is large.
-        done = found <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
+        done = found <= best * (1 + tolerance * max(1.0, math.log1p(best)))
         settled = max(settled, float(np.max(found[done], initial=0.0)))
         left, right = left[~done], right[~done]
         if left.size > 200_000 or np.any(np.isinf(right - left)):

@@ -14,9 +14,6 @@ import numpy as np
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.rounding import UP
 
-# Share of delta for the remainder, and as much for capped multiplicities.
-_REMAINDER = 0.005
-
 
 @dataclass(frozen=True)
 class Release:
@@ -99,6 +96,9 @@ class GaussianLimit:
         Probability of the events in which a capped multiplicity matters.
     """
 
+    # Share of delta for the remainder, and as much for capped multiplicities.
+    remainder = 0.005
+
     def __init__(self, releases: Sequence[Release], gaussians: float = 0.0, excluded: float = 0.0):
         self._prices = [_Prices(one) for one in releases]
         self._total = sum(one.count for one in releases)
@@ -125,10 +125,12 @@ class GaussianLimit:
 
     def epsilon(self, delta: float) -> float:
         """Upper bound."""
-        left = (1 - (2 if self._excluded else 1) * _REMAINDER) * delta
-        mu = math.sqrt(self.mu_squared(_REMAINDER * delta)) * UP
+        left = (1 - (2 if self._excluded else 1) * self.remainder) * delta
+        mu = math.sqrt(self.mu_squared(self.remainder * delta)) * UP
         value = float(gaussian.epsilon(mu, left)) * UP
-        if self._excluded and (value > 600 or (1 + math.exp(value)) * self._excluded > _REMAINDER * delta):
+        if self._excluded and (
+            value > 600 or (1 + math.exp(value)) * self._excluded > self.remainder * delta
+        ):
             return math.inf
         return value
 
@@ -136,7 +138,7 @@ class GaussianLimit:
         """Upper bound."""
         best = 1.0
         for _ in range(40):  # any remainder gives a bound
-            remainder = max(_REMAINDER * best, 1e-290)
+            remainder = max(self.remainder * best, 1e-290)
             mu = math.sqrt(self.mu_squared(remainder)) * UP
             value = float(gaussian.delta(mu, epsilon)) + remainder
             if value >= 0.999 * best:

@@ -10,6 +10,7 @@ next of these that costs more.
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +25,6 @@ _FINE, _COARSE = (2e-4, 1.002), (5e-3, 1.1)
 _LARGEST_LOSS = 600.0
 # Below, losses are composed anew with the error small about one delta.
 _SMALL, _SMALLEST = 1e-6, 1e-100
-_SHARES = np.linspace(0.05, 0.95, 19).tolist()  # of a removal in a replacement
 
 
 class LossDistribution:
@@ -93,10 +93,13 @@ class Replacement(LossDistribution):
     exp(e1) addition(e2)`` for all e1, e2 (docs/proofs/decision_accounting, "Replacing a record").
     """
 
+    # Of epsilon or delta, for the removal: any share gives a bound.
+    shares: ClassVar[list[float]] = np.linspace(0.05, 0.95, 19).tolist()
+
     def _epsilon(self, losses: list[Composed], delta: float) -> float:
         removal, addition = losses[0], losses[-1]
         best = math.inf
-        for share in _SHARES:
+        for share in self.shares:
             first = removal.epsilon(share * delta)
             if first < _LARGEST_LOSS:
                 best = min(best, first + addition.epsilon((1 - share) * delta * math.exp(-first)))
@@ -104,7 +107,7 @@ class Replacement(LossDistribution):
 
     def _delta(self, losses: list[Composed], epsilon: float) -> float:
         removal, addition = losses[0], losses[-1]
-        parts = [share * epsilon for share in _SHARES]
+        parts = [share * epsilon for share in self.shares]
         values = [removal.delta(e) + math.exp(e) * addition.delta(epsilon - e) for e in parts if e < 600]
         return min(min(values, default=1.0) * (1 + 1e-12), 1.0)
 

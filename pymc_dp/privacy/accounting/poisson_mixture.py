@@ -15,9 +15,6 @@ from scipy.special import erfcx, gammainc, gammaln, log_ndtr, logsumexp
 
 from pymc_dp.privacy.accounting.decisions import ROUNDING, convex_excess
 
-# Probability, per event, that the cap on the multiplicity changes anything.
-_CAP_PROBABILITY = 1e-22
-
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
     """Cap on a record's multiplicity, and the probability that it is exceeded.
@@ -35,7 +32,9 @@ def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
     """
     mean = rate + clip_bound
     cap = 1
-    while gammainc(cap + 1, mean) > _CAP_PROBABILITY:
+    # Probability, per event, that the cap on the multiplicity changes anything.
+    rare = 1e-22
+    while gammainc(cap + 1, mean) > rare:
         cap += max(1, cap // 16)
     return cap, float(gammainc(cap + 1, mean)) * (1 + ROUNDING)
 

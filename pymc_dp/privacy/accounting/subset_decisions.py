@@ -9,9 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, on_batches, pairs
 from pymc_dp.privacy.accounting.decisions import CELLS, largest_excess, supremum, threshold_rdp
-from pymc_dp.privacy.accounting.thresholds import GaussianThreshold
+from pymc_dp.privacy.accounting.thresholds import LARGEST_SHIFT, GaussianThreshold, on_batches, pairs
 
 
 @lru_cache(maxsize=100_000)

@@ -381,6 +381,8 @@ class Ledger:
 
     # showing
 
+    _head = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
+
     def _shown(self) -> tuple[list[str], list[tuple[str, ...]]]:
         """What is said of everything together, and a row for each entry."""
         entries = self.entries()
@@ -399,7 +401,7 @@ class Ledger:
 
     def __str__(self) -> str:
         summary, rows = self._shown()
-        return "\n".join([f"Privacy ledger {self.path}", *summary, "", text_table([_HEADER, *rows])])
+        return "\n".join([f"Privacy ledger {self.path}", *summary, "", text_table([self._head, *rows])])
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, epsilon={self.epsilon!r}, delta={self.delta!r})"
@@ -407,10 +409,7 @@ class Ledger:
     def _repr_html_(self) -> str:
         summary, rows = self._shown()
         said = "<br>".join(map(html.escape, summary))
-        return f"<h4>Privacy ledger</h4><p>{said}</p>{html_table(_HEADER, rows)}"
-
-
-_HEADER = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
+        return f"<h4>Privacy ledger</h4><p>{said}</p>{html_table(self._head, rows)}"
 
 
 def _place(path: object) -> Path:

@@ -2,14 +2,13 @@
 
 import math
 import uuid
-import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypedDict
 
 from dp_accounting import dp_event
 
-from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.errors import warn_not_private
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
@@ -115,11 +114,7 @@ class Spending:
         """
         self._paid = True
         if not self.is_private:
-            warnings.warn(
-                "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
-                NotPrivateWarning,
-                stacklevel=4,
-            )
+            warn_not_private(stacklevel=4)
         if self.ledger is None:
             return None
         charged = self.events if self.is_private else EventSet.unlimited(self.neighboring_relation)

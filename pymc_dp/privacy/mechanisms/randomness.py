@@ -311,3 +311,18 @@ class TunaBatches:
     def mixture_event(self, noise_std: float) -> dp_event.DpEvent:
         """Event of a log-ratio with Gaussian noise, of this standard deviation at the largest bound."""
         return events.PoissonMixtureDpEvent(self.rate, self.clip_bound, noise_std)
+
+
+def histogram_sensitivity(neighboring_relation: str) -> float:
+    """Most that one record moves counts by, in Euclidean norm, if its own are of norm 1 and not negative.
+
+    Parameters
+    ----------
+    neighboring_relation : {"substitute", "add_remove"}
+
+    Returns
+    -------
+    float
+        A record that is replaced takes 1 from one cell to another: ``sqrt(2)``.
+    """
+    return math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0
