@@ -17,9 +17,9 @@ from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import name_numbers
+from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
-from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.budget.spending import Spending

@@ -16,9 +16,9 @@ from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
-from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts

@@ -42,7 +42,7 @@ class OwnerFacts(TypedDict):
 
 
 class Verdict(TypedDict):
-    """What is known of a coordinate of a released likelihood: see `verdict.judge`."""
+    """What is known of a coordinate of a released likelihood: see `likelihood.report.judge`."""
 
     verdict: str
     wider: float
