@@ -76,3 +76,36 @@ def check_bound(name: str, value: ArrayLike, *, several: bool = False) -> None:
             "precision. Beyond that, sums overflow. Give a bound in nats (and in units of the parameters) "
             "that your records could reach."
         )
+
+
+NEIGHBORING_RELATIONS = ("substitute", "add_remove")
+
+
+def check_delta(delta: float) -> None:
+    """Raise ValueError unless 0 < delta < 1, and delta is no less than the accountants can tell from 0."""
+    if not (is_number(delta) and 1e-300 <= delta < 1):  # parts of a smaller one leave floating point's range
+        raise ValueError(
+            "delta must lie strictly between 0 and 1 (from 1e-300 on), well below 1 / (number of records), "
+            f"got {delta!r}."
+        )
+
+
+def check_target(epsilon: float, delta: float) -> None:
+    """Raise ValueError unless epsilon is from 1e-100 on (inf allowed), and `check_delta` takes delta."""
+    if not (is_number(epsilon) and epsilon >= SMALLEST_BOUND):
+        raise ValueError(
+            "epsilon must be a positive number, from 1e-100 on (or inf, for no privacy), in double "
+            f"precision, got {epsilon!r}."
+        )
+    check_delta(delta)
+
+
+def check_counts(draws: object, tune: object, chains: object) -> None:
+    """Raise ValueError unless these are numbers of draws (>= 1), tuning draws (>= 0) and chains (>= 1)."""
+    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
+        check_count(name, value, least)
+
+
+def check_relation(neighboring_relation: str) -> None:
+    """Raise ValueError for an unknown neighbouring relation."""
+    check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)

@@ -10,7 +10,7 @@ import pandas as pd
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from pymc_dp.bounds import check_count
+from pymc_dp.bounds import check_count, check_target
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
@@ -21,7 +21,6 @@ from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
 from pymc_dp.records.reading import ReadingSettings

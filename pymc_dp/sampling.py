@@ -12,10 +12,10 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp import results
+from pymc_dp.bounds import check_counts
 from pymc_dp.errors import NotPrivateWarning, warn_not_private
 from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan

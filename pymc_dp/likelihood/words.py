@@ -13,6 +13,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 # Sign and how tightly it binds.
 _INFIX = {"Add": ("+", 1), "Sub": ("-", 1), "Mul": ("*", 2), "TrueDiv": ("/", 2), "Pow": ("**", 3)}
+# Of names and calls, which need no brackets; what stands for the rest of a long expression.
 _TIGHTEST = 4
 _MORE = "..."
 

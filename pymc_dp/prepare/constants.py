@@ -194,6 +194,7 @@ def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
 
 #: Name of the level 0: all that have no level of their own, and what is missing.
 OTHER = "(other)"
+# Quantile of the normal distribution for intervals of 95 per cent.
 _Z95 = 1.959964
 
 

@@ -14,6 +14,7 @@ from pymc_dp.prepare.releases import GRID, MISSING, histogram, level_counts, mom
 from pymc_dp.privacy.mechanisms.summaries import ThresholdedCounts
 from pymc_dp.records.sums import guarded
 
+# What is said where reading cells fails, which nothing in a cell should make it do.
 READ = "A column could not be read"
 
 

@@ -82,6 +82,7 @@ class Boolean:
 
 
 Kind = Numeric | Category | Boolean
+#: What a kind may be called in place of its class.
 NAMES: dict[str, type] = {"numeric": Numeric, "category": Category, "boolean": Boolean}
 
 

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from pymc_dp.bounds import check_relation, check_target
 from pymc_dp.prepare.kinds import Category, Kind, Numeric
 from pymc_dp.privacy.accounting.calibration import calibrate
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity

@@ -138,6 +138,7 @@ class FixedRadius(_Scaled):
         return self._scaled(z * np.sqrt(d / (z @ z)))
 
 
+#: What a proposal may be called in place of an object.
 PROPOSALS: dict[str, Callable[[], Proposal]] = {
     "fixed_radius": FixedRadius,
     "gaussian": GaussianWalk,

@@ -18,12 +18,12 @@ from rich.table import Column
 
 from pymc_dp.bounds import check_count, check_share
 from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
-from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.words import weaknesses
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import unit_of

@@ -6,11 +6,10 @@ from functools import partial
 
 from dp_accounting import dp_event
 
-from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
-from pymc_dp.privacy.accounting.composition import compose
+from pymc_dp.bounds import check_target
+from pymc_dp.privacy.accounting.composition import compose, privacy_loss_distribution
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
-from pymc_dp.privacy.accounting.values import check_target
 
 #: Relative, of epsilon: searches end so near below the budget, or once the parameter is known that well.
 TOLERANCE = 1e-4

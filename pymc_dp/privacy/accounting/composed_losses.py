@@ -15,7 +15,9 @@ from pymc_dp.privacy.accounting.sampled_gaussian import Lossy
 
 # Probability, over the whole composition, of what is cut off at the ends.
 TAIL = 1e-15
+# Points of a grid, at most: its transforms take milliseconds, and a search makes hundreds.
 LARGEST_GRID = 2**18
+# Of a weight ``exp(tilt loss)``, in nats: products of two are in floating point's range, which ends at 709.
 _LARGEST_EXPONENT = 300.0
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.

@@ -7,7 +7,7 @@ from functools import cache
 
 from dp_accounting import dp_event as base
 
-from pymc_dp.bounds import check_count
+from pymc_dp.bounds import NEIGHBORING_RELATIONS, check_count
 from pymc_dp.privacy.accounting import events, rdp
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
 from pymc_dp.privacy.accounting.poisson_barker import (
@@ -22,7 +22,6 @@ from pymc_dp.privacy.accounting.poisson_mixture import (
 )
 from pymc_dp.privacy.accounting.sampled_gaussian import FIXED, WHOLE, Lossy, SampledGaussian
 from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
-from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
 Renyi = Callable[[base.DpEvent, float, str], float]

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attr
+import numpy as np
 from dp_accounting import dp_event as base
 
-from pymc_dp.bounds import check_count
+from pymc_dp.bounds import check_count, check_relation
 from pymc_dp.privacy.accounting.costs import COSTS
-from pymc_dp.privacy.accounting.values import check_relation, plain
 
 FORMAT = 1
 # Taken apart, or left out, before anything is charged.
@@ -202,6 +202,11 @@ def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
         for name, value in values.items()
     }
     return event if all(made[name] is value for name, value in values.items()) else type(event)(**made)
+
+
+def plain(value: object) -> object:
+    """Python's own number for one of NumPy's, whose products may overflow; anything else as it is."""
+    return value.item() if isinstance(value, np.integer | np.float64) else value
 
 
 def names_of(cls: type) -> tuple[str, ...]:

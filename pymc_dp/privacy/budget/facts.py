@@ -13,6 +13,7 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.budget.known import Coordinate, Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 
+# Sampler stats: facts of the run, and what the private step left at a draw.
 STAT = "privacy_facts"
 DRAW = "privacy_draw"
 # Attribute of a release: a checksum, so that facts in attributes cannot pass for a release of other draws.

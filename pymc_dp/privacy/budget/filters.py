@@ -12,13 +12,12 @@ from functools import lru_cache
 
 from dp_accounting import dp_event
 
-from pymc_dp.bounds import check_choice
+from pymc_dp.bounds import check_choice, check_relation, check_target
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of, event_rdp
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at
-from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.rounding import UP
 
 # Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi

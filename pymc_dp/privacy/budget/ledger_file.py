@@ -31,6 +31,7 @@ FORMAT = 2
 _BUSY_SECONDS = 60.0
 # EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
 _SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
+# Suffixes of a write-ahead log's files.
 _LOG = ("-wal", "-shm")
 # Floats as repr text: exact, and the same in every SQLite build.
 _SCHEMA = f"""

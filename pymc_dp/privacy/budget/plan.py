@@ -10,11 +10,10 @@ from typing import Any, TypedDict
 import numpy as np
 from dp_accounting import dp_event
 
-from pymc_dp.privacy.accounting.accountants import exact_gaussian
+from pymc_dp.bounds import check_counts, check_delta, check_relation, check_target
 from pymc_dp.privacy.accounting.calibration import epsilon_of
-from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.event_sets import Events, EventSet, decode, encode
-from pymc_dp.privacy.accounting.values import check_counts, check_delta, check_relation, check_target, plain
+from pymc_dp.privacy.accounting.composition import Guarantee, compose, exact_gaussian
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet, decode, encode, plain
 from pymc_dp.privacy.budget.words import promise
 from pymc_dp.privacy.mechanisms.iterations import REGISTRY, ClipFraction, Mechanism, Unlimited
 from pymc_dp.rounding import round_up

@@ -8,11 +8,11 @@ from typing import Any, TypedDict
 
 from dp_accounting import dp_event
 
+from pymc_dp.bounds import check_relation, check_target
 from pymc_dp.errors import warn_not_private
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.words import promise, whole

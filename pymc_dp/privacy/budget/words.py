@@ -1,16 +1,17 @@
 """What every report says of a guarantee, in words."""
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
 from pymc_dp.privacy.accounting.composition import Guarantee
-from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.rounding import round_up
 
 #: Deltas at which epsilon is reported, besides that of the budget.
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 #: Terms of a report, each with what it is.
 type Rows = Iterator[tuple[str, str]]
+# Sentences that all reports have.
 ONE_CALL = (
     "Then the guarantee is of this call alone, and what is claimed of all together is their joint cost: the "
     "ledger's."
@@ -24,6 +25,32 @@ FLOATING_POINT = (
 def wrap(key: str, value: str) -> list[str]:
     """Lines of one entry of a report."""
     return textwrap.wrap(f"{key + ': ':<20}{value}", width=110, subsequent_indent=" " * 20)
+
+
+def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
+    """Why a guarantee says little, in sentences; none if it does not, or if there is none.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    n : int or None
+        Number of records; None where it is private.
+    """
+    if not math.isfinite(epsilon):
+        return []
+    said = []
+    usual = 20.0  # above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it
+    if epsilon > usual:
+        said.append(
+            f"epsilon = {epsilon:g} is above {usual:g}: odds about one record may change "
+            f"by a factor of exp({epsilon:g}), which is no protection in practice."
+        )
+    if n is not None and delta >= 1 / n:
+        said.append(
+            f"delta = {delta:g} is not below 1 / n = {1 / n:.3g}: a mechanism with this delta may publish a "
+            f"whole record, chosen at random. Take delta well below it, as {0.01 / n:.1g}."
+        )
+    return said
 
 
 def promise(epsilon: float, delta: float) -> str:
