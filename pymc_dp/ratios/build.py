@@ -50,25 +50,3 @@ RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Records, float, float], 
         records, tempering, m.batches, m.noise_std or 0.0
     ),
 }
-
-
-def ratio_of(
-    mechanism: iterations.Mechanism, records: Records, tempering: float, sensitivity: float
-) -> Ratio:
-    """What a chain compares points with.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Of the plan.
-    records : RecordModel or ShardedRecords
-    tempering : float
-    sensitivity : float
-        Most that one record moves a sum, in units of the clip bound.
-    """
-    return RATIOS[type(mechanism)](mechanism, records, tempering, sensitivity)
-
-
-def test_of(mechanism: iterations.Mechanism) -> Accept[PrivacyRandom]:
-    """How it decides."""
-    return TESTS[mechanism.test]

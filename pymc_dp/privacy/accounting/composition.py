@@ -75,16 +75,11 @@ class _Renyi:
     def epsilon(self, delta: float) -> float:
         share = delta if self.excluded == 0 else 0.999 * delta
         value = max(rdp.smallest(self.curve, lambda a, d: rdp.epsilon_at(a, d, share)), 0.0) * _UP
-        if self.excluded and (value > 600 or (1 + math.exp(value)) * self.excluded > delta - share):
-            return math.inf
-        return value
+        return math.inf if rdp.lost(self.excluded, value) > delta - share else value
 
     def delta(self, epsilon: float) -> float:
         log_delta = rdp.smallest(self.curve, lambda a, d: rdp.log_delta_at(a, d, epsilon))
-        if self.excluded and epsilon > 600:
-            return 1.0
-        extra = (1 + math.exp(epsilon)) * self.excluded if self.excluded else 0.0
-        return min(math.exp(min(log_delta, 0.0)) * _UP + extra, 1.0)
+        return min(math.exp(min(log_delta, 0.0)) * _UP + rdp.lost(self.excluded, epsilon), 1.0)
 
 
 def renyi(events: EventSet) -> TradeOff | None:

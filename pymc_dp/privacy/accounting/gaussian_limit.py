@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting.rdp import lost
 from pymc_dp.rounding import UP
 
 
@@ -128,11 +129,7 @@ class GaussianLimit:
         left = (1 - (2 if self._excluded else 1) * self.remainder) * delta
         mu = math.sqrt(self.mu_squared(self.remainder * delta)) * UP
         value = float(gaussian.epsilon(mu, left)) * UP
-        if self._excluded and (
-            value > 600 or (1 + math.exp(value)) * self._excluded > self.remainder * delta
-        ):
-            return math.inf
-        return value
+        return math.inf if lost(self._excluded, value) > self.remainder * delta else value
 
     def delta(self, epsilon: float) -> float:
         """Upper bound."""
@@ -144,9 +141,7 @@ class GaussianLimit:
             if value >= 0.999 * best:
                 break
             best = value
-        if not self._excluded:
-            return min(best, 1.0)
-        return min(best + (1 + math.exp(epsilon)) * self._excluded, 1.0) if epsilon < 600 else 1.0
+        return min(best + lost(self._excluded, epsilon), 1.0)
 
 
 def _sum(prices: _Prices, starts: np.ndarray, remainder: float) -> np.ndarray:

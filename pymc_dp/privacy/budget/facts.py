@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -189,9 +188,9 @@ def encode_draw(call: str, slot: int, iteration: int, stats: Iterable[float], va
     values : bytes
         Of the variables, in the order of the facts' `variables`.
     """
-    header = struct.pack("<32sqq", call.encode(), slot, iteration)
+    header = np.array((call.encode(), slot, iteration), _HEADER)
     numbers = np.fromiter(stats, _NUMBER)
-    return np.frombuffer(header + numbers.tobytes() + values, dtype=np.uint8)
+    return np.frombuffer(header.tobytes() + numbers.tobytes() + values, dtype=np.uint8)
 
 
 class Draws(NamedTuple):
