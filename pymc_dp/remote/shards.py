@@ -104,10 +104,6 @@ class SumsOfParts:
         return np.sum(self._ask(RecordsHere.spread, phi, metric), axis=0)
 
 
-# How often a part is loaded again before a run gives up.
-RELOADS = 3
-
-
 #: A method of `Shard` and its arguments; the answer is the method's result.
 type Request[T] = tuple[Callable[..., T], *tuple[object, ...]]
 type PartHome = Home[Request[Any], Any]
@@ -235,6 +231,9 @@ class ShardedRecords(Template):
         The model of a part would leak, differs from the template, or a person has rows in two parts.
     """
 
+    # How often a part is loaded again before a run gives up.
+    reloads = 3
+
     def __init__(
         self,
         model: pm.Model,
@@ -295,7 +294,7 @@ class ShardedRecords(Template):
 
     def _answer[T](self, k: int, wait: Callable[[], T | Failure], request: Request[T]) -> T:
         """Answer of part `k`, which is loaded again if it was lost: the answer is the same."""
-        for reload in range(RELOADS + 1):
+        for reload in range(self.reloads + 1):
             try:
                 if reload:
                     wait = self._asked_again(k, request)
@@ -303,8 +302,8 @@ class ShardedRecords(Template):
             except LostError as lost:
                 kind = str(lost)
         raise UnavailableError(
-            f"Part {k} of the records was lost {RELOADS + 1} times and cannot be had ({kind}). What the run "
-            "reserved stays spent."
+            f"Part {k} of the records was lost {self.reloads + 1} times and cannot be had ({kind}). What the "
+            "run reserved stays spent."
         )
 
     def _asked_again[T](self, k: int, request: Request[T]) -> Callable[[], T | Failure]:
