@@ -2,7 +2,6 @@
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -11,7 +10,7 @@ import pymc as pm
 from numpy.typing import ArrayLike
 
 from pymc_dp.bounds import check_count, check_target
-from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
@@ -198,9 +197,7 @@ class Releases:
     def __call__(self, epsilon: float, seed: int) -> Found:
         """What one release finds."""
         spending = Spending(epsilon, self._delta, [1.0], self._relation, debug_seed=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotPrivateWarning)  # nothing is private here
-            spending.pay()
+        spending.pay(quiet=True)  # nothing is private here
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = kept_shares(self._n, mu, self._relation)
         measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)

@@ -99,8 +99,13 @@ class Spending:
         """Trade-off curve of this release by itself."""
         return compose(self.events, reference_delta=self.delta)
 
-    def pay(self) -> int | None:
+    def pay(self, quiet: bool = False) -> int | None:
         """Charge the ledger; before a row is read.
+
+        Parameters
+        ----------
+        quiet : bool
+            Whether nobody is told that the result is not private: somebody else is, or it is of made-up rows.
 
         Returns
         -------
@@ -113,7 +118,7 @@ class Spending:
             The ledger has no room.
         """
         self._paid = True
-        if not self.is_private:
+        if not (self.is_private or quiet):
             warn_not_private(stacklevel=4)
         if self.ledger is None:
             return None
