@@ -27,41 +27,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class SumOverShards:
-    """As `FullBatch`, with points in the place of their rows, which stay where they are.
-
-    Parameters
-    ----------
-    totals : callable
-        As `ShardedRecords.totals`.
-    log_prior : callable
-    """
-
-    def __init__(self, totals: Callable[..., tuple[float, float]], log_prior: Callable[[np.ndarray], float]):
-        self._totals, self._log_prior = totals, log_prior
-
-    def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
-        """Sum the clipped ratios between `theta` and `old`.
-
-        Parameters
-        ----------
-        theta, old : ndarray, shape (d,)
-        clip_bound : float
-            B > 0, finite.
-
-        Returns
-        -------
-        SumOfRatios
-            Its rows are a copy of `theta`.
-        """
-        total, clipped = self._totals(old, theta, clip_bound)
-        return SumOfRatios(total, clipped, theta.copy(), self._log_prior(theta))
-
-    def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Stand-in for the rows at a point, and log-prior."""
-        return theta.copy(), self._log_prior(theta)
-
-
 class Ask(Protocol):
     """From a method of `RecordsHere` and its arguments to the answers of all parts."""
 
@@ -221,7 +186,6 @@ class ShardedRecords(Template):
     ----------
     n, n_rows : int
         Privacy units and rows, of all parts.
-    full_batch : SumOverShards
     facts : dict
         For the report.
 
@@ -252,14 +216,35 @@ class ShardedRecords(Template):
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
         self._set_lengths({size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows})
-        self.full_batch = SumOverShards(self.totals, self.log_prior)
         self.facts = {"shards": len(homes)}
         self._first = np.cumsum([0, *(one.n for one in facts)])
 
-    def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
-        """Exact sum over all parts of `Shard.compare`: integers, in any order."""
-        each = self._ask(enumerate([(Shard.compare, theta, new, clip_bound)] * len(self._homes)))
-        return sum(total for total, _ in each), sum(clipped for _, clipped in each)
+    @property
+    def full_batch(self) -> "ShardedRecords":
+        """Itself: as `FullBatch`, with points in the place of their rows, which stay where they are."""
+        return self
+
+    def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
+        """Sum the clipped ratios between `theta` and `old`: integers, in any order.
+
+        Parameters
+        ----------
+        theta, old : ndarray, shape (d,)
+        clip_bound : float
+            B > 0, finite.
+
+        Returns
+        -------
+        SumOfRatios
+            Its rows are a copy of `theta`.
+        """
+        each = self._ask(enumerate([(Shard.compare, old, theta, clip_bound)] * len(self._homes)))
+        total, clipped = sum(one for one, _ in each), sum(one for _, one in each)
+        return SumOfRatios(total, clipped, *self.at(theta))
+
+    def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Stand-in for the rows at a point, and log-prior."""
+        return theta.copy(), self.log_prior(theta)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `RecordModel.ratios`; positions run over the parts in their order."""
