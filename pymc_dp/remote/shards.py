@@ -225,7 +225,7 @@ class ShardedRecords(Template):
         return self
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
-        """Sum the clipped ratios between `theta` and `old`: integers, in any order.
+        """Sum the clipped ratios between `theta` and `old`.
 
         Parameters
         ----------
@@ -238,9 +238,12 @@ class ShardedRecords(Template):
         SumOfRatios
             Its rows are a copy of `theta`.
         """
-        each = self._ask(enumerate([(Shard.compare, old, theta, clip_bound)] * len(self._homes)))
-        total, clipped = sum(one for one, _ in each), sum(one for _, one in each)
-        return SumOfRatios(total, clipped, *self.at(theta))
+        return SumOfRatios(*self.totals(old, theta, clip_bound), *self.at(theta))
+
+    def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
+        """Exact sum over all parts of `Shard.compare`: integers, in any order."""
+        each = self._ask(enumerate([(Shard.compare, theta, new, clip_bound)] * len(self._homes)))
+        return sum(total for total, _ in each), sum(clipped for _, clipped in each)
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Stand-in for the rows at a point, and log-prior."""

@@ -388,8 +388,8 @@ def test_rows_are_evaluated_once_an_iteration(monkeypatch):
 def test_asking_again_gives_the_same_answer():
     rng = np.random.default_rng(0)
     questions = [(*rng.normal(size=(2, 2)), 0.1) for _ in range(6)]
-    answers = [in_parts(2).full_batch(*q)[:2] for q in questions]  # total, and how many are clipped
-    assert [in_parts(2).full_batch(*q)[:2] for q in reversed(questions)] == answers[::-1]
+    answers = [in_parts(2).totals(*q) for q in questions]
+    assert [in_parts(2).totals(*q) for q in reversed(questions)] == answers[::-1]
 
 
 def test_a_process_without_the_connections_is_refused(monkeypatch):
