@@ -1,4 +1,4 @@
-"""What an iteration runs: frozen settings, one class a mechanism.
+"""What an iteration runs, and what a chain says of clipping: frozen settings, one class a mechanism.
 
 The same object is priced (`event`), is what a plan carries, and is what a chain runs (`ratios.build`).
 As with events, the meaning of a class and of its fields never changes: results are stored with it. Nothing
