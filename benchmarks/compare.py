@@ -23,9 +23,8 @@ from scipy.special import gammaln, logsumexp
 
 from pymc_dp.errors import TooFewRecordsError
 from pymc_dp.evaluation import differences
-from pymc_dp.evaluation.compare import shares
+from pymc_dp.evaluation.compare import log_scores, shares
 from pymc_dp.evaluation.differences import check_enough, total_of
-from pymc_dp.evaluation.scores import log_scores
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 

@@ -15,7 +15,7 @@ import pymc as pm
 import pymc_dp as dp
 from benchmarks import running
 from benchmarks.families.family import DELTA, Family
-from pymc_dp.likelihood.verdict import judge
+from pymc_dp.likelihood.report import judge
 from pymc_dp.planning import Releases, moments
 
 REPEATS, OUTCOMES = 3, 8

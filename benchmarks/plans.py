@@ -19,7 +19,7 @@ from benchmarks import results
 from benchmarks.running import parser, silence
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import composition, subset_decisions
-from pymc_dp.privacy.budget import fast_mh_pricing, pricing
+from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import Budget
 from pymc_dp.privacy.mechanisms.friction import Dynamics
@@ -48,7 +48,7 @@ def fast_mh(rng, noise_std):
     n = int(number(rng, 3.5, 6))
     inclusion = None if rng.random() < 0.5 else number(rng, -2.5, -0.4)
     one_scale = noise_std is not None and bool(rng.random() < 0.5)
-    return fast_mh_pricing.fast_mh(
+    return pricing.fast_mh(
         call(rng),
         n=n,
         d=int(rng.integers(1, 30)),
@@ -136,7 +136,7 @@ def reason(plan: PrivacyPlan) -> str:
     mechanism, why, holds = plan.mechanism, "", False
     if isinstance(mechanism, OnTunaBatches):
         why = "the given batch allows no longer moves"
-        most = mechanism.batches.inclusion * fast_mh_pricing.LARGEST_X / (1 + fast_mh_pricing.LARGEST_X)
+        most = mechanism.batches.inclusion * pricing.LARGEST_X / (1 + pricing.LARGEST_X)
         holds = mechanism.batches.clip_bound >= 0.9999 * most
     elif isinstance(mechanism, Friction):
         why = "the friction that was asked for has noise enough"

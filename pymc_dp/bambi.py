@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
     type Component = Variable | Call
 
-# Families whose number of parameters is the number of levels that Bambi finds in the outcome.
-_OF_LEVELS = ("Cumulative", "StoppingRatio", "Categorical", "Multinomial", "DirichletMultinomial")
-# Calls in a formula that read one row at a time, if their arguments are columns.
-_BY_ROW = ("offset", "p", "prop", "proportion")
-
 
 def from_bambi(model: "Model", *, levels: Mapping[str, Sequence[object]] | None = None) -> pm.Model:
     """Build a Bambi model from public numbers alone, or refuse it, naming each that comes from the data.
@@ -86,8 +81,10 @@ def _from_the_data(model: "Model", levels: Mapping[str, Sequence[object]]) -> It
     """What was computed from the data, in words."""
     if model.dropna:
         yield "the number of records: dropna=True leaves out incomplete rows (fill them in by a public rule)"
+    # Families whose number of parameters is the number of levels that Bambi finds in the outcome.
+    of_levels = ("Cumulative", "StoppingRatio", "Categorical", "Multinomial", "DirichletMultinomial")
     family = type(model.family).__name__
-    if family in _OF_LEVELS:
+    if family in of_levels:
         yield f"the number of levels of the outcome (family {family})"
     yield from _priors(model)
     categorical: dict[str, None] = {}
@@ -158,7 +155,8 @@ def _components(components: Sequence["Component"], categorical: dict[str, None])
             callee = component.name.partition("(")[0]
             arguments = component.name.partition("(")[2].removesuffix(")").split(",")
             plain = all(argument.strip().isidentifier() for argument in arguments)
-            if callee not in _BY_ROW or not plain:
+            # Calls that read one row at a time, if their arguments are columns.
+            if callee not in ("offset", "p", "prop", "proportion") or not plain:
                 yield (
                     f"{component.name}: what a call in a formula reads cannot be told (scale, center, bs, "
                     "poly read whole columns); make it a column, row by row"

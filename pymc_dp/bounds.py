@@ -1,9 +1,46 @@
-"""In which range public bounds may be: what is divided by one, and squared, stays an ordinary number."""
+"""Which numbers an argument may be; of public bounds, those that can be divided by and squared."""
+
+import math
+from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+# Ends of the range of public bounds: squares and quotients of numbers in it are ordinary numbers.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+
+
+def is_number(value: object) -> TypeGuard[int | float | np.integer]:
+    """Whether `value` is a real number in double precision, or an integer, and not a bool.
+
+    In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
+    """
+    return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise ValueError unless it is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+
+
+def check_positive(name: str, value: object) -> None:
+    """Raise ValueError unless it is a positive, finite number."""
+    if not (is_number(value) and 0 < value < math.inf):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+
+
+def check_share(name: str, value: object, *, whole: bool = False) -> None:
+    """Raise ValueError unless it is a number above 0 and below 1; or 1, if it may be the whole."""
+    if not (is_number(value) and 0 < value <= 1 and (whole or value < 1)):
+        raise ValueError(f"{name} must lie in (0, 1{']' if whole else ')'}, got {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise ValueError unless it is one of these texts."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
 
 
 def check_bound(name: str, value: ArrayLike, *, several: bool = False) -> None:
@@ -39,3 +76,36 @@ def check_bound(name: str, value: ArrayLike, *, several: bool = False) -> None:
             "precision. Beyond that, sums overflow. Give a bound in nats (and in units of the parameters) "
             "that your records could reach."
         )
+
+
+NEIGHBORING_RELATIONS = ("substitute", "add_remove")
+
+
+def check_delta(delta: float) -> None:
+    """Raise ValueError unless 0 < delta < 1, and delta is no less than the accountants can tell from 0."""
+    if not (is_number(delta) and 1e-300 <= delta < 1):  # parts of a smaller one leave floating point's range
+        raise ValueError(
+            "delta must lie strictly between 0 and 1 (from 1e-300 on), well below 1 / (number of records), "
+            f"got {delta!r}."
+        )
+
+
+def check_target(epsilon: float, delta: float) -> None:
+    """Raise ValueError unless epsilon is from 1e-100 on (inf allowed), and `check_delta` takes delta."""
+    if not (is_number(epsilon) and epsilon >= SMALLEST_BOUND):
+        raise ValueError(
+            "epsilon must be a positive number, from 1e-100 on (or inf, for no privacy), in double "
+            f"precision, got {epsilon!r}."
+        )
+    check_delta(delta)
+
+
+def check_counts(draws: object, tune: object, chains: object) -> None:
+    """Raise ValueError unless these are numbers of draws (>= 1), tuning draws (>= 0) and chains (>= 1)."""
+    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
+        check_count(name, value, least)
+
+
+def check_relation(neighboring_relation: str) -> None:
+    """Raise ValueError for an unknown neighbouring relation."""
+    check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)

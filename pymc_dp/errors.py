@@ -3,6 +3,7 @@
 import builtins
 import os
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,12 @@ def kept(error: BaseException) -> str:
 
 class NotPrivateWarning(UserWarning):
     """The result has no privacy guarantee (epsilon = inf, or a debug seed)."""
+
+
+def warn_not_private(stacklevel: int) -> None:
+    """Tell whoever called so many functions up that the result has no guarantee."""
+    said = "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used."
+    warnings.warn(said, NotPrivateWarning, stacklevel=stacklevel + 1)
 
 
 class WeakGuaranteeWarning(UserWarning):

@@ -77,8 +77,7 @@ class Inspection:
         lines += [f"\nRefused: {refusal}" for refusal in self.refusals]
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def _row(array: Array) -> tuple[str, ...]:

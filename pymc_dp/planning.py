@@ -2,7 +2,6 @@
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -10,17 +9,17 @@ import pandas as pd
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
+from pymc_dp.bounds import check_count, check_target
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.inspection import inspect
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import name_numbers
+from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
-from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.values import check_target
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
 from pymc_dp.records.reading import ReadingSettings
@@ -198,9 +197,7 @@ class Releases:
     def __call__(self, epsilon: float, seed: int) -> Found:
         """What one release finds."""
         spending = Spending(epsilon, self._delta, [1.0], self._relation, debug_seed=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotPrivateWarning)  # nothing is private here
-            spending.pay()
+        spending.pay(quiet=True)  # nothing is private here
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = kept_shares(self._n, mu, self._relation)
         measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
@@ -242,9 +239,11 @@ def _check(
         check_target(epsilon, 0.5 if delta is None else delta)
         if math.isinf(epsilon):
             raise ValueError("epsilons are finite.")
-    whole = [isinstance(x, int | np.integer) and not isinstance(x, bool) for x in [*sizes, repeats]]
-    if not (all(whole) and sizes and len(epsilons) and min(sizes) > _LOOKED_AT and repeats >= 1):
-        raise ValueError(f"n are integers above {_LOOKED_AT}, repeats is at least 1, epsilons are not empty.")
+    for size in sizes:
+        check_count("n", size, _LOOKED_AT + 1)
+    check_count("repeats", repeats)
+    if not (sizes and len(epsilons)):
+        raise ValueError("n and epsilons are not empty.")
 
 
 def _look(model: object, rows: int, settings: ReadingSettings) -> None:

@@ -8,21 +8,20 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
-from pymc_dp.likelihood.verdict import judge
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.call import check_ledger
-from pymc_dp.privacy.budget.known import LastFacts
+from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.reading import RecordSettings
@@ -145,9 +144,7 @@ def release_likelihood(
     kept = kept_shares(n, mu, neighboring_relation) if fit_test and joint is None else {}
     entry = spending.pay()
     measurements: NoisySums
-    if isinstance(records, RecordsOfOwners):  # owners charge the call here
-        measurements = records.measurements(spending)
-    elif isinstance(records, ShardedRecords):
+    if isinstance(records, ShardedRecords | RecordsOfOwners):  # owners charge the call here
         measurements = records.measurements(spending, debug_seed, kept)
     else:
         measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)

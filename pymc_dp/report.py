@@ -1,7 +1,6 @@
 """The privacy report: what was guaranteed, released and assumed, for a reader who was not there."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,27 +10,22 @@ from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import fit_in_words
 from pymc_dp.printing import html_terms
 from pymc_dp.privacy.accounting.composition import Guarantee
-from pymc_dp.privacy.accounting.values import weaknesses
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.known import Facts, OwnerFacts
-from pymc_dp.privacy.budget.plan import RELEASES, PrivacyPlan
-from pymc_dp.privacy.budget.words import DELTAS, FLOATING_POINT, ONE_CALL, PUBLIC_ARRAYS, name_relation, wrap
+from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.budget.words import Rows
 from pymc_dp.results import covered, facts_of, is_release, stats_of
 from pymc_dp.rounding import round_up
 
 ASSUMPTIONS = (
     "The prior, the clip bound, the proposal, the initial values and the choice of model were made without "
     "looking at these data, or with what was released of them before: scales of Prepare, an earlier result. "
-    f"{ONE_CALL}",
-    PUBLIC_ARRAYS,
+    f"{words.ONE_CALL}",
+    words.PUBLIC_ARRAYS,
     "Only what dp.release returns is published; nobody sees the running time, memory or intermediate state.",
-    FLOATING_POINT,
+    words.FLOATING_POINT,
 )
-
-
-# Terms, each with what it is.
-type Rows = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,13 +54,14 @@ class PrivacyReport:
     def to_dict(self) -> dict[str, object]:
         """Everything as plain numbers and strings (JSON-able)."""
         plan = self.plan
+        deltas = sorted({*words.DELTAS, plan.delta}, reverse=True)
         return {
             **{key: value for key, value in self.facts.items() if key != "plan"},
             **plan.to_dict(),
             "iterations": plan.iterations,
             "mu": plan.mu,
             "epsilon_at_delta": plan.epsilon_at(plan.delta),
-            "epsilon_of_delta": {f"{delta:g}": plan.epsilon_at(delta) for delta in self._deltas()},
+            "epsilon_of_delta": {f"{delta:g}": plan.epsilon_at(delta) for delta in deltas},
             "accountant": plan.guarantee.accountant if plan.is_private else "none",
             "accountants": plan.guarantee.by_accountant(),
             "clip_fractions": self.clip_fractions,
@@ -79,36 +74,28 @@ class PrivacyReport:
         """`to_dict` as JSON text."""
         return json.dumps(self.to_dict())
 
-    def _deltas(self) -> list[float]:
-        return sorted({*DELTAS, self.plan.delta}, reverse=True)
-
     def rows(self) -> Rows:
         """Terms of the guarantee, each with what it is."""
         facts, plan = self.facts, self.plan
-        unit = "row" if facts["unit"] == "row" else "person (all rows with one id)"
-        guarantee = f"({round_up(plan.epsilon_at(plan.delta))}, {round_up(plan.delta)})-differential privacy"
-        if not facts["is_private"]:
-            seed = facts["debug_seed_used"]
-            why = (
-                "a debug seed makes the noise reproducible" if seed else "epsilon = inf, no noise for privacy"
-            )
-            guarantee = f"NONE. THIS RUN IS NOT PRIVATE: {why}"
+        unit = facts["unit"]
+        guarantee = words.no_promise("RUN", facts["debug_seed_used"])
+        if facts["is_private"]:
+            guarantee = words.promise(plan.epsilon_at(plan.delta), plan.delta)
         yield "Guarantee", guarantee
         if held := ", ".join(self.not_released):
             yield "DO NOT PUBLISH", f"this object also holds {held}; publish dp.release(idata) instead"
         if self.changed:
             yield "Changed", "this object is not what was released; what follows is about the release"
-        yield "Budget", f"epsilon = {round_up(plan.epsilon)}, delta = {round_up(plan.delta)}"
-        for said in weaknesses(plan.epsilon, plan.delta, facts["n"]):
-            yield "Weak", said
+        yield from words.of_budget(plan.epsilon, plan.delta, facts["n"])
         for owner in facts.get("owners", ()):
             yield f"Owner {owner['name']}", _of_owner(owner)
-        yield "Protected unit", unit + words.count_in_words(facts["n"], facts.get("tables", ()))
-        yield "Neighbouring data", name_relation(plan.neighboring_relation, unit.split(" (")[0])
+        known = words.count_in_words(facts["n"], facts.get("tables", ()))
+        yield "Protected unit", words.whole(unit) + known
+        yield "Neighbouring data", words.name_relation(plan.neighboring_relation, unit)
         yield "Mechanism", f"{facts['step']}: {facts['mechanism']}"
         yield "Target", facts["approximation"] or "exact, where nothing is clipped"
         yield from _iterations(facts, plan)
-        clipped = f"each {unit.split(' (')[0]}'s {facts.get('clipped') or 'log-likelihood ratio'}"
+        clipped = f"each {unit}'s {facts.get('clipped') or 'log-likelihood ratio'}"
         yield "Clipping", f"{clipped} at {facts['clip']}; tempering {facts['tempering']:g}"
         yield "Proposal", facts["proposal"]
         yield from _verdict(facts)
@@ -117,7 +104,12 @@ class PrivacyReport:
             yield "Clipped share", f"{shares} (noisy, one a chain)"
         if facts["is_private"]:
             yield from self._prices()
-        what = "the likelihood" if facts["step"] == LIKELIHOOD else RELEASES[plan.release]
+        let_out = {
+            "decisions": "decisions",
+            "noisy_ratio": "decisions and noisy log-ratios",
+            "gradients": "what follows from noisy gradients",
+        }
+        what = "the likelihood" if facts["step"] == LIKELIHOOD else let_out[plan.release]
         drawn = ", ".join(facts["released_variables"])
         yield "Released", f"draws of {drawn}; {what}; data-free sampler stats"
         yield from _predictions(facts)
@@ -131,17 +123,14 @@ class PrivacyReport:
         behind = ", decisions counted as the noisy ratios behind them" if noisy else ""
         if not np.isnan(plan.mu):
             yield "mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"
-        curve = (f"{round_up(plan.epsilon_at(delta))} at {delta:g}" for delta in self._deltas())
-        yield "epsilon at delta", "; ".join(curve)
-        yield "Accountant", plan.guarantee.accountant
+        yield from words.of_curve(plan.guarantee, plan.delta)
         yield "All accountants", f"epsilon at {plan.delta:g}: {_compared(plan.guarantee, plan.delta)}"
 
     def __str__(self) -> str:
-        lines = (line for key, value in self.rows() for line in wrap(key, value))
+        lines = (line for key, value in self.rows() for line in words.wrap(key, value))
         return "\n".join(["Privacy report", "==============", *lines])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<h4>Privacy report</h4>{html_terms(self.rows())}"
@@ -154,13 +143,13 @@ def _compared(guarantee: Guarantee, delta: float) -> str:
 
 def _of_owner(owner: OwnerFacts) -> str:
     plan = PrivacyPlan.from_dict(owner["plan"])
-    held = f"n = {owner['n']} (public)" if owner["n"] else "n withheld"
     settings = f"{plan.settings()}; " if plan.settings() else ""
-    return (
-        f"({round_up(plan.epsilon_at(plan.delta))}, {round_up(plan.delta)})-differential privacy of its own "
-        f"{'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the coordinator, other owners "
-        f"and readers; {settings}clipping at {owner['clip']}; "
-        f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
+    return words.of_owner(
+        words.promise(plan.epsilon_at(plan.delta), plan.delta),
+        owner["unit"],
+        owner["n"],
+        f"{settings}clipping at {owner['clip']}; ",
+        owner["ledger"],
     )
 
 

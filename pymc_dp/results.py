@@ -14,13 +14,7 @@ from pymc_dp.privacy.mechanisms.iterations import NoDecision
 
 # Groups of draws, and where PyMC keeps the stats of each.
 GROUPS = {"posterior": "sample_stats", "warmup_posterior": "warmup_sample_stats"}
-# What `predict` makes, each draw from a released one.
-PREDICTIONS = ("predictions", "predictions_constant_data")
-# What PyMC stores of the rows beside its draws.
-OF_ROWS = ("observed_data", "constant_data")
 AT_PUBLIC_INPUTS = "dp.predict draws at public inputs."
-# Attribute that says, in words, what of an object is covered.
-NOTICE = "privacy"
 
 
 def facts_of(idata: DataTree) -> Facts:
@@ -76,7 +70,7 @@ def stamp(made: DataTree, known: Facts, notice: str) -> DataTree:
     """Give a release, or predictions from one, its facts, a digest of all, and a notice for a reader."""
     made.attrs[facts.STAT] = json.dumps(known)
     made.attrs[facts.DIGEST] = digest_of(made)
-    made.attrs[NOTICE] = notice
+    made.attrs["privacy"] = notice
     return made
 
 
@@ -86,13 +80,15 @@ def covered(idata: DataTree) -> list[str]:
         predicted = "predictions" in json.loads(idata.attrs.get(facts.STAT, "{}"))
     except (ValueError, TypeError):
         predicted = False
-    names = PREDICTIONS if predicted else (*GROUPS, *GROUPS.values())
+    predictions = ("predictions", "predictions_constant_data")
+    names = predictions if predicted else (*GROUPS, *GROUPS.values())
     return sorted(str(group) for group in idata.children if group in names)
 
 
 def added_groups(idata: DataTree, released: bool) -> list[str]:
     """Groups that neither a private step nor `release` made: predictions at the rows, log-likelihoods."""
-    own = {*covered(idata), *(() if released else OF_ROWS)}
+    of_rows = () if released else ("observed_data", "constant_data")  # which PyMC stores beside its draws
+    own = {*covered(idata), *of_rows}
     return sorted(str(group) for group in idata.children if group not in own)
 
 
@@ -173,7 +169,13 @@ def draws_of(idata: DataTree, known: Facts) -> dict[str, facts.Draws]:
         if group not in idata.children and stats not in idata.children:
             continue
         if not _has(idata, stats, facts.DRAW) or not _has(idata, stats, facts.STAT):
-            raise PrivacyError(_NO_DRAWS.format(group=group))
+            raise PrivacyError(
+                f"The {group} of this result does not say what the private step left at each draw.\n"
+                "  Why this is refused: a release is made of that, and of nothing else.\n"
+                "  How to fix it: give dp.release the whole object that pm.sample(step=step) returned. What "
+                "dp.sample or dp.release returned needs no second release, and neither does what was "
+                "computed from it."
+            )
         stored = _in_order(idata[stats].data_vars[facts.DRAW])
         left = facts.decode_draws(stored, known)
         headers.append(left.header)
@@ -197,14 +199,6 @@ def stats_of(idata: DataTree, known: Facts) -> dict[str, np.ndarray]:
     if _has(idata, "sample_stats", facts.DRAW):
         return facts.decode_draws(_in_order(stats[facts.DRAW]), known).stats
     return {str(name): np.asarray(array) for name, array in stats.items()}
-
-
-_NO_DRAWS = (
-    "The {group} of this result does not say what the private step left at each draw.\n"
-    "  Why this is refused: a release is made of that, and of nothing else.\n"
-    "  How to fix it: give dp.release the whole object that pm.sample(step=step) returned. What dp.sample or "
-    "dp.release returned needs no second release, and neither does what was computed from it."
-)
 
 
 def _stored(

@@ -1,6 +1,9 @@
-"""Numbers as they are printed: what was spent is rounded up, what is left is rounded down."""
+"""To the safe side: prices are rounded up; as they are printed, too, and what is left is rounded down."""
 
 import math
+
+#: Factor of what is rounded up: more than the relative rounding error of some thousand operations.
+UP = 1 + 1e-9
 
 
 def round_up(value: float, digits: int = 4) -> str:

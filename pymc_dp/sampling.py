@@ -12,22 +12,17 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp import results
-from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.bounds import check_counts
+from pymc_dp.errors import NotPrivateWarning, warn_not_private
 from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.privacy.accounting.values import check_counts
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.budget.words import promise
 from pymc_dp.releasing import release_likelihood
-from pymc_dp.rounding import round_up
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.nuts import DPNUTS, OF_NUTS, OF_RELEASE
-
-# What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
-_OF_SAMPLERS = {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}
-# Arguments of `dp.sample` that are those of `release_likelihood`.
-_OF_RELEASE = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
 
 
 def sample(
@@ -124,9 +119,10 @@ def _sample_likelihood(
     """Release a likelihood, and sample it with the prior."""
     check_counts(draws, tune or 0, kwargs.get("chains") or 1)
     model = kwargs.pop("model", None)
-    given = {name: kwargs.pop(name) for name in sorted(_OF_RELEASE & kwargs.keys())}
-    unknown = set(kwargs) - _OF_SAMPLERS
-    if unknown:
+    of_release = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
+    given = {name: kwargs.pop(name) for name in sorted(of_release & kwargs.keys())}
+    # What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
+    if unknown := set(kwargs) - {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}:
         raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
     cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)
@@ -213,11 +209,7 @@ def release(idata: DataTree) -> DataTree:
         )
     draws = {} if released else results.draws_of(idata, known)
     if not known["is_private"]:
-        warnings.warn(
-            "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
-            NotPrivateWarning,
-            stacklevel=2,
-        )
+        warn_not_private(stacklevel=2)
     groups: dict[str, Dataset] = {}
     for group, left in draws.items():
         if group in idata.children:
@@ -242,10 +234,10 @@ def notice(known: Facts, groups: Sequence[str]) -> str:
         return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
     plan = PrivacyPlan.from_dict(known["plan"])
     return (
-        f"({round_up(plan.epsilon)}, {round_up(plan.delta)})-differential privacy for the groups "
-        f"{', '.join(groups)} as dp.release made them. Any other group is NOT covered: do not publish it. "
-        "Nor what pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they "
-        f"predict at, or evaluate, the private rows of the model. {results.AT_PUBLIC_INPUTS}"
+        f"{promise(plan.epsilon, plan.delta)} for the groups {', '.join(groups)} as dp.release made "
+        "them. Any other group is NOT covered: do not publish it. Nor what "
+        "pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they predict at, "
+        f"or evaluate, the private rows of the model. {results.AT_PUBLIC_INPUTS}"
     )
 
 

@@ -19,10 +19,9 @@ from benchmarks.audit.faults import Fault, HalfNoise, Patch
 from benchmarks.audit.tester import TradeOffTester
 from pymc_dp.evaluation import check as checking
 from pymc_dp.evaluation import differences
-from pymc_dp.evaluation.check import released_counts
+from pymc_dp.evaluation.check import Pit, released_counts
 from pymc_dp.evaluation.compare import shares
 from pymc_dp.evaluation.differences import total_of
-from pymc_dp.evaluation.pit import Pit
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget import spending
 from pymc_dp.privacy.budget.spending import Spending

@@ -40,9 +40,10 @@ def same_noise(iterate):
     """Each iteration has the noise of the chain's first."""
 
     def apply(self, chain):
+        stream = chain.random.generator.bit_generator
         if chain.iteration == 0:
-            chain.random.first = chain.random.state
-        chain.random.state = chain.random.first
+            chain.random.first = stream.state
+        stream.state = chain.random.first
         return iterate(self, chain)
 
     return apply

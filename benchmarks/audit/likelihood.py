@@ -115,7 +115,8 @@ def same_noise(release: Callable) -> Callable:
     def apply(self: Any, total: np.ndarray, std: float) -> Any:
         random = self._spending.random
         firsts = vars(random).setdefault("firsts", {})
-        random.state = firsts.setdefault(total.shape, random.state)
+        stream = random.generator.bit_generator
+        stream.state = firsts.setdefault(total.shape, stream.state)
         return release(self, total, std)
 
     return apply

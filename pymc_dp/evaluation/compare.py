@@ -12,16 +12,14 @@ from xarray import DataTree
 
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
-from pymc_dp.evaluation.fitted import EvaluationFacts, fitted
-from pymc_dp.evaluation.scores import differing, log_scores, observed_shapes, observed_values
+from pymc_dp.evaluation.fitted import EvaluationFacts, evaluation_facts, fitted
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
+from pymc_dp.records import gate, graph
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of
-
-# Share of the budget of the reference's own density: differences are what is asked for.
-REFERENCE = 0.1
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,8 +105,7 @@ class Comparison:
         ]
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>Note: {sentence}</p>" for sentence in self.warnings)
@@ -224,18 +221,15 @@ def compare(
         void = differing(fit.records, observed, observed_values(models[name][1]))
         totals[name] = total_of(difference, void, spending, n)
     spending.confirm(entry)
-    facts: EvaluationFacts = {
-        **spending.facts(),
-        "unit": "row" if privacy_unit is None else "person (all rows with one id)",
-        "draws": {name: len(fit.points) for name, fit in fits.items()},
-        "score": "WAIC",
-    }
-    return Comparison(first, totals, n, facts)
+    looked_at = {name: len(fit.points) for name, fit in fits.items()}
+    return Comparison(first, totals, n, evaluation_facts(spending, privacy_unit, looked_at))
 
 
 def shares(models: int) -> list[float]:
     """Shares of the budget of all releases, in their order."""
-    own = 1.0 if models == 1 else REFERENCE
+    # Share of the budget of the reference's own density: differences are what is asked for.
+    of_reference = 0.1
+    own = 1.0 if models == 1 else of_reference
     each = [own, *[(1.0 - own) / (models - 1) for _ in range(models - 1)]]
     return [share * part for share in each for part in differences.SHARES]
 
@@ -264,3 +258,83 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
                 f"The observed values of {a!r} have different shapes for a record, {shapes[0][a][1:]} and "
                 f"{shapes[1][b][1:]}: log densities of different things are not compared."
             )
+
+
+def log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
+    """Expected log predictive density of each record, corrected for using it twice (WAIC).
+
+    Parameters
+    ----------
+    records : RecordModel
+    points : ndarray, shape (S, d)
+        Released draws, S >= 2.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        ``log mean_s exp l_i(theta_s) - var_s l_i(theta_s)``, in nats. Minus infinity where a draw rules the
+        record out, infinity where a density is infinite, NaN where one is not a number. Private.
+
+    Notes
+    -----
+    **Privacy.** Entry i depends on record i and the draws alone (docs/proofs/check, Lemma 1).
+    """
+    return guarded(_log_scores, records, points, what="The scores could not be computed")
+
+
+def _log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
+    n = records.n
+    top, total = np.full(n, -np.inf), np.zeros(n)
+    mean, squares = np.zeros(n), np.zeros(n)
+    lowest, highest, invalid = (np.zeros(n, dtype=bool) for _ in range(3))
+    for s, theta in enumerate(points, start=1):
+        rows = records.full_batch.rows(theta)
+        lowest |= rows == -np.inf
+        highest |= rows == np.inf
+        invalid |= np.isnan(rows)
+        rows = np.where(np.isfinite(rows), rows, 0.0)
+        larger = np.maximum(top, rows)
+        total = total * np.exp(top - larger) + np.exp(rows - larger)
+        top = larger
+        step = rows - mean
+        mean += step / s
+        squares += step * (rows - mean)
+    scores = top + np.log(total / len(points)) - squares / (len(points) - 1)
+    scores = np.where(lowest, -np.inf, np.where(highest, np.inf, scores))
+    return np.where(invalid | (lowest & highest), np.nan, scores)
+
+
+def observed_shapes(model: pm.Model) -> dict[str, tuple[int | None, ...]]:
+    """Shapes of the observed values by variable, which are public; None where a graph computes them."""
+    values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    return {
+        name: np.shape(graph.leaf_value(value)) if value.owner is None else value.type.shape
+        for name, value in values.items()
+    }
+
+
+def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
+    """Observed values by variable, one row a row of the data. Private."""
+    values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    return {
+        name: guarded(lambda value=value: gate.evaluate(value), what="The observed values could not be read")
+        for name, value in values.items()
+    }
+
+
+def differing(
+    records: RecordModel, first: dict[str, np.ndarray], second: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Whether any of a unit's observed values differ between two models, shape (n,). Private.
+
+    `first` and `second` have the same variables and shapes; one variable may have two names.
+    """
+    names = zip(first, second, strict=True) if len(first) == 1 else ((name, name) for name in first)
+    pairs = [(first[a], second[b]) for a, b in names]
+    void = np.zeros(records.n_rows, dtype=bool)
+    for a, b in pairs:
+        same = guarded(lambda a=a, b=b: (a == b) | ((a != a) & (b != b)))
+        void |= ~same.reshape(len(same), -1).all(axis=1)
+    if records.unit_of_row is None:
+        return void
+    return np.bincount(records.unit_of_row, weights=void, minlength=records.n) > 0

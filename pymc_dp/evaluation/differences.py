@@ -7,8 +7,7 @@ import numpy as np
 
 from pymc_dp.errors import PrivacyError, TooFewRecordsError
 from pymc_dp.privacy.budget.spending import Spending
-from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
-from pymc_dp.privacy.mechanisms.randomness import ExactSum
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, histogram_sensitivity
 from pymc_dp.records.sums import GRID, LARGEST_N
 
 #: Shares of a number's budget: the histogram, the sum, the squares.
@@ -22,8 +21,6 @@ CENTRE = EDGES.size
 # Noise's standard deviations from which on a cell is not taken for empty: beside one that is not, alone, the
 # fullest; and that a whole result needs. A cell far out that is taken for full by mistake costs most.
 _BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
-# How what hides falls off with each octave: as a tail of index 1.5 (log densities of normal and t errors).
-_FALLS = 2.0**-1.5
 # Void records from which on nothing is summed, in the noise's standard deviations and as a share.
 _VOID_NOISE, _VOID_SHARE = 5.0, 0.01
 
@@ -235,8 +232,10 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
             "nothing. Take a larger epsilon, or compare fewer models."
         )
     unseen, last = np.zeros(found.size), int(np.flatnonzero(full)[-1])
+    # How what hides falls off with an octave: as a tail of index 1.5 (log densities of normal and t errors).
+    falls = 2.0**-1.5
     if last + 1 < found.size:
         unseen[last + 1] = max(found[last + 1], 0.0) + 2 * scale[last + 1]
         for cell in range(last + 2, found.size):
-            unseen[cell] = _FALLS * unseen[cell - 1]
+            unseen[cell] = falls * unseen[cell - 1]
     return np.where(full, found, 0.0), unseen

@@ -1,16 +1,16 @@
 """A released posterior with its model: records, and draws as points at which they can be evaluated."""
 
 from collections.abc import Collection
-from typing import NamedTuple, NotRequired
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
 from xarray import Dataset, DataTree
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.known import Facts
-from pymc_dp.privacy.budget.spending import SpendingFacts
+from pymc_dp.privacy.budget.spending import Spending, SpendingFacts
 from pymc_dp.records import gate
 from pymc_dp.records.arrays import DECLARED
 from pymc_dp.records.model import RecordModel
@@ -104,7 +104,14 @@ class EvaluationFacts(SpendingFacts):
 
     unit: str
     draws: int | dict[str, int]
-    score: NotRequired[str]
+
+
+def evaluation_facts(
+    spending: Spending, privacy_unit: object, draws: int | dict[str, int]
+) -> EvaluationFacts:
+    """Facts of an evaluation of rows, or of persons."""
+    unit = "row" if privacy_unit is None else "person"
+    return {**spending.facts(), "unit": unit, "draws": draws}
 
 
 def declared_in(known: Facts) -> list[str]:

@@ -13,13 +13,13 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.evaluation.fitted import check_same, declared_in, settings_of
 from pymc_dp.privacy.budget.known import Facts, Predictions
 from pymc_dp.privacy.budget.plan import PrivacyPlan
+from pymc_dp.privacy.budget.words import promise
 from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.results import facts_of, stamp
-from pymc_dp.rounding import round_up
 from pymc_dp.sampling import release
 
 
@@ -114,8 +114,7 @@ def predict(
     }
     plan = PrivacyPlan.from_dict(known["plan"])
     notice = (
-        f"({round_up(plan.epsilon)}, {round_up(plan.delta)})-differential privacy: predictions at public "
-        "inputs, from the released posterior alone"
+        f"{promise(plan.epsilon, plan.delta)}: predictions at public inputs, from released draws alone"
         if known["is_private"]
         else "NOT PRIVATE: made from a run without a guarantee"
     )

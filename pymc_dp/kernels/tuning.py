@@ -14,8 +14,8 @@ def largest_acceptance[T: (float, np.ndarray)](noise_std: T) -> T:
     return erfc(noise_std / math.sqrt(8.0))
 
 
+# At which the laws of lengths and of log-ratios are looked at.
 _QUANTILES = (np.arange(400) + 0.5) / 400
-_NORMAL = stats.norm.ppf(_QUANTILES)
 
 
 @cache
@@ -52,7 +52,8 @@ def optimal_barker_walk(d: int, fixed_length: bool) -> tuple[float, float]:
     So are the log-ratios of long moves in many dimensions, and the noise of an exact minibatch test; 2.46 and
     .16 for moves of one length (Agrawal, Vats, Łatuszyński & Roberts 2023).
     """
-    return _best(d, fixed_length, lambda s: expit(s[..., None] * (_NORMAL - s[..., None] / 2)).mean(axis=-1))
+    normal = stats.norm.ppf(_QUANTILES)
+    return _best(d, fixed_length, lambda s: expit(s[..., None] * (normal - s[..., None] / 2)).mean(axis=-1))
 
 
 @cache

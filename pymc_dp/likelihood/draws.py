@@ -11,23 +11,24 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotSampledError
-from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import facts
-from pymc_dp.privacy.budget.known import Facts, OwnerFacts, ReleasedFacts, SharedFacts, Variable
+from pymc_dp.privacy.budget.known import (
+    Facts,
+    LikelihoodFacts,
+    OwnerFacts,
+    OwnersGuarantee,
+    ReleasedFacts,
+    SharedFacts,
+    Variable,
+)
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.results import GROUPS, plain
 
 #: What reports call this way of sampling.
 LIKELIHOOD = "Likelihood"
-# Chains: they cost nothing.
-_CHAINS = 4
-# Where draws are not a posterior, once more with steps so short that they reach scales near zero: horseshoes.
-_CAREFUL = 0.99
-# What says that the user has chosen how to sample.
-_CHOICES = frozenset({"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"})
 # Sampler stats that are times.
 CLOCKS = ("perf_counter", "process_time")
 # Draws above this R-hat, or with fewer effective ones, are not returned; looked at from so many draws on.
@@ -62,10 +63,14 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     **Privacy.** A function of the released likelihood.
     """
     model = likelihood.model()
-    chains = kwargs.pop("chains", None) or _CHAINS
+    several = 4  # they cost nothing
+    chains = kwargs.pop("chains", None) or several
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
-    tries = [settings] if _CHOICES & kwargs.keys() else [settings, settings | {"target_accept": _CAREFUL}]
+    chosen = {"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"} & kwargs.keys()
+    # Where draws are no posterior, once more with steps that are short enough for scales near zero.
+    careful = 0.99
+    tries = [settings] if chosen else [settings, settings | {"target_accept": careful}]
     for choice in tries:
         idata = _sampled(likelihood, model, {"draws": draws, "chains": chains} | tuned | choice)
         with np.errstate(all="ignore"):  # what is constant has no R-hat
@@ -154,7 +159,7 @@ def _of_owner(known: OwnersGuarantee, plan: PrivacyPlan) -> OwnerFacts:
         "name": known["name"],
         "plan": plan_of(known, plan.chains, plan.tune, plan.draws).to_dict(),
         "n": known["n"],
-        "unit": "row" if known["unit"] == "row" else "id",
+        "unit": known["unit"],
         "clip": "a bound of each round",
         "ledger": known["ledger"],
     }
@@ -173,7 +178,6 @@ def facts_of_draws(
         "step": LIKELIHOOD,
         "mechanism": "one released likelihood, sampled with its prior at no cost",
         "approximation": "prior times a normal likelihood that noise widened (dp.release_likelihood)",
-        "unit": "row" if known["unit"] == "row" else "id",
         "clip": "a bound of each round, from what was released before",
         "clipped": "score, compared with those of its twins",
         "tempering": 1.0,

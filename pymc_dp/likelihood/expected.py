@@ -2,9 +2,9 @@
 
 import math
 
+from pymc_dp.bounds import check_relation, check_target
 from pymc_dp.likelihood.efficiency import sharpest_bounds
 from pymc_dp.privacy.accounting import gaussian
-from pymc_dp.privacy.accounting.values import check_relation, check_target
 
 # Of the budget, for the last round.
 _LAST = 0.6

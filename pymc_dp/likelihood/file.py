@@ -5,12 +5,12 @@ import json
 
 import numpy as np
 
+from pymc_dp.bounds import check_count, is_number
 from pymc_dp.errors import PrivacyError
-from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.public_model import Part
+from pymc_dp.privacy.budget.known import LikelihoodFacts
 
 FORMAT = 1
-_FIELDS = {"format", "coordinates", "point", "gradient", "information", "facts", "digest"}
 
 
 def encode(
@@ -50,13 +50,14 @@ def decode(text: str) -> tuple[list[Part], np.ndarray, np.ndarray, np.ndarray, L
             f"The file has format {found!r}, and this version of pymc_dp reads format {FORMAT}: read it with "
             "the version that wrote it."
         )
-    if set(content) != _FIELDS:
-        raise damaged(f"it has the fields {sorted(content)}, and not {sorted(_FIELDS)}")
+    fields = {"format", "coordinates", "point", "gradient", "information", "facts", "digest"}
+    if set(content) != fields:
+        raise damaged(f"it has the fields {sorted(content)}, and not {sorted(fields)}")
     if content.pop("digest") != digest(content):
         raise damaged("its content is not what was written: it does not agree with its digest")
     try:
         parts = [
-            Part(str(one["name"]), tuple(map(_size, one["shape"])), str(one["expression"]))
+            Part(str(one["name"]), _shape(one["shape"]), str(one["expression"]))
             for one in content["coordinates"]
         ]
         point, gradient = (np.array(list(map(_number, content[name]))) for name in ("point", "gradient"))
@@ -73,15 +74,15 @@ def digest(content: dict[str, object]) -> str:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise TypeError("not a number")
     return float(value)
 
 
-def _size(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise TypeError("not a size")
-    return value
+def _shape(sizes: list[int]) -> tuple[int, ...]:
+    for size in sizes:
+        check_count("a size", size, 0)
+    return tuple(sizes)
 
 
 def _refuse_constant(name: str) -> float:

@@ -8,8 +8,7 @@ from scipy import stats
 
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.privacy.budget.known import Fit
-from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
 
 #: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
@@ -23,18 +22,10 @@ CELLS = len(_EXPECTED)
 # Counts have noise of so much of the records, where that costs no more than the second part of the budget;
 # more than the last, and the counts are not released.
 _NOISE, _LEAST, _MOST, _TOO_MUCH = 0.01, 0.001, 0.025, 0.06
-# Scores that differ by less, relatively, are those of one outcome.
-_TIE = 1e-9
-# A model is not said to be wrong for differences this small (of the records of a cell .01 / sqrt(.05), 4%).
-_SMALL = 0.01
-# Parameters that are off by w standard deviations, each, move counts like so many times sum w^2 records.
-_OFF = 0.5
 # A direction is hardly known where more than the first is left of the prior's variance: how far off the point
 # is there is not known either. The second, times the part of the directions that are like this, is how many
 # of the records may then be in another cell.
 _HARDLY, _ELSEWHERE = 0.5, 0.5
-# Of right models so many are said to be wrong, at most.
-_LEVEL = 0.01
 
 
 class Spread(NamedTuple):
@@ -110,7 +101,9 @@ def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray) -> np.nda
     weights = np.full((1, 1), 1 / max(len(group), 1)) if term.weights is None else term.weights
     weights = np.broadcast_to(weights, others.shape)
     apart = others - own
-    tied = np.abs(apart) <= _TIE * own
+    # Scores that differ by less, relatively, are those of one outcome.
+    tie = 1e-9
+    tied = np.abs(apart) <= tie * own
     place = np.where(tied, uniform * weights, np.where(apart < 0, weights, 0.0)).sum(0)
     known = np.isfinite(own) & np.all(np.isfinite(others) & np.isfinite(weights) & (weights >= 0), axis=0)
     return np.where(known & (len(group) > 0), place, np.nan)
@@ -198,7 +191,11 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: flo
     away = np.eye(CELLS) - _EXPECTED[:, None]
     # Less one cell, as differences add up to zero.
     differences = (away @ found.counts)[1:]
-    off = total * (_SMALL**2 + (_ELSEWHERE * hardly) ** 2) + (_OFF * wider.sum()) ** 2 / total
+    # Parameters that are off by w standard deviations, each, move counts like so many times sum w^2 records.
+    by_parameters = 0.5
+    # A model is not said to be wrong for differences this small (of a cell's records .01 / sqrt(.05), 4%).
+    too_small = 0.01
+    off = total * (too_small**2 + (_ELSEWHERE * hardly) ** 2) + (by_parameters * wider.sum()) ** 2 / total
     one = np.diag(_EXPECTED) - np.outer(_EXPECTED, _EXPECTED)
     covariance = found.noise**2 * away @ away.T + total * (max(wider.max(), 1.0) + off) * one
     covariance = covariance[1:, 1:]
@@ -214,7 +211,9 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: flo
 
 
 def _in_words(p_value: float, tail: float, error: float) -> str:
-    if p_value >= _LEVEL:
+    # Of right models so many are said to be wrong, at most.
+    level = 0.01
+    if p_value >= level:
         return "outcomes are spread as the model says, as far as can be told"
     beyond = f"{max(tail, 0.0):.2g} times as many as expected are beyond its 5% tails"
     if tail > 1 + error:

@@ -18,12 +18,6 @@ from pymc_dp.records import graph
 from pymc_dp.records.arrays import FEW
 from pymc_dp.records.several_tables import Records
 
-# Length of an axis of records where their number is private: nothing public depends on it.
-_ANY_LENGTH = 2
-# What PyTensor notes about a variable and its code looks for.
-_KEPT_NOTES = ("lower_triangular", "upper_triangular")
-_NUMBERS = (bool, int, float, np.number)
-
 
 def stand_ins(records: Records) -> dict[Variable, Variable]:
     """Zeros of the shape of each array of records, without the number of records where that is private."""
@@ -31,9 +25,8 @@ def stand_ins(records: Records) -> dict[Variable, Variable]:
     hidden = set() if known else _numbers_of_rows(records)
     found: dict[Variable, Variable] = {}
     for leaf, original in arrays_of_records(records).items():
-        shape = [
-            _ANY_LENGTH if size in hidden else int(size) for size in np.shape(graph.leaf_value(original))
-        ]
+        # Any length of an axis of records where their number is private: nothing public depends on it.
+        shape = [2 if size in hidden else int(size) for size in np.shape(graph.leaf_value(original))]
         if isinstance(leaf.type, SparseTensorType):
             found[leaf] = sparse.as_sparse_variable(csr_matrix(tuple(shape), dtype=leaf.type.dtype))
         elif isinstance(original.type, SparseTensorType):
@@ -96,11 +89,12 @@ class Inspector(cloudpickle.Pickler):
         """Look at an object; pickle calls this for each, before it takes it apart."""
         if isinstance(value, Apply | Variable):
             notes, value.tag = value.tag, Scratchpad()
-            for name in _KEPT_NOTES:
+            for name in ("lower_triangular", "upper_triangular"):  # which PyTensor's code looks for
                 if hasattr(notes, name):
                     setattr(value.tag, name, getattr(notes, name))
         shape = None if isinstance(value, Type | Variable) else getattr(value, "shape", None)
-        if isinstance(value, list | tuple | set | frozenset) and all(isinstance(v, _NUMBERS) for v in value):
+        numbers = bool | int | float | np.number
+        if isinstance(value, list | tuple | set | frozenset) and all(isinstance(v, numbers) for v in value):
             shape = (len(value),)
         if isinstance(shape, tuple) and shape not in self._known and self._sizes & set(shape):
             raise PrivacyError(

@@ -14,13 +14,10 @@ from pytensor.tensor import TensorLike
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood import file
-from pymc_dp.likelihood.facts import LikelihoodFacts
 from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, name_numbers
 from pymc_dp.likelihood.report import read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee
-
-# Below zero by so much of the largest, an eigenvalue of a semidefinite matrix may be by rounding.
-_ROUNDING = 1e-12
+from pymc_dp.privacy.budget.known import LikelihoodFacts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +78,8 @@ class Likelihood:
         if np.any(self.information != self.information.T):
             raise ValueError("information is not symmetric.")
         values = np.linalg.eigvalsh(self.information)
-        if values[0] < -_ROUNDING * size * np.max(np.abs(values)):
+        # Below zero by so much of the largest, an eigenvalue of a semidefinite matrix may be by rounding.
+        if values[0] < -1e-12 * size * np.max(np.abs(values)):
             raise ValueError("information has a negative eigenvalue.")
 
     @property

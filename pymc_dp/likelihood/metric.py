@@ -6,9 +6,6 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
 
-# Part of the information about coordinates beside a look-up that its blocks may take.
-_TAKEN = 0.5
-
 
 class Places:
     """Where the coordinates of a metric are.
@@ -62,7 +59,9 @@ class Places:
         root = np.linalg.inv(_whitening(slope[k:, k:], np.ones(self._size - k)))
         taken = np.linalg.solve(root, noisy.T @ np.linalg.solve(self.together[:k, :k] * slope[:k, :k], noisy))
         most = float(np.linalg.eigvalsh(symmetric(np.linalg.solve(root, taken.T))).max())
-        return noisy * min(1.0, np.sqrt(_TAKEN / max(most, 1e-300)))
+        # Part of the information about coordinates beside a look-up that its blocks may take.
+        most_taken = 0.5
+        return noisy * min(1.0, np.sqrt(most_taken / max(most, 1e-300)))
 
     def metric(self, information: np.ndarray, touched: np.ndarray) -> np.ndarray:
         """A in which what a record tells about each of its coordinates is about 1.

@@ -12,10 +12,6 @@ from pymc_dp.records.twins import Chunk
 #: Octaves of a score's standard deviation: from 2**-LOWEST on; the last is open. The first is of units whose
 #: twins are all alike, as where outcomes are rare: these have a score, and say nothing of its size.
 LOWEST, OCTAVES = 40, 81
-# Twins are alike where the variance of their scores is at most this part of what their square is.
-_ALIKE = 1e-20
-# Noise alone stands out anywhere with this probability at most.
-_FALSE = 1e-3
 # The most octaves that are looked at together; how far beside what stands out others count too, where they
 # are beyond so many standard deviations of the noise.
 _WIDEST, _BESIDE, _COUNTS = 4, 2, 3.0
@@ -51,7 +47,9 @@ class Scales(NamedTuple):
             Zero where nothing stands out.
         """
         looked_at = _WIDEST * (self.counts.size + len(lookups) * OCTAVES)
-        visible = float(ndtri(1 - _FALSE / looked_at))
+        # Noise alone stands out anywhere with this probability at most.
+        by_chance = 1e-3
+        visible = float(ndtri(1 - by_chance / looked_at))
         found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
         touched = np.array([one.units for one in found])
@@ -139,7 +137,9 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
     known = np.isfinite(sizes) & (sizes > 0)
     shown = known & (np.cumsum(known, axis=1) <= touched)
     octave = np.clip(np.floor(0.5 * np.log2(squares)), 1 - LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
-    octave = np.where(squares > _ALIKE * sizes, octave, 0)
+    # Twins are alike where the variance of their scores is at most this part of what their square is.
+    alike = 1e-20
+    octave = np.where(squares > alike * sizes, octave, 0)
     counts = np.zeros((size, OCTAVES))
     unit, coordinate = np.nonzero(shown)
     np.add.at(counts, (coordinate, octave[unit, coordinate].astype(int)), 1.0)

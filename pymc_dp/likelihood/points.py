@@ -6,15 +6,6 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
 
-# Most pairs of points.
-_PAIRS = 8
-# They are no further than that from the point, in units of what one record tells: beyond it a mean of a few
-# likelihoods would have gaps.
-_FURTHEST = 0.7
-# One point is enough where a scale that takes the squared distance of all others for its own is shifted by
-# less than so many of its standard deviations, about 1 / sqrt(2 n).
-_NO_SHIFT = 0.1
-
 
 def points_around(covariance: np.ndarray, spread: float, n: float, number: float, seed: int) -> np.ndarray:
     """Steps to points that are spread like the parameters, each followed by one on the other side.
@@ -43,10 +34,17 @@ def points_around(covariance: np.ndarray, spread: float, n: float, number: float
     -----
     **Privacy.** A function of released and of public numbers.
     """
-    away = min(spread, _FURTHEST)
-    if away**2 * math.sqrt(n / 2) < _NO_SHIFT:
+    # How far they are from the point at most, in units of what one record tells: beyond it a mean of a few
+    # likelihoods would have gaps.
+    furthest = 0.7
+    away = min(spread, furthest)
+    # One point is enough where a scale that takes the squared distance of all others for its own is shifted
+    # by less than so many of its standard deviations, about 1 / sqrt(2 n).
+    no_shift = 0.1
+    if away**2 * math.sqrt(n / 2) < no_shift:
         return np.zeros((1, len(covariance)))
-    rng, pairs = np.random.default_rng(seed), int(np.clip(number // 2, 1, _PAIRS))
+    most_pairs = 8
+    rng, pairs = np.random.default_rng(seed), int(np.clip(number // 2, 1, most_pairs))
     drawn = rng.normal(size=(pairs, len(covariance)))
     drawn *= math.sqrt(drawn.size / float(np.sum(drawn**2))) * away / spread
     values, vectors = np.linalg.eigh(symmetric(covariance))

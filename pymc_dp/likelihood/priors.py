@@ -14,13 +14,8 @@ from pymc_dp.records.gate import CHECK_MODE, compile_graph
 # levels of groups whose spread is unknown are mostly near it, but a search that holds those further out for
 # impossible takes the scores that say so for noise.
 _DRAWS, _PART, _OF_PART = 1000, 0.95, 1.96
-# Beyond so many standard deviations a draw counts as so many, since priors of scales have draws that are
-# further than all others together.
-_FURTHEST = 3.0
 # Standard deviation where the prior has none, and the least and the most that is taken for one.
 _UNKNOWN, _LEAST, _MOST = 100.0, 1e-100, 1e100
-# Part of a correlation that is left: what so many draws show of it is not exact.
-_KEPT = 0.98
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
@@ -51,10 +46,15 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
         spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _OF_PART
     middle = np.where(np.isfinite(middle), middle, start)
     spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
-    apart = np.clip(np.nan_to_num((draws - middle) / spread), -_FURTHEST, _FURTHEST)
+    # Beyond so many standard deviations a draw counts as so many, since priors of scales have draws that are
+    # further than all others together.
+    furthest = 3.0
+    apart = np.clip(np.nan_to_num((draws - middle) / spread), -furthest, furthest)
     covariance = apart.T @ apart / len(apart)
     root = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
-    correlation = _KEPT * covariance / np.outer(root, root)
+    # Part of a correlation that is left: what so many draws show of it is not exact.
+    kept = 0.98
+    correlation = kept * covariance / np.outer(root, root)
     np.fill_diagonal(correlation, 1.0)
     precision = np.linalg.inv(correlation) / np.outer(spread, spread)
     return Normal(0.5 * (precision + precision.T), middle, draws)

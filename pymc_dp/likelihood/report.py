@@ -4,29 +4,22 @@ import json
 import math
 from collections.abc import Mapping
 
-from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
+import numpy as np
+
+from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.likelihood.search import Found
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import weaknesses
-from pymc_dp.privacy.budget.known import Fit
-from pymc_dp.privacy.budget.words import (
-    DELTAS,
-    FLOATING_POINT,
-    ONE_CALL,
-    PUBLIC_ARRAYS,
-    count_in_words,
-    name_relation,
-    wrap,
-)
-from pymc_dp.rounding import round_up
+from pymc_dp.privacy.budget import words
+from pymc_dp.privacy.budget.known import Fit, LikelihoodFacts, OwnersGuarantee, Verdict
 
 ASSUMPTIONS = (
     "The prior, the initial values and the choice of model were made without looking at these data, or with "
-    f"what was released of them before. {ONE_CALL}",
-    PUBLIC_ARRAYS,
+    f"what was released of them before. {words.ONE_CALL}",
+    words.PUBLIC_ARRAYS,
     "Only this likelihood, and what is computed from it, is published; nobody sees the running time, memory "
     "or intermediate state of the call that made it.",
-    FLOATING_POINT,
+    words.FLOATING_POINT,
 )
 
 
@@ -51,13 +44,12 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
     released : str
         What was released, in words.
     """
-    unit = "row" if facts["unit"] == "row" else "person"
-    whole = unit if unit == "row" else "person (all rows with one id)"
-    known = count_in_words(facts["n"], facts.get("tables", ()))
+    unit = facts["unit"]
+    known = words.count_in_words(facts["n"], facts.get("tables", ()))
     rows = [
         *_of_guarantee(facts),
-        ("Protected unit", whole + known),
-        ("Neighbouring data", name_relation(facts["neighboring_relation"], unit)),
+        ("Protected unit", words.whole(unit) + known),
+        ("Neighbouring data", words.name_relation(facts["neighboring_relation"], unit)),
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
@@ -66,7 +58,7 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
     ]
     title = "Released likelihood"
-    return "\n".join([title, "=" * len(title), *(line for row in rows for line in wrap(*row))])
+    return "\n".join([title, "=" * len(title), *(line for row in rows for line in words.wrap(*row))])
 
 
 def fit_in_words(fit: Fit | None) -> list[tuple[str, str]]:
@@ -76,34 +68,20 @@ def fit_in_words(fit: Fit | None) -> list[tuple[str, str]]:
 
 def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:
     if not facts["is_private"]:
-        why = (
-            "a debug seed makes the noise reproducible"
-            if facts["debug_seed_used"]
-            else "epsilon = inf, no noise for privacy"
-        )
-        return [("Guarantee", f"NONE. THIS RELEASE IS NOT PRIVATE: {why}")]
+        return [("Guarantee", words.no_promise("RELEASE", facts["debug_seed_used"]))]
     guarantee, delta, epsilon = read_guarantee(facts), facts["delta"], facts["epsilon"] or math.inf
-    deltas = sorted({*DELTAS, delta}, reverse=True)
-    curve = "; ".join(f"{round_up(guarantee.epsilon(one))} at {one:g}" for one in deltas)
     return [
-        ("Guarantee", f"({round_up(guarantee.epsilon(delta))}, {round_up(delta)})-differential privacy"),
-        ("Budget", f"epsilon = {round_up(epsilon)}, delta = {round_up(delta)}"),
-        *(("Weak", said) for said in weaknesses(epsilon, delta, facts["n"])),
-        ("epsilon at delta", curve),
-        ("Accountant", guarantee.accountant),
+        ("Guarantee", words.promise(guarantee.epsilon(delta), delta)),
+        *words.of_budget(epsilon, delta, facts["n"]),
+        *words.of_curve(guarantee, delta),
     ]
 
 
 def _of_owner(owner: OwnersGuarantee) -> str:
-    held = "n withheld" if owner["n"] is None else f"n = {owner['n']} (public)"
-    budget = "no guarantee: epsilon = inf"
+    promised = "no guarantee: epsilon = inf"
     if owner["epsilon"] is not None:
-        budget = f"({round_up(owner['epsilon'])}, {owner['delta']:g})-differential privacy"
-    return (
-        f"{budget} of its own {'rows' if owner['unit'] == 'row' else 'persons'}, {held}, against the "
-        "coordinator, other owners and readers; "
-        f"{'charged to' if owner['ledger'] else 'without'} a ledger of its own"
-    )
+        promised = words.promise(owner["epsilon"], owner["delta"])
+    return words.of_owner(promised, owner["unit"], owner["n"], "", owner["ledger"])
 
 
 def _of_parameter(said: Mapping[str, object]) -> str:
@@ -114,3 +92,51 @@ def _number(value: object) -> str:
     if value is None:
         return "unknown"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+# Wider than without privacy by no more, it is as good; standard deviations over the prior's above which a
+# parameter is hardly known.
+_AS_GOOD, _LITTLE = 1.25, 0.7
+
+
+def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
+    """What is known of each coordinate.
+
+    Parameters
+    ----------
+    found : Found
+    prior : Normal
+        What the prior of the coordinates is like.
+    labels : list of str
+
+    Returns
+    -------
+    dict
+        By label: `verdict` in words; `wider`, the standard deviation over that without privacy, as far as
+        released numbers tell; `of_prior`, over the prior's.
+
+    Notes
+    -----
+    **Privacy.** Post-processing.
+    """
+    private = _deviations(found.message.information + prior.precision)
+    without = _deviations(found.information + prior.precision)
+    before = _deviations(prior.precision)
+    verdicts: dict[str, Verdict] = {}
+    for label, one, other, first in zip(labels, private, without, before, strict=True):
+        wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
+        if of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
+            said = "says little"
+        elif wider <= _AS_GOOD:
+            said = "usable"
+        else:
+            said = "usable, wider than without privacy"
+        verdicts[label] = {"verdict": said, "wider": wider, "of_prior": of_prior}
+    return verdicts
+
+
+def _deviations(precision: np.ndarray) -> np.ndarray:
+    # In units in which all are alike: parameters may have any scale.
+    unit = 1 / np.sqrt(np.maximum(np.diag(precision), math.ulp(0.0)))
+    variances = np.diag(np.linalg.pinv(precision * np.outer(unit, unit), hermitian=True))
+    return unit * np.sqrt(np.maximum(variances, math.ulp(0.0)))

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from pymc_dp.likelihood.octaves import OCTAVES, count_octaves
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.twins import Chunk
 
-T = TypeVar("T")
 # Chunks that wait, for each thread: they are in memory.
 _WAITING = 2
 
@@ -87,7 +86,7 @@ class RecordsHere:
             total += count_places(chunk, metric, self._random)
         return total
 
-    def _each(self, function: Callable[[Chunk], T], phi: np.ndarray, twins: int) -> Iterator[T]:
+    def _each[T](self, function: Callable[[Chunk], T], phi: np.ndarray, twins: int) -> Iterator[T]:
         """Apply a function to all chunks, of which a few wait at most."""
 
         def quiet(chunk: Chunk) -> T:

@@ -13,12 +13,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 # Sign and how tightly it binds.
 _INFIX = {"Add": ("+", 1), "Sub": ("-", 1), "Mul": ("*", 2), "TrueDiv": ("/", 2), "Pow": ("**", 3)}
+# Of names and calls, which need no brackets; what stands for the rest of a long expression.
 _TIGHTEST = 4
-# What does not change a value, in words.
-_SILENT = (DimShuffle, Alloc, SpecifyShape, Reshape, ViewOp, CheckAndRaise, TensorFromScalar)
-_LOOKUPS = (Subtensor, AdvancedSubtensor)
-# Deeper and longer ones are cut off.
-_DEPTH, _LENGTH = 6, 60
 _MORE = "..."
 
 
@@ -31,8 +27,9 @@ def in_words(variable: Variable, names: Mapping[Variable, str]) -> str:
     names : mapping of Variable to str
         Where to stop, and what to call it.
     """
-    said = _said(variable, names, _DEPTH)[0]
-    return said if len(said) <= _LENGTH else said[: _LENGTH - len(_MORE)] + _MORE
+    depth, length = 6, 60  # deeper and longer ones are cut off
+    said = _said(variable, names, depth)[0]
+    return said if len(said) <= length else said[: length - len(_MORE)] + _MORE
 
 
 def _said(variable: Variable, names: Mapping[Variable, str], depth: int) -> tuple[str, int]:
@@ -44,9 +41,11 @@ def _said(variable: Variable, names: Mapping[Variable, str], depth: int) -> tupl
     if depth == 0:
         return _MORE, _TIGHTEST
     op = node.op
-    if isinstance(op, _SILENT):
+    # What does not change a value, in words.
+    silent = DimShuffle | Alloc | SpecifyShape | Reshape | ViewOp | CheckAndRaise | TensorFromScalar
+    if isinstance(op, silent):
         return _said(node.inputs[0], names, depth)
-    if isinstance(op, _LOOKUPS):
+    if isinstance(op, Subtensor | AdvancedSubtensor):
         return f"{_tight(node.inputs[0], names, depth, _TIGHTEST)}[{_MORE}]", _TIGHTEST
     kind = type(op.scalar_op if isinstance(op, Elemwise) else op).__name__
     if kind == "Cast":

@@ -11,7 +11,6 @@ from xarray import DataTree
 
 from pymc_dp.evaluation.check import Check
 from pymc_dp.evaluation.compare import Comparison
-from pymc_dp.page.guarantee import unit_of
 from pymc_dp.page.parts import figure, paragraph, section, table
 from pymc_dp.plots import plot_check
 from pymc_dp.report import PrivacyReport
@@ -70,7 +69,7 @@ def predictions(idata: DataTree, var_names: Sequence[str] | None) -> str:
 def bias(known: PrivacyReport) -> str:
     """What clipping and noise did to them."""
     explained = (
-        f"To bound what one {unit_of(known)} can do, very unusual ones count less than they otherwise "
+        f"To bound what one {known.facts['unit']} can do, very unusual ones count less than they otherwise "
         f"would "
         "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
     )
@@ -95,7 +94,7 @@ def other_release(found: Check | Comparison) -> str:
         return section(
             f"Does the model fit? ({found.variable})",
             paragraph(
-                f"Each {found.facts['unit'].split(' (')[0]}'s value was placed in the distribution that the "
+                f"Each {found.facts['unit']}'s value was placed in the distribution that the "
                 "model predicts for it, and the places were counted, with noise. If the model is right all "
                 f"counts are about {found.expected:.0f}. {verdict} (p = {found.p_value:.2g})"
             ),

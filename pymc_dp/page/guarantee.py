@@ -19,11 +19,6 @@ from pymc_dp.rounding import round_up
 _ALARMS = 0.05
 
 
-def unit_of(known: PrivacyReport) -> str:
-    """Whom the guarantee protects: a row, or a person."""
-    return "row" if known.facts["unit"] == "row" else "person"
-
-
 def verdict(known: PrivacyReport) -> str:
     """Whether it may be published, and why."""
     if not known.facts["is_private"]:
@@ -42,8 +37,8 @@ def verdict(known: PrivacyReport) -> str:
         kind, what = "good", "May be published"
         why = (
             "Everything in this result, and all that is computed from it, has the guarantee below. It "
-            f"protects each single {unit_of(known)} of the data. What was released of the same data before, "
-            "such as scales by which columns were divided, has a cost of its own: the ledger has both."
+            f"protects each single {known.facts['unit']} of the data. What was released of the same data "
+            "before, as scales by which columns were divided, has a cost of its own: the ledger has both."
         )
     return f'<div class="verdict {kind}"><strong>{html.escape(what)}</strong>{html.escape(why)}</div>'
 
@@ -58,7 +53,7 @@ def _detection(known: PrivacyReport) -> float:
 
 def promise(known: PrivacyReport) -> str:
     """What is promised, to readers who know no mathematics."""
-    plan, unit = known.plan, unit_of(known)
+    plan, unit = known.plan, known.facts["unit"]
     epsilon = plan.epsilon_at(plan.delta)
     if plan.neighboring_relation == "substitute":
         change = f"replacing one {unit} of the data by any other"

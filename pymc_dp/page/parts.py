@@ -12,9 +12,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
-# Rows of a table that are shown.
-_LISTED = 200
-
 STYLE = """
 :root { color-scheme: light }
 body
@@ -54,10 +51,11 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def table(frame: pd.DataFrame) -> str:
-    """A data frame, its index first."""
-    left = len(frame) - _LISTED
+    """The first rows of a data frame, its index first."""
+    listed = 200
+    left = len(frame) - listed
     more = paragraph(f"{left} more rows are not shown.", "small") if left > 0 else ""
-    shown = frame.head(_LISTED).to_html(float_format=_number, na_rep="", border=0)
+    shown = frame.head(listed).to_html(float_format=_number, na_rep="", border=0)
     return f"<div class=wide>{shown}</div>{more}"
 
 

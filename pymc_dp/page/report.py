@@ -12,7 +12,7 @@ from xarray import DataTree
 from pymc_dp.evaluation.check import Check
 from pymc_dp.evaluation.compare import Comparison
 from pymc_dp.page.findings import bias, other_release, posterior, predictions
-from pymc_dp.page.guarantee import assumptions, details, promise, spending, unit_of, verdict
+from pymc_dp.page.guarantee import assumptions, details, promise, spending, verdict
 from pymc_dp.page.parts import STYLE, paragraph
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.report import PrivacyReport, privacy_report
@@ -93,7 +93,9 @@ def _head(title: str, idata: DataTree, known: PrivacyReport) -> str:
     versions = known.facts["versions"]
     library = ", ".join(f"{name} {versions[name]}" for name in ("pymc-dp", "pymc") if name in versions)
     n = known.facts["n"]
-    data = f"{n:,} {unit_of(known)}s" if n else f"a number of {unit_of(known)}s that is not published"
+    data = (
+        f"{n:,} {known.facts['unit']}s" if n else f"a number of {known.facts['unit']}s that is not published"
+    )
     when = f"Computed {made[:10]}" if made else "Computed"
     line = paragraph(f"{when} from {data}, with {library}.", "small")
     return f"<h1>{html.escape(title)}</h1>{line}"

@@ -17,13 +17,11 @@ import numpy as np
 #: Longer texts are no levels.
 LONGEST_LEVEL = 200
 _TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
-_BOOLS = {"True": 1.0, "False": 0.0}
 # Of whole numbers, and of floats that are not so large or small that they are written with an exponent.
 _PRINTED = re.compile(
     r"-?(0|[1-9][0-9]{0,19})(\.(0|[0-9]*[1-9]))?|-?[1-9](\.[0-9]*[1-9])?e[+-][0-9]{2,3}"
 ).fullmatch
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
-_TIMES = (datetime.date, datetime.time)
 
 
 def _plain(cell: object) -> object:
@@ -45,7 +43,7 @@ def number(cell: object) -> float:
             return float(cell)
         if not isinstance(cell, (*_NUMBERS, str)):
             return math.nan
-        value = float(_BOOLS.get(cell, cell)) if isinstance(cell, str) else float(cell)
+        value = float({"True": 1.0, "False": 0.0}.get(cell, cell) if isinstance(cell, str) else cell)
     except Exception:  # an odd cell is a missing one: an error would say that it is there
         return math.nan
     return value if math.isfinite(value) else math.nan
@@ -66,7 +64,7 @@ def level_text(cell: object) -> str | None:
             if not math.isfinite(value):
                 return None
             text = _name(value)
-        elif isinstance(cell, _TIMES):
+        elif isinstance(cell, datetime.date | datetime.time):
             text = cell.isoformat()
         else:
             return None

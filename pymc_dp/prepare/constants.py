@@ -1,15 +1,15 @@
-"""What is released of a column, and what follows from it: public constants with the noise that is in them."""
+"""Public constants of a column, with the noise that is in them; applied to cells, one row at a time."""
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
+from pymc_dp.prepare import cells as read
 from pymc_dp.prepare.grid import Cells
-from pymc_dp.prepare.kinds import Kind
+from pymc_dp.prepare.kinds import Kind, Numeric
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class LevelConstants:
     counts : tuple of float
         Noisy, of each.
     other, missing : float
-        Noisy; NaN where nothing is known but that it is below `threshold`.
+        Noisy; NaN (None in JSON) where nothing is known but that it is below `threshold`.
     count_noise : float
         Standard deviation of the noise of a count.
     threshold : float
@@ -92,6 +92,11 @@ class LevelConstants:
     missing: float
     count_noise: float
     threshold: float
+
+    def __post_init__(self) -> None:
+        for name in ("other", "missing"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, math.nan)
 
 
 @dataclass(frozen=True)
@@ -118,11 +123,6 @@ class BooleanConstants:
 
 
 Constants = NumericConstants | LevelConstants | BooleanConstants
-KINDS = (NumericConstants, LevelConstants, BooleanConstants)
-
-
-# Deviations of its noise above which a variance is one: its root is known to one part in eight.
-_RELIABLE = 4.0
 
 
 def numeric_constants(
@@ -166,7 +166,9 @@ def numeric_constants(
     # To first order in the noise of the two sums and of the number.
     m_noise = math.hypot(sums_std, m * count_std) / size
     v_noise = math.sqrt(sums_std**2 / 2 + 4 * m**2 * sums_std**2 + ((2 * m**2 - q) * count_std) ** 2) / size
-    reliable = variance > _RELIABLE * v_noise and count > _RELIABLE * count_std
+    # Deviations of its noise above which a variance is one: its root is known to one part in eight.
+    stands_out = 4.0
+    reliable = variance > stands_out * v_noise and count > stands_out * count_std
     std = math.sqrt(variance) if variance > 0 else 0.0
     return NumericConstants(
         lower=lower,
@@ -190,27 +192,64 @@ def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
-def to_plain(one: Kind | Constants) -> dict[str, object]:
-    """Numbers, text and lists, for JSON: NaN as None."""
-    plain = {"class": type(one).__name__, **asdict(one)}
-    return {name: None if value != value else value for name, value in plain.items()}
+#: Name of the level 0: all that have no level of their own, and what is missing.
+OTHER = "(other)"
+# Quantile of the normal distribution for intervals of 95 per cent.
+_Z95 = 1.959964
 
 
-def from_plain(plain: Mapping[str, Any], classes: Collection[type], missing: float | None = None) -> Any:
-    """What `to_plain` wrote of one of some classes; `missing` stands for None.
+def transformed(name: str, kind: Kind, constants: Constants, column: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns that one column becomes, each of shape (n,)."""
+    if isinstance(constants, NumericConstants):
+        values = read.numbers_of(column)
+        missing = np.isnan(values)
+        clipped = np.clip(values, constants.lower, constants.upper)
+        out = {name: np.where(missing, 0.0, (clipped - constants.centre) / constants.scale)}
+        if isinstance(kind, Numeric) and kind.indicator:
+            out[f"{name}_missing"] = missing.astype(float)
+        return out
+    if isinstance(constants, BooleanConstants):
+        values = read.truths_of(column)
+        return {name: np.where(np.isnan(values), constants.fill, values)}
+    number = {level: k for k, level in enumerate(constants.levels, start=1)}
+    codes = np.array([number.get(level, 0) for level in read.levels_of(column)], dtype=np.int64)  # type: ignore[arg-type]
+    return {name: codes}
 
-    Raises
-    ------
-    ValueError
-        A class or field is not known, or is missing.
-    """
-    values = dict(plain)
-    cls = {cls.__name__: cls for cls in classes}.get(values.pop("class", ""))
-    if cls is None or set(values) != {field.name for field in fields(cls)}:
-        raise ValueError("not what is kept of a column: a class or field is not known.")
-    for name, value in values.items():
-        if isinstance(value, dict):
-            values[name] = from_plain({"class": "Cells", **value}, [Cells])
-        else:
-            values[name] = missing if value is None else tuple(value) if isinstance(value, list) else value
-    return cls(**values)
+
+def restored(constants: Constants, values: np.ndarray) -> np.ndarray:
+    """Values on the scale of the column; numbers of levels as their names."""
+    if isinstance(constants, NumericConstants):
+        return constants.centre + constants.scale * values
+    if isinstance(constants, LevelConstants):
+        return np.array([OTHER, *constants.levels], dtype=object)[values.astype(int)]
+    return values
+
+
+def summarised(
+    constants: Constants, quantiles: Sequence[float]
+) -> Iterator[tuple[str, float, float, float, float]]:
+    """Statistic, value, noise and interval of what is known of a column."""
+    if isinstance(constants, NumericConstants):
+        c = constants
+        noise = c.count_noise
+        yield from _with_noise(("count", c.count, noise), ("missing", c.missing, noise))
+        yield from _with_noise(("mean", c.mean, c.mean_noise), ("std", c.std, c.std_noise))
+        yield "lower bound", c.lower, math.nan, math.nan, math.nan
+        yield "upper bound", c.upper, math.nan, math.nan, math.nan
+        for share in quantiles:
+            value, lower, upper = c.cells.quantile(share, _Z95)
+            yield f"quantile {share:g}", value, math.nan, lower, upper
+        return
+    noise = constants.count_noise
+    if isinstance(constants, BooleanConstants):
+        yield from _with_noise(("true", constants.true, noise), ("false", constants.false, noise))
+    else:
+        rows = zip(constants.levels, constants.counts, strict=True)
+        yield from _with_noise(*((f"level {level}", count, noise) for level, count in rows))
+        yield from _with_noise(("other", constants.other, noise))
+    yield from _with_noise(("missing", constants.missing, noise))
+
+
+def _with_noise(*rows: tuple[str, float, float]) -> Iterator[tuple[str, float, float, float, float]]:
+    for name, value, noise in rows:
+        yield name, value, noise, value - _Z95 * noise, value + _Z95 * noise

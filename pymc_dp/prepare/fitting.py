@@ -14,8 +14,7 @@ from pymc_dp.prepare.releases import GRID, MISSING, histogram, level_counts, mom
 from pymc_dp.privacy.mechanisms.summaries import ThresholdedCounts
 from pymc_dp.records.sums import guarded
 
-# Cells of a second grid where neither n is public nor a first grid was paid for.
-_CELLS = 64
+# What is said where reading cells fails, which nothing in a cell should make it do.
 READ = "A column could not be read"
 
 
@@ -53,6 +52,8 @@ def constants_of(kind: Kind, column: np.ndarray, made: Mapping[str, Any], n: int
 
 def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int | None) -> Constants:
     std, missing = made["cells"].std, []
+    # Cells of a second grid where neither n is public nor a first grid was paid for.
+    public_cells = 64
     if kind.bounds is None:
         noisy = made["octaves"].release(guarded(histogram, values, OCTAVE_EDGES))
         missing.append((float(noisy[-1]), std))
@@ -61,7 +62,7 @@ def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int 
         records = float(inside[inside > 2 * std].sum())
         edges = edges_by_octaves(inside, std, span, number_of_cells(records, std))
     else:
-        edges = np.linspace(*kind.bounds, 1 + (_CELLS if n is None else number_of_cells(n, std)))
+        edges = np.linspace(*kind.bounds, 1 + (public_cells if n is None else number_of_cells(n, std)))
     noisy = made["cells"].release(guarded(histogram, values, edges))
     missing.append((float(noisy[-1]), std))
     cells = Cells(tuple(map(float, edges)), tuple(map(float, noisy[:-1])), std)

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pymc_dp.bounds import is_number
 from pymc_dp.prepare.cells import level_text
-from pymc_dp.privacy.accounting.values import is_number
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ class Boolean:
 
 
 Kind = Numeric | Category | Boolean
+#: What a kind may be called in place of its class.
 NAMES: dict[str, type] = {"numeric": Numeric, "category": Category, "boolean": Boolean}
 
 

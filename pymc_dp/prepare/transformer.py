@@ -10,21 +10,31 @@ import numpy as np
 import pandas as pd
 
 from pymc_dp.errors import BudgetError, NoisySummaryWarning, PrivacyError
-from pymc_dp.prepare.applying import OTHER, restored, summarised, transformed
-from pymc_dp.prepare.constants import KINDS, Constants, LevelConstants, NumericConstants, from_plain, to_plain
+from pymc_dp.prepare.constants import (
+    OTHER,
+    BooleanConstants,
+    Constants,
+    LevelConstants,
+    NumericConstants,
+    restored,
+    summarised,
+    transformed,
+)
 from pymc_dp.prepare.fitting import READ, constants_of
+from pymc_dp.prepare.grid import Cells
 from pymc_dp.prepare.kinds import NAMES, Kind, kinds_of
-from pymc_dp.prepare.price import Target, rho_of
-from pymc_dp.prepare.releases import GRID, measurement, schedule
+from pymc_dp.prepare.releases import GRID, Target, measurement, rho_of, schedule
 from pymc_dp.prepare.tables import Table, columns_of, table_of
-from pymc_dp.privacy.accounting.event_sets import EventSet
+from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
-_FORMAT = 1
+_FORMAT = 2
+#: What JSON may name.
+_CLASSES = [*NAMES.values(), Cells, NumericConstants, LevelConstants, BooleanConstants]
 
 
 class Prepare:
@@ -271,11 +281,10 @@ class Prepare:
 
     def to_json(self) -> str:
         """Text that `from_json` reads: declarations, constants, price. Public: keep it, never pay again."""
-        kinds = {name: to_plain(kind) for name, kind in self._kinds.items()}
         content = {
             "format": _FORMAT,
-            "kinds": kinds,
-            "constants": {name: to_plain(constants) for name, constants in self._fitted().items()},
+            "kinds": {name: encode(kind, _CLASSES) for name, kind in self._kinds.items()},
+            "constants": {name: encode(constants, _CLASSES) for name, constants in self._fitted().items()},
             "rho": self._rho,
             **asdict(self._target),
         }
@@ -294,10 +303,8 @@ class Prepare:
             content = json.loads(text)
             if content["format"] != _FORMAT:
                 raise ValueError(f"format {content['format']!r} is not {_FORMAT}")
-            kinds = {name: from_plain(plain, NAMES.values()) for name, plain in content["kinds"].items()}
-            constants = {
-                name: from_plain(plain, KINDS, math.nan) for name, plain in content["constants"].items()
-            }
+            kinds = {name: decode(plain, _CLASSES) for name, plain in content["kinds"].items()}
+            constants = {name: decode(plain, _CLASSES) for name, plain in content["constants"].items()}
             target = Target(**{field.name: content[field.name] for field in fields(Target)})
             new = cls(kinds, epsilon=target.epsilon, delta=target.delta, neighboring_relation=target.relation)
             new._target, new._rho = target, float(content["rho"])

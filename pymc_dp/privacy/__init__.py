@@ -15,7 +15,7 @@ from pymc_dp.privacy.accounting.events import (
     PoissonMixtureDpEvent,
 )
 from pymc_dp.privacy.budget.ledger_file import Ledger
-from pymc_dp.privacy.budget.running import running_epsilon
+from pymc_dp.privacy.budget.plan import running_epsilon
 
 __all__ = [
     "ApproximateZCDpEvent",

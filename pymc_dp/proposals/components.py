@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_dp.bounds import check_choice, check_share
+
 
 class OneAtATime:
     """Move one component, up or down (Räisä 2021, section 3.1, after Yıldırım & Ermiş 2019).
@@ -41,10 +43,8 @@ class OneAtATime:
         self._scale = np.asarray(scale, dtype=float)
         if self._scale.ndim > 1 or not (np.all(np.isfinite(self._scale)) and np.all(self._scale > 0)):
             raise ValueError("the scale is a positive, finite number, or one for each parameter.")
-        if not (np.isscalar(spread) and np.isreal(spread) and 0 < spread <= 1):
-            raise ValueError(f"spread must lie in (0, 1], got {spread!r}.")
-        if scan not in ("random", "systematic"):
-            raise ValueError(f"scan must be one of random, systematic, got {scan!r}.")
+        check_share("spread", spread, whole=True)
+        check_choice("scan", scan, ("random", "systematic"))
         self._spread, self._scan, self.part = float(spread), scan, -1
 
     def parts(self, d: int) -> int:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pymc_dp.bounds import check_count
 from pymc_dp.proposals.walk import Moves, adapted, check_walk
-
-_FEWEST_DRAWS = 20
 
 
 class Trajectories(Moves):
@@ -50,8 +49,7 @@ class Trajectories(Moves):
         adapt_step_size: bool,
         adapt_mass: bool,
     ):
-        if isinstance(n_leapfrog, bool) or not isinstance(n_leapfrog, int | np.integer) or n_leapfrog < 1:
-            raise ValueError(f"n_leapfrog must be an integer of at least 1, got {n_leapfrog!r}.")
+        check_count("n_leapfrog", n_leapfrog)
         check_walk(None, step_size, target_accept)
         given = np.ones(d) if mass is None else np.broadcast_to(np.asarray(mass, dtype=float), (d,))
         if not (np.all(np.isfinite(given)) and np.all(given > 0)):
@@ -117,11 +115,12 @@ class Trajectories(Moves):
         if not self._updates:
             return
         self._draws.append(draw)
-        if iteration in self._updates and len(self._draws) >= _FEWEST_DRAWS:
+        fewest = 20
+        if iteration in self._updates and len(self._draws) >= fewest:
             variances = np.var(self._draws, axis=0)
             if np.all(variances > 0):
                 centred = np.log(variances) - np.mean(np.log(variances))
-                weight = len(self._draws) / (len(self._draws) + 5.0 * _FEWEST_DRAWS)
+                weight = len(self._draws) / (len(self._draws) + 5.0 * fewest)
                 level = np.mean(np.log(self.mass))
                 self.mass = np.exp(level - weight * centred)
             self._draws = []

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_dp.bounds import check_positive, check_share
 from pymc_dp.clipping import Clip, ConstantClip, LipschitzClip
 from pymc_dp.proposals.components import GuidedWalk, OneAtATime
 
@@ -137,6 +138,7 @@ class FixedRadius(_Scaled):
         return self._scaled(z * np.sqrt(d / (z @ z)))
 
 
+#: What a proposal may be called in place of an object.
 PROPOSALS: dict[str, Callable[[], Proposal]] = {
     "fixed_radius": FixedRadius,
     "gaussian": GaussianWalk,
@@ -387,7 +389,7 @@ def check_walk(proposal: str | Proposal | None, step_size: float | None, target_
     """Raise ValueError for arguments that no random walk can have."""
     if proposal is not None:
         as_proposal(proposal)
-    if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
-        raise ValueError(f"step_size must be positive and finite, got {step_size!r}.")
-    if target_accept is not None and not 0 < target_accept < 1:
-        raise ValueError(f"target_accept must lie in (0, 1), got {target_accept!r}.")
+    if step_size is not None:
+        check_positive("step_size", step_size)
+    if target_accept is not None:
+        check_share("target_accept", target_accept)

@@ -20,6 +20,7 @@ WEIGHTS = (0.865969, 0.131796, 0.002235)
 #: Largest difference of the CDFs of N(0, 2) + V and of the standard logistic, rounded up.
 LARGEST_ERROR = 5.875e-4
 
+# The five values of V in order, their probabilities, and what these add up to below each but the first.
 _SORTED = np.array([*(-p for p in POINTS[:0:-1]), *POINTS])
 _MASS = np.array([*(w / 2 for w in WEIGHTS[:0:-1]), WEIGHTS[0], *(w / 2 for w in WEIGHTS[1:])])
 _CUMULATIVE = np.cumsum(_MASS)[:-1]

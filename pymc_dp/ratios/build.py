@@ -26,15 +26,13 @@ def _noisy_sum(
     tempering: float,
     sensitivity: float,
 ) -> AllRecords:
-    largest = m.clip_bound if isinstance(m, iterations.Penalty) else None
-    noise = m.noise_multiplier * sensitivity
-    return AllRecords(records, tempering, noise, math.inf if largest is None else largest)
+    return AllRecords(records, tempering, m.noise_multiplier * sensitivity, m.clip_bound or math.inf)
 
 
 def _sum(
     m: iterations.Unlimited | iterations.Barker, records: Records, tempering: float, sensitivity: float
 ) -> AllRecords:
-    return AllRecords(records, tempering, None, math.inf if m.clip_bound is None else m.clip_bound)
+    return AllRecords(records, tempering, None, m.clip_bound or math.inf)
 
 
 #: Mechanism -> its ratio on records, for a tempering and a sensitivity in units of the clip bound.
@@ -52,25 +50,3 @@ RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Records, float, float], 
         records, tempering, m.batches, m.noise_std or 0.0
     ),
 }
-
-
-def ratio_of(
-    mechanism: iterations.Mechanism, records: Records, tempering: float, sensitivity: float
-) -> Ratio:
-    """What a chain compares points with.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Of the plan.
-    records : RecordModel or ShardedRecords
-    tempering : float
-    sensitivity : float
-        Most that one record moves a sum, in units of the clip bound.
-    """
-    return RATIOS[type(mechanism)](mechanism, records, tempering, sensitivity)
-
-
-def test_of(mechanism: iterations.Mechanism) -> Accept[PrivacyRandom]:
-    """How it decides."""
-    return TESTS[mechanism.test]

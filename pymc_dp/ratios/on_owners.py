@@ -87,7 +87,7 @@ def facts(records: RecordsOfOwners, plan: PrivacyPlan) -> list[OwnerFacts]:
             "name": owner.name,
             "plan": own.to_dict(),
             "n": n,
-            "unit": "row" if owner.privacy_unit is None else "id",
+            "unit": "row" if owner.privacy_unit is None else "person",
             "clip": str(terms.clip),
             "ledger": owner.ledger is not None,
         }

@@ -77,22 +77,26 @@ def value[T](answered: T | Failure) -> T:
     return answered
 
 
-_RECORDS = (
-    "Its records could not be read, or their model was refused.",
-    "the reason may be about single records, and stays where they are.",
-    "have the owner call build(part) and make a step of its model, where the part is. With "
-    "dp.Owner(log=path) the reason is written to a file there.",
-)
-_AGREEMENT = (
-    "Its model has other free variables, Deterministics or another prior than the step's model.",
-    "the parts are one data set only if they share all parameters, and a prior that differs from owner to "
-    "owner was computed from rows, which would leak.",
-    "make both by the same function, with constants and shapes chosen without the data.",
-)
 #: All that a data owner says instead of an answer: its code, and what the code means to who asked.
 REFUSALS: dict[str, tuple[type[PrivacyError], tuple[str, ...]]] = {
-    "records": (ModelRefusedError, _RECORDS),
-    "agreement": (ModelRefusedError, _AGREEMENT),
+    "records": (
+        ModelRefusedError,
+        (
+            "Its records could not be read, or their model was refused.",
+            "the reason may be about single records, and stays where they are.",
+            "have the owner call build(part) and make a step of its model, where the part is. With "
+            "dp.Owner(log=path) the reason is written to a file there.",
+        ),
+    ),
+    "agreement": (
+        ModelRefusedError,
+        (
+            "Its model has other free variables, Deterministics or another prior than the step's model.",
+            "the parts are one data set only if they share all parameters, and a prior that differs from "
+            "owner to owner was computed from rows, which would leak.",
+            "make both by the same function, with constants and shapes chosen without the data.",
+        ),
+    ),
     "ledger": (PrivacyError, ("Its ledger is missing or cannot be used.",)),
     "relation": (BudgetError, ("Its ledger is for another neighbouring relation.",)),
     "unit": (BudgetError, ("Its ledger is for another privacy unit.",)),

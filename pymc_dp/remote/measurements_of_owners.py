@@ -2,18 +2,16 @@
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
+from pymc_dp.bounds import check_count, check_positive
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, Measurements, Shapes
 from pymc_dp.likelihood.octaves import OCTAVES, Scales
-from pymc_dp.privacy.accounting.values import is_number
 from pymc_dp.privacy.budget.spending import Spending
-
-# Points around that of a round, at most: their scores cost time.
-_MOST_POINTS = 16
 
 #: Twins of a record that an owner draws, at most: what it computes is bounded, whoever asks.
 MOST_TWINS = 1024
@@ -139,7 +137,9 @@ class OwnMeasurements:
 def _points(given: object, size: int) -> np.ndarray:
     if not (isinstance(given, list) and given and isinstance(given[0], list)):
         return _numbers(given, (size,))
-    if len(given) > _MOST_POINTS:
+    # Points around that of a round, at most: their scores cost time.
+    most_points = 16
+    if len(given) > most_points:
         raise ValueError("points")
     return _numbers(given, (len(given), size))
 
@@ -151,14 +151,14 @@ def _numbers(given: object, shape: tuple[int, ...]) -> np.ndarray:
     return values
 
 
-def _positive(given: object) -> float:
-    if not isinstance(given, int | float) or not is_number(given) or not 0 < given < math.inf:
-        raise ValueError("positive")
+def _positive(given: Any) -> float:
+    check_positive("number", given)
     return float(given)
 
 
-def _count(given: object) -> int:
-    if type(given) is not int or not 0 <= given <= MOST_TWINS:
+def _count(given: Any) -> int:
+    check_count("twins", given, 0)
+    if given > MOST_TWINS:
         raise ValueError("twins")
     return given
 

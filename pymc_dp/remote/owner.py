@@ -4,7 +4,6 @@ import json
 import os
 import threading
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from pymc_dp.clipping import Clip, as_clip
-from pymc_dp.errors import NotPrivateWarning, PrivacyBudgetExceeded
+from pymc_dp.errors import PrivacyBudgetExceeded
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting.event_sets import EventSet
@@ -174,9 +173,7 @@ class DataOwner:
             raise Refusal("call")
         spending, records = self._terms.spending(), self._shard.records
         self._charge(spending.events, "release_likelihood, as one of several owners")
-        with warnings.catch_warnings():  # who asked is told, there
-            warnings.simplefilter("ignore", NotPrivateWarning)
-            spending.pay()
+        spending.pay(quiet=True)  # who asked is told, there
         self._likelihood = True
         source = RecordsHere(records.twins, spending.random)
         self._measurements = OwnMeasurements(Measurements(source, spending))

@@ -14,13 +14,13 @@ import pymc as pm
 
 from pymc_dp.clipping import as_clip
 from pymc_dp.errors import PrivacyError
-from pymc_dp.likelihood.facts import OwnersGuarantee
+from pymc_dp.privacy.budget.known import OwnersGuarantee
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.answers import UnavailableError, refused
-from pymc_dp.remote.homes import Home, LostError, OwnProcess
+from pymc_dp.remote.homes import Home, LostError, OnWorker, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.recipe import PartSettings, Recipe, Unit
@@ -113,8 +113,6 @@ class Owner:
         ledger, log = (None if path is None else str(path) for path in (self.ledger, self.log))
         if self.client is None:
             return OwnProcess(partial(DataOwner, recipe.pickled(), terms, ledger, log))
-        from pymc_dp.remote.workers import OnWorker
-
         return OnWorker(
             self.client,
             DataOwner,
@@ -257,13 +255,17 @@ class RecordsOfOwners(Template):
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
-    def measurements(self, spending: Spending) -> MeasurementsOfOwners:
+    def measurements(
+        self, spending: Spending, seed: int | None = None, kept: Mapping[str, float] | None = None
+    ) -> MeasurementsOfOwners:
         """Noisy sums that a likelihood is made of: every owner charges them now.
 
         Parameters
         ----------
         spending : Spending
             Of `Owners.spending`. It was paid.
+        seed, kept : None, empty
+            As of records in parts: owners have neither.
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -15,8 +15,6 @@ from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import answer
 from pymc_dp.remote.recipe import Recipe, load
 from pymc_dp.remote.template import Agreement, check_agreement
-
-Sums = TypeVar("Sums")
 
 
 class ShardFacts(NamedTuple):
@@ -107,7 +105,7 @@ class Shard:
         """See `RecordModel.ratios`; positions are those in this shard."""
         return self.records.ratios(theta, new, units)
 
-    def sums(self, key: np.ndarray, method: Callable[..., Sums], *arguments: object) -> Sums:
+    def sums[T](self, key: np.ndarray, method: Callable[..., T], *arguments: object) -> T:
         """What a likelihood is made of.
 
         Parameters

@@ -1,32 +1,73 @@
-"""A data set in parts: the interface of `RecordModel`, on rows that are elsewhere."""
+"""A data set in parts: the interface of `RecordModel`, and exact sums, on rows that are elsewhere."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.comparisons import Bounds, Totals
+from pymc_dp.likelihood.measurements import Measurements, Shapes
+from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.reading import RecordSettings
-from pymc_dp.records.sums import LARGEST_N
+from pymc_dp.records.sums import LARGEST_N, SumOfRatios
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import Failure, UnavailableError, value
-from pymc_dp.remote.homes import Here, Home, LostError
+from pymc_dp.remote.homes import Here, Home, LostError, OnWorker
 from pymc_dp.remote.recipe import Recipe, Unit
 from pymc_dp.remote.shard import Shard, ShardFacts
-from pymc_dp.remote.sums_of_parts import SumOverShards, SumsOfParts
 from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
 
-# How often a part is loaded again before a run gives up.
-RELOADS = 3
+
+class Ask(Protocol):
+    """From a method of `RecordsHere` and its arguments to the answers of all parts."""
+
+    def __call__[T](self, method: Callable[..., T], *arguments: object) -> list[T]:
+        """Ask all parts."""
+
+
+class SumsOfParts:
+    """The `Source` of records in parts.
+
+    Parameters
+    ----------
+    shapes : Shapes
+        On which all parts agree.
+    ask : Ask
+
+    Notes
+    -----
+    **Privacy.** Each part adds integers, in floating point and exact: their sum is that of all records in one
+    place, in any parts.
+    """
+
+    def __init__(self, shapes: Shapes, ask: Ask):
+        self._ask, self.size = ask, shapes.size
+        self.lookups, self.sums = shapes.lookups, shapes.sums
+        self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
+
+    def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
+        """See `Source.scales`."""
+        return np.sum(self._ask(RecordsHere.scales, phi, twins), axis=0)
+
+    def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
+        """See `Source.compare`."""
+        total = Totals(self.size)
+        for part in self._ask(RecordsHere.compare, phi, metric, bounds, twins):
+            total.add(part)
+        return total
+
+    def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """See `Source.spread`."""
+        return np.sum(self._ask(RecordsHere.spread, phi, metric), axis=0)
 
 
 #: A method of `Shard` and its arguments; the answer is the method's result.
@@ -117,8 +158,6 @@ class Shards:
             if self.client is None:
                 homes.append(Here(Shard(recipe)))
             else:
-                from pymc_dp.remote.workers import OnWorker
-
                 homes.append(OnWorker(self.client, Shard, recipe.pickled(), patience=self.patience))
         return ShardedRecords(
             model,
@@ -148,7 +187,6 @@ class ShardedRecords(Template):
     ----------
     n, n_rows : int
         Privacy units and rows, of all parts.
-    full_batch : SumOverShards
     facts : dict
         For the report.
 
@@ -157,6 +195,9 @@ class ShardedRecords(Template):
     ModelRefusedError
         The model of a part would leak, differs from the template, or a person has rows in two parts.
     """
+
+    # How often a part is loaded again before a run gives up.
+    reloads = 3
 
     def __init__(
         self,
@@ -176,14 +217,38 @@ class ShardedRecords(Template):
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
         self._set_lengths({size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows})
-        self.full_batch = SumOverShards(self.totals, self.log_prior)
         self.facts = {"shards": len(homes)}
         self._first = np.cumsum([0, *(one.n for one in facts)])
+
+    @property
+    def full_batch(self) -> "ShardedRecords":
+        """Itself: as `FullBatch`, with points in the place of their rows, which stay where they are."""
+        return self
+
+    def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
+        """Sum the clipped ratios between `theta` and `old`.
+
+        Parameters
+        ----------
+        theta, old : ndarray, shape (d,)
+        clip_bound : float
+            B > 0, finite.
+
+        Returns
+        -------
+        SumOfRatios
+            Its rows are a copy of `theta`.
+        """
+        return SumOfRatios(*self.totals(old, theta, clip_bound), *self.at(theta))
 
     def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Exact sum over all parts of `Shard.compare`: integers, in any order."""
         each = self._ask(enumerate([(Shard.compare, theta, new, clip_bound)] * len(self._homes)))
         return sum(total for total, _ in each), sum(clipped for _, clipped in each)
+
+    def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Stand-in for the rows at a point, and log-prior."""
+        return theta.copy(), self.log_prior(theta)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
         """See `RecordModel.ratios`; positions run over the parts in their order."""
@@ -218,7 +283,7 @@ class ShardedRecords(Template):
 
     def _answer[T](self, k: int, wait: Callable[[], T | Failure], request: Request[T]) -> T:
         """Answer of part `k`, which is loaded again if it was lost: the answer is the same."""
-        for reload in range(RELOADS + 1):
+        for reload in range(self.reloads + 1):
             try:
                 if reload:
                     wait = self._asked_again(k, request)
@@ -226,8 +291,8 @@ class ShardedRecords(Template):
             except LostError as lost:
                 kind = str(lost)
         raise UnavailableError(
-            f"Part {k} of the records was lost {RELOADS + 1} times and cannot be had ({kind}). What the run "
-            "reserved stays spent."
+            f"Part {k} of the records was lost {self.reloads + 1} times and cannot be had ({kind}). What the "
+            "run reserved stays spent."
         )
 
     def _asked_again[T](self, k: int, request: Request[T]) -> Callable[[], T | Failure]:

@@ -20,9 +20,7 @@ from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.recipe import Unit
 
-# Points at which priors are compared, besides the initial point, and how far they may differ: models are
-# compiled where their rows are, perhaps on another processor.
-TRIALS = 8
+# How far priors may differ: models are compiled where their rows are, perhaps on another processor.
 TOLERANCE = 1e-9
 
 
@@ -129,8 +127,9 @@ class Template:
     def agreement(self) -> Agreement:
         """What the model of every part must have in common with the template; JSON-able, and data-free."""
         rng = np.random.default_rng(0)
+        trials = 8  # points at which priors are compared, besides the initial point
         points = self._start + np.concatenate(
-            [np.zeros((1, self.d)), rng.normal(scale=0.5, size=(TRIALS, self.d))]
+            [np.zeros((1, self.d)), rng.normal(scale=0.5, size=(trials, self.d))]
         )
         seen = {}
         if self._likelihood:

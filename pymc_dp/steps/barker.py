@@ -6,7 +6,7 @@ from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import ConstantClip, LipschitzClip, as_clip
+from pymc_dp.clipping import ConstantClip, as_clip
 from pymc_dp.kernels.tuning import optimal_barker_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
@@ -141,8 +141,7 @@ class DPBarker(WalkStep):
         chain.clip_bound = chain.plan.clip_bound
         if self._batches is not None:
             chain.stats["batch_size"] = float(self._batches.batch_size)
-        if chain.clip_bound is not None and isinstance(self.clip, LipschitzClip):
-            self.moves.longest = chain.clip_bound / self.clip.constant
+        self._limit_moves(chain.clip_bound)
         longest = self.moves.longest
         default = longest / self.moves.unit_length if math.isfinite(longest) else 0.1
         self.moves.step_size = self.moves.initial or default

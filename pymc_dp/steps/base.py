@@ -13,27 +13,25 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
+from rich.progress import TextColumn
+from rich.table import Column
 
+from pymc_dp.bounds import check_count, check_share
 from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
-from pymc_dp.privacy.accounting.values import is_number, weaknesses
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.words import weaknesses
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.owners import Owners
 from pymc_dp.remote.shards import Shards
-from pymc_dp.steps import progress, surroundings
+from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Chain, Iterating, Released
 from pymc_dp.versions import versions
-
-# A warning shows the line of the user that made the step.
-_PACKAGE = str(Path(__file__).parents[1])
-# Sampler stat of runs that release, and charge for, their noisy log-ratios.
-NOISY_RATIO = "noisy_log_ratio"
 
 
 class DPStep(Iterating):
@@ -129,9 +127,10 @@ class DPStep(Iterating):
 
     def _warn_if_weak(self) -> None:
         """Warn of a guarantee that is true and says little; see `weaknesses`."""
+        package = str(Path(__file__).parents[1])  # a warning shows the line of the user that made the step
         public_n = self.records.n if self.neighboring_relation == "substitute" else None
         for said in weaknesses(self.epsilon, self.delta, public_n):
-            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(_PACKAGE,))
+            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(package,))
 
     # the budget
 
@@ -201,7 +200,7 @@ class DPStep(Iterating):
             "is_private": self.is_private,
             "debug_seed_used": self.debug_seed is not None,
             "n": records.n if self.neighboring_relation == "substitute" else None,
-            "unit": "row" if records.unit_of_row is None else "id",
+            "unit": "row" if records.unit_of_row is None else "person",
             "clip": self._clip_name(),
             "tempering": self.tempering,
             "proposal": self.moves.name,
@@ -263,11 +262,15 @@ class DPStep(Iterating):
                 f"The budget of this step is for chains={self.chains}, and pm.sample was called with "
                 f"chains={n_chains}. Pass the same number to both (pm.sample's default is max(2, cores))."
             )
-        return progress.columns(n_chains)
+        shown = [
+            TextColumn("{task.fields[acceptance_rate]:0.2f}", table_column=Column("Accepted", ratio=1)),
+            TextColumn("{task.fields[epsilon_spent]:0.3f}", table_column=Column("ε spent", ratio=1)),
+        ]
+        return shown, {name: [0.0] * n_chains for name in ("acceptance_rate", "epsilon_spent")}
 
     @staticmethod
     def _make_progressbar_update_functions():
-        return progress.updates()
+        return (lambda stats: {name: stats[name] for name in ("acceptance_rate", "epsilon_spent")},)
 
 
 def _check_shared(exclude_deterministics: Collection[str], debug_seed: int | None, tempering: float) -> None:
@@ -285,8 +288,6 @@ def _check_shared(exclude_deterministics: Collection[str], debug_seed: int | Non
             f"exclude_deterministics must be a list of names: write [{exclude_deterministics!r}] instead of "
             f"{exclude_deterministics!r}."
         )
-    integer = isinstance(debug_seed, int | np.integer) and not isinstance(debug_seed, bool)
-    if debug_seed is not None and not (integer and debug_seed >= 0):
-        raise ValueError(f"debug_seed must be None or an integer of at least 0, got {debug_seed!r}.")
-    if not (is_number(tempering) and 0 < tempering <= 1):
-        raise ValueError(f"tempering must lie in (0, 1], got {tempering!r}.")
+    if debug_seed is not None:
+        check_count("debug_seed", debug_seed, least=0)
+    check_share("tempering", tempering, whole=True)

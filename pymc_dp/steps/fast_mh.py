@@ -6,18 +6,16 @@ from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
-from pymc_dp.clipping import ConstantClip, Constants, LipschitzClip, as_clip
+from pymc_dp.bounds import check_choice, check_positive
+from pymc_dp.clipping import ConstantClip, Constants, as_clip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
-from pymc_dp.privacy.accounting.values import is_number
-from pymc_dp.privacy.budget import fast_mh_pricing
+from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
-
-TESTS = ("barker", "penalty")
 
 
 class DPFastMH(WalkStep):
@@ -117,11 +115,10 @@ class DPFastMH(WalkStep):
         public_n: int | None = None,
         **kwargs: Unpack[WalkSettings],
     ):
-        if test not in TESTS:
-            raise ValueError(f"test must be one of {', '.join(TESTS)}, got {test!r}.")
+        check_choice("test", test, ("barker", "penalty"))
         for name, value in (("batch_size", batch_size), ("noise_std", noise_std), ("public_n", public_n)):
-            if value is not None and not (is_number(value) and 0 < value < math.inf):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+            if value is not None:
+                check_positive(name, value)
         if clip_bound is not None and kwargs.get("step_size") is None:
             raise ValueError("clip_bound= needs step_size=: moves so short that few records are clipped.")
         self.test = test
@@ -152,7 +149,7 @@ class DPFastMH(WalkStep):
         return n
 
     def _price(self, call: Call) -> PrivacyPlan:
-        return fast_mh_pricing.fast_mh(
+        return pricing.fast_mh(
             call,
             n=self._n,
             d=self.records.d,
@@ -167,9 +164,7 @@ class DPFastMH(WalkStep):
         # The expected number of draws: the number itself is secret (docs/proofs/fast_mh, section 5).
         mechanism = chain.plan.mechanism
         chain.stats["batch_size"] = mechanism.batch_size if isinstance(mechanism, OnTunaBatches) else math.nan
-        bound = math.inf if chain.plan.clip_bound is None else chain.plan.clip_bound
-        if isinstance(self.clip, LipschitzClip):
-            self.moves.longest = bound / self.clip.constant
+        self._limit_moves(chain.plan.clip_bound)
         self.moves.step_size = self.moves.initial or self._default_step_size(chain.ratio)
 
     def _default_step_size(self, ratio: Ratio) -> float:

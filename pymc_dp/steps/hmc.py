@@ -8,7 +8,7 @@ from typing import Unpack, cast
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_dp.bounds import check_bound
+from pymc_dp.bounds import check_bound, check_share
 from pymc_dp.clipping import LipschitzClip
 from pymc_dp.kernels.metropolis import Info, LogRatio, Move, State
 from pymc_dp.privacy.budget import pricing
@@ -108,8 +108,7 @@ class DPHMC(MetropolisStep):
         check_bound("lipschitz", lipschitz)
         if gradient_clip_bound is not None:
             check_bound("gradient_clip_bound", gradient_clip_bound)
-        if not 0 < gradient_share < 1:
-            raise ValueError(f"gradient_share must lie in (0, 1), got {gradient_share!r}.")
+        check_share("gradient_share", gradient_share)
         self.lipschitz = float(lipschitz)
         self.gradient_clip_bound = float(lipschitz if gradient_clip_bound is None else gradient_clip_bound)
         self.clip, self.gradient_share = LipschitzClip(self.lipschitz), float(gradient_share)

@@ -6,12 +6,13 @@ from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
+from pymc_dp.clipping import LipschitzClip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
-from pymc_dp.ratios.build import ratio_of, test_of
+from pymc_dp.ratios.build import RATIOS, TESTS
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain, StepSettings
 
@@ -20,13 +21,14 @@ class MetropolisStep(DPStep):
     """Base class of steps with an accept test; a subclass implements `_price` and `_start_moves`."""
 
     def _start(self, chain: Chain) -> None:
-        chain.accept = test_of(chain.plan.mechanism)
+        chain.accept = TESTS[chain.plan.mechanism.test]
         chain.ratio = self._ratio(chain.plan)
         self._start_moves(chain)
 
     def _ratio(self, plan: PrivacyPlan) -> Ratio:
         """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
-        return ratio_of(plan.mechanism, self.records, self.tempering, self._sensitivity)
+        made = RATIOS[type(plan.mechanism)]
+        return made(plan.mechanism, self.records, self.tempering, self._sensitivity)
 
     @abstractmethod
     def _start_moves(self, chain: Chain) -> None:
@@ -67,6 +69,11 @@ class WalkStep(MetropolisStep):
         self.moves = RandomWalk(
             proposal, self.records.d, step_size=step_size, target_accept=target_accept, adapt=adapt_step_size
         )
+
+    def _limit_moves(self, bound: float | None) -> None:
+        """Shorten moves so that no record's ratio is beyond `bound`, if it is Lipschitz with the constant."""
+        if bound is not None and isinstance(self.clip, LipschitzClip):
+            self.moves.longest = bound / self.clip.constant
 
     def _fixed_batches(self, batch_size: int) -> FixedSizeBatches:
         """Batches without replacement, of which n is known."""

@@ -19,9 +19,9 @@ from rich.progress import TextColumn
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
+from pymc_dp.privacy.budget.call import identity
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.budget.slots import identity
 from pymc_dp.records import refusals
 from pymc_dp.records.effects import find_effects
 from pymc_dp.records.gate import initial_point
@@ -35,13 +35,6 @@ OF_NUTS = (signature(pm.NUTS.__init__).parameters.keys() | signature(BaseHMC.__i
     *("self", "vars", "model", "blocked", "rng", "initial_point", "dtype", "kwargs", "pytensor_kwargs")
 }
 OF_RELEASE = signature(release_likelihood).parameters.keys()
-# What PyMC calls some of these stats in its result, and a release too.
-_RENAMED = {
-    "model_logp": "lp",
-    "mean_tree_accept": "acceptance_rate",
-    "depth": "tree_depth",
-    "tree_size": "n_steps",
-}
 # The stats of NUTS that are one number a draw, without clocks.
 _NUMBERS = {
     name: (dtype, shape)
@@ -215,7 +208,14 @@ class DPNUTS(BlockedStep):
         return new, [stats]
 
     def _facts(self, plan: PrivacyPlan) -> Facts:
-        types = {_RENAMED.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
+        # What PyMC calls some of these stats in its result, and a release too.
+        renamed = {
+            "model_logp": "lp",
+            "mean_tree_accept": "acceptance_rate",
+            "depth": "tree_depth",
+            "tree_size": "n_steps",
+        }
+        types = {renamed.get(name, name): np.dtype(dtype).str for name, (dtype, _) in _NUMBERS.items()}
         types["epsilon_spent"] = "<f8"
         return facts_of_draws(self.likelihood, plan, self._call, self._released.facts(), types)
 

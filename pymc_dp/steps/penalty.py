@@ -7,6 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 from pytensor.graph.basic import Variable
 
+from pymc_dp.bounds import check_choice
 from pymc_dp.clipping import ConstantClip, Constants, LipschitzByPart, LipschitzClip, as_clip
 from pymc_dp.kernels.metropolis import Info, Ratio
 from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
@@ -18,11 +19,11 @@ from pymc_dp.ratios import on_owners as of_owners
 from pymc_dp.ratios.on_owners import OnOwners
 from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
-from pymc_dp.steps.base import NOISY_RATIO
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
 
-MECHANISM = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
+# Sampler stat of runs that release, and charge for, their noisy log-ratios.
+NOISY_RATIO = "noisy_log_ratio"
 
 
 class DPPenaltyMH(WalkStep):
@@ -134,7 +135,7 @@ class DPPenaltyMH(WalkStep):
 
     name = "dp_penalty"
     takes_data = True
-    mechanism = MECHANISM
+    mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
     _batches: FixedSizeBatches | None = None
 
     def __init__(
@@ -150,8 +151,7 @@ class DPPenaltyMH(WalkStep):
         release: str = "decisions",
         **kwargs: Unpack[WalkSettings],
     ):
-        if release not in ("decisions", "noisy_ratio"):
-            raise ValueError(f"release must be one of decisions, noisy_ratio, got {release!r}.")
+        check_choice("release", release, ("decisions", "noisy_ratio"))
         given: dict[str, object] = {"epsilon": epsilon, "delta": delta, "lipschitz": lipschitz}
         given |= {"clip_bound": clip_bound, "batch_size": batch_size}
         given |= {name: kwargs.get(name) for name in ("ledger", "privacy_unit", "data")}
@@ -172,7 +172,7 @@ class DPPenaltyMH(WalkStep):
             kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if owners is not None:
-            self.mechanism = f"each data owner adds Gaussian noise: {MECHANISM}"
+            self.mechanism = f"each data owner adds Gaussian noise: {self.mechanism}"
         elif batch_size is not None:
             self.approximation = CorrectedBatch.approximation
             self._batches = self._fixed_batches(batch_size)

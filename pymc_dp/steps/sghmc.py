@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Unpack, cast
+from typing import Unpack, cast
 
 import numpy as np
 from pytensor.graph.basic import Variable
@@ -19,14 +19,6 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PoissonBat
 from pymc_dp.proposals.walk import Moves
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain, StepSettings
-
-
-class Schedule(NamedTuple):
-    """Of each draw: step size, friction, standard deviation of the noise on a batch's sum of gradients."""
-
-    step_sizes: np.ndarray
-    frictions: np.ndarray
-    noise: np.ndarray
 
 
 class DPSGHMC(DPStep):
@@ -115,7 +107,8 @@ class DPSGHMC(DPStep):
         mechanism = cast(Friction, chain.plan.mechanism)
         noise = np.broadcast_to(mechanism.noise_multipliers, chain.plan.length)
         step_sizes, frictions = self.dynamics.realized(noise, self.neighboring_relation)
-        chain.memory = Schedule(step_sizes, frictions, noise * self._sensitivity * self.dynamics.clip_bound)
+        # Of each draw, the last on a batch's sum of gradients.
+        chain.memory = step_sizes, frictions, noise * self._sensitivity * self.dynamics.clip_bound
         self.moves.step_size = float(step_sizes[0])
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:

@@ -13,6 +13,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 
+# Said of a point that is not the one where the step left the chain.
 MOVED = (
     "Something other than this step moved the parameters: another step that samples the same variables reads "
     "the exact likelihood. Pass the private step alone."

@@ -7,9 +7,8 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.evaluation import check as module
-from pymc_dp.evaluation.check import Check
-from pymc_dp.evaluation.pit import UNIT, Pit, counts_of, distribution_functions, masses, pit_of
-from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
+from pymc_dp.evaluation.check import UNIT, Check, Pit, counts_of, distribution_functions, masses, pit_of
+from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.model import RecordModel
 from tests.evaluation.fits import N, data, pair
 

@@ -14,9 +14,8 @@ from scipy import stats
 import pymc_dp as dp
 from pymc_dp.evaluation import compare as module
 from pymc_dp.evaluation import differences
-from pymc_dp.evaluation.compare import shares
+from pymc_dp.evaluation.compare import differing, log_scores, shares
 from pymc_dp.evaluation.differences import CELLS, EDGES, cells_of, choose_bound, clipped_sums, total_of
-from pymc_dp.evaluation.scores import differing, log_scores
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum

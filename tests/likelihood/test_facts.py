@@ -8,8 +8,8 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.likelihood.draws import facts_of_draws, plan_of
-from pymc_dp.likelihood.facts import LikelihoodFacts, OwnersGuarantee
 from pymc_dp.likelihood.report import write_report
+from pymc_dp.privacy.budget.known import LikelihoodFacts, OwnersGuarantee
 
 #: Facts that only a saved likelihood has, and why.
 ELSEWHERE = {"rounds": "for those who study the search; what it cost is in `events`"}

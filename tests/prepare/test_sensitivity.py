@@ -21,7 +21,7 @@ from pymc_dp.prepare.releases import (
     named_counts,
 )
 from pymc_dp.prepare.tables import columns_of
-from pymc_dp.privacy.mechanisms.histograms import histogram_sensitivity
+from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 
 pa = pytest.importorskip("pyarrow")
 

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm, poisson
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy.accounting import accountants, costs, gaussian, loss_distribution, poisson_mixture
+from pymc_dp.privacy.accounting import composition, costs, gaussian, loss_distribution, poisson_mixture
 from pymc_dp.privacy.accounting import events as ev
 from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian
 from pymc_dp.privacy.budget.plan import Call
@@ -104,7 +104,7 @@ def test_conventions_of_dp_accounting_that_differ_under_replacement():
 def test_loss_distribution_agrees_with_dp_accounting(q, nm, count):
     theirs = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE).compose(sampled(q, nm, count))
     ours = loss_distribution.LossDistribution(
-        accountants.losses(privacy.EventSet(sampled(q, nm, count), "add_remove").counts, "add_remove")
+        composition.losses(privacy.EventSet(sampled(q, nm, count), "add_remove").counts, "add_remove")
     )
     for delta in (1e-3, 1e-6):
         assert ours.epsilon(delta) == pytest.approx(theirs.get_epsilon(delta), rel=2e-3, abs=1e-4)
@@ -115,7 +115,7 @@ def test_loss_distribution_is_above_the_exact_curve_of_one_step(nm):
     """Hockey-stick divergences of the two mixtures by quadrature, in both directions."""
     q, mu = 0.1, 1 / nm
     event = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(nm))
-    (mechanism,) = accountants.losses({event: 1}, "add_remove")
+    (mechanism,) = composition.losses({event: 1}, "add_remove")
     ours = loss_distribution.LossDistribution({mechanism: 1})
     for epsilon in (0.01, 0.05, 0.3, 1.0):
 
@@ -454,7 +454,7 @@ def test_one_poisson_mixture_is_above_its_pairs(rate, clip_bound, noise_std):
 
 
 def loss(event, relation):
-    return accountants.privacy_loss_distribution(privacy.EventSet(event, relation))
+    return composition.privacy_loss_distribution(privacy.EventSet(event, relation))
 
 
 def test_poisson_mixtures_composed():
@@ -479,7 +479,7 @@ def test_poisson_mixtures_composed():
     # A replaced record costs more than either, and with Gaussian releases besides more still.
     both = loss(Many(event, count), "substitute")
     assert both.delta(epsilon) > 2 * bound
-    more = accountants.privacy_loss_distribution(
+    more = composition.privacy_loss_distribution(
         privacy.EventSet([Many(event, count), dp_event.GaussianDpEvent(10.0)], "substitute")
     )
     assert both.epsilon(1e-5) < more.epsilon(1e-5) < both.epsilon(1e-5) + 1.0
@@ -490,4 +490,4 @@ def test_halves_of_gaussians_are_a_gaussian():
     nothing = ev.PoissonMixtureDpEvent(1e-3, 1e-6, 1e3)
     events = privacy.EventSet([nothing, dp_event.GaussianDpEvent(2.0)], "substitute")
     whole = float(gaussian.epsilon(0.5, 1e-5))
-    assert whole <= accountants.privacy_loss_distribution(events).epsilon(1e-5) < 1.4 * whole
+    assert whole <= composition.privacy_loss_distribution(events).epsilon(1e-5) < 1.4 * whole

@@ -15,7 +15,7 @@ from pymc_dp.privacy.accounting.events import (
     PoissonBarkerDecisionDpEvent,
     PoissonMixtureDpEvent,
 )
-from pymc_dp.privacy.budget import fast_mh_pricing, pricing
+from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call
 
 BARKER = {}
@@ -28,7 +28,7 @@ def call(epsilon=1.0, relation="substitute", draws=2000):
 
 
 def plan(call, test, **kwargs):
-    return fast_mh_pricing.fast_mh(call, **test, **kwargs)
+    return pricing.fast_mh(call, **test, **kwargs)
 
 
 def on_all(call, test):
@@ -115,13 +115,13 @@ def test_a_given_bound_takes_the_smallest_batches_that_fit(test):
     n, d = 300_000, 2000  # so that x = 1 at the default
     free = plan(call(), test, n=n, d=d).parameters["clip_bound"]
     small = plan(call(), test, n=n, d=d, clip_bound=free / 10)
-    assert small.parameters["inclusion"] == fast_mh_pricing.default_inclusion(free / 10, n, d)
+    assert small.parameters["inclusion"] == pricing.default_inclusion(free / 10, n, d)
     assert small.epsilon_at(1e-6) < 0.5
     most = on_all(call(), test).clip_bound
     between = math.sqrt(free * most)
     large = plan(call(), test, n=n, d=d, clip_bound=between).parameters
     assert large["clip_bound"] == between
-    assert large.get("inclusion", 1.0) > fast_mh_pricing.default_inclusion(between, n, d)
+    assert large.get("inclusion", 1.0) > pricing.default_inclusion(between, n, d)
     with pytest.raises(BudgetError, match=r"iterations would fit\. Take clip_bound = "):
         plan(call(), test, n=n, d=d, clip_bound=2 * most)
     with pytest.raises(BudgetError, match="Take a larger batch_size"):

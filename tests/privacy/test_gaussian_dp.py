@@ -6,7 +6,7 @@ from dp_accounting.dp_event import GaussianDpEvent, SelfComposedDpEvent
 from scipy import special, stats
 
 from pymc_dp.privacy import compose
-from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS
+from pymc_dp.privacy.accounting.composition import ACCOUNTANTS
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent
 from pymc_dp.privacy.accounting.poisson_barker import largest_range, probit_range

@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import events as ev
-from pymc_dp.privacy.accounting.accountants import gaussian_limit
+from pymc_dp.privacy.accounting.composition import gaussian_limit
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
 from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release, _Prices
 

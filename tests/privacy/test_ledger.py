@@ -315,6 +315,24 @@ def test_opening(path, tmp_path):
     assert Ledger(link).path == path.resolve()
 
 
+@pytest.mark.parametrize("accounting", ["renyi", "gaussian"])
+@pytest.mark.parametrize("budget", [(5e-324, 1e-6), (1e-101, 1e-6), (1.0, 5e-324), (1.0, 1e-301)])
+def test_a_budget_that_cannot_be_reckoned_with_is_refused(path, budget, accounting):
+    """Numbers whose squares or parts leave floating point: refused by name when the ledger is made."""
+    with pytest.raises(ValueError, match=r"epsilon must be .* from 1e-100|delta must lie .*from 1e-300"):
+        Ledger(path, *budget, accounting=accounting)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("accounting", ["renyi", "gaussian"])
+def test_the_smallest_budget_refuses_as_any_other(path, accounting):
+    ledger = Ledger(path, 1e-100, 1e-300, accounting=accounting)
+    for event in (GaussianDpEvent(1.0), PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0))):
+        with pytest.raises((PrivacyBudgetExceeded, ValueError), match=r"does not fit|defined for"):
+            ledger.reserve(event)
+    assert not ledger.entries()
+
+
 def test_a_lost_or_replaced_file_is_noticed(ledger, path, tmp_path):
     copy = pickle.loads(pickle.dumps(ledger))
     copy.reserve(share(0.1))

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import calibration, composed_losses, loss_distribution
-from pymc_dp.privacy.accounting.accountants import losses, privacy_loss_distribution
+from pymc_dp.privacy.accounting.composition import losses, privacy_loss_distribution
 from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, strongest
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]

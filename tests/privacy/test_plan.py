@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pymc_dp as dp
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.budget import fast_mh_pricing, pricing
+from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
@@ -232,10 +232,10 @@ def test_a_clip_bound_is_in_untempered_nats_everywhere():
     sizes = {"n": 10**5, "d": 5}
     prices = {
         "Barker": lambda t: pricing.barker(call, t),
-        "fast": lambda t: fast_mh_pricing.fast_mh(call, **sizes, tempering=t),
-        "fast penalty": lambda t: fast_mh_pricing.fast_mh(call, **sizes, noise_std=2.0, tempering=t),
-        "fast, few": lambda t: fast_mh_pricing.fast_mh(call, n=100, d=5, tempering=t),
-        "fast penalty, few": lambda t: fast_mh_pricing.fast_mh(call, n=100, d=5, noise_std=2.0, tempering=t),
+        "fast": lambda t: pricing.fast_mh(call, **sizes, tempering=t),
+        "fast penalty": lambda t: pricing.fast_mh(call, **sizes, noise_std=2.0, tempering=t),
+        "fast, few": lambda t: pricing.fast_mh(call, n=100, d=5, tempering=t),
+        "fast penalty, few": lambda t: pricing.fast_mh(call, n=100, d=5, noise_std=2.0, tempering=t),
     }
     for name, price in prices.items():
         whole, tenth = price(1.0), price(0.1)

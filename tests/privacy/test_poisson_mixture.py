@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from scipy.stats import poisson
 
 from pymc_dp import privacy
-from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
+from pymc_dp.privacy.accounting.composition import privacy_loss_distribution
 
 
 def cells(event, ratio, cut):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pymc_dp.privacy.accounting.search import find_dearest
+from pymc_dp.privacy.accounting.calibration import find_dearest
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches

@@ -20,11 +20,10 @@ from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
 from pymc_dp.records.units import ids_of
 from pymc_dp.remote.answers import UnavailableError, value
-from pymc_dp.remote.homes import Here, LostError
+from pymc_dp.remote.homes import Here, LostError, OnWorker
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard
 from pymc_dp.remote.shards import ShardedRecords, no_person_twice
-from pymc_dp.remote.workers import OnWorker
 from tests.conftest import simple_data
 from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk
 

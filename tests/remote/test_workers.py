@@ -16,7 +16,7 @@ import pymc_dp as dp
 from pymc_dp.errors import NotPrivateWarning, PrivacyError
 from pymc_dp.records.model import RecordModel
 from pymc_dp.remote.answers import UnavailableError
-from pymc_dp.remote.sums_of_parts import SumsOfParts
+from pymc_dp.remote.shards import SumsOfParts
 from tests.conftest import simple_data
 from tests.remote import processes
 from tests.remote.parts import SECRET, build, build_that_fails, made_up, make_step, split, walk

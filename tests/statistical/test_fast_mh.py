@@ -13,7 +13,7 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.kernels import metropolis as kernel
-from pymc_dp.privacy.budget import fast_mh_pricing
+from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.remaining import plan_of
 from pymc_dp.privacy.mechanisms.iterations import Barker, OnTunaBatches
 from pymc_dp.privacy.mechanisms.randomness import TunaBatches
@@ -58,7 +58,7 @@ def p_value(case, monkeypatch, *, epsilon=1.0, on_batches=True, **kwargs):
     batches = TunaBatches(rate + bound, bound)
     mechanism = OnTunaBatches(batches, 1, noise_std=noise_std) if on_batches else Barker(np.inf, bound)
     monkeypatch.setattr(
-        fast_mh_pricing, "fast_mh", lambda call, **_: plan_of(replace(call, epsilon=np.inf), mechanism)
+        pricing, "fast_mh", lambda call, **_: plan_of(replace(call, epsilon=np.inf), mechanism)
     )
     with target.model:
         step = dp.DPFastMH(

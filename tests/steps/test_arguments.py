@@ -7,12 +7,23 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
+from benchmarks import visited_files
+from pymc_dp.steps.base import DPStep
+from tests import test_architecture, test_digests
 from tests.conftest import logistic_model
 
 STEPS = [dp.DPPenaltyMH, dp.DPBarker, dp.DPFastMH, dp.DPHMC, dp.DPSGHMC]
 ARGS = {"epsilon": 2.0, "delta": 1e-6, "lipschitz": 1.0, "chains": 1}
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
 every_step = pytest.mark.parametrize("kind", STEPS, ids=lambda kind: kind.__name__)
+
+
+def test_every_public_step_is_in_every_list_of_steps():
+    """One that is added to the package is added to the lists from which tests and benchmarks take them."""
+    public = [getattr(dp, name) for name in dp.__all__]
+    steps = {one.__name__ for one in public if isinstance(one, type) and issubclass(one, DPStep)}
+    assert steps == {one.__name__ for one in STEPS} == {name for name, _ in test_digests.ANY}
+    assert steps == set(visited_files.SAMPLERS) == set(test_architecture.MOST)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from pymc.sampling.parallel import ParallelSamplingError
 
 import pymc_dp as dp
-from pymc_dp.privacy.budget.slots import ChainSlots
+from pymc_dp.privacy.budget.call import ChainSlots
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.conftest import logistic_model
 from tests.remote import processes

@@ -83,7 +83,7 @@ def test_gradients_have_the_noise_that_is_charged(logistic):
     noise = (
         np.array(
             [
-                step._gradient_at(step._chain, Gaussian(step._chain.memory.noise[0]), theta) - exact
+                step._gradient_at(step._chain, Gaussian(step._chain.memory[2][0]), theta) - exact
                 for _ in range(10_000)
             ]
         )[:, 0]

@@ -1,4 +1,4 @@
-"""From a budget to a parameter: noise, iterations."""
+"""From a budget to a parameter, noise or iterations, at which a run costs it, by upper bounds of the cost."""
 
 import math
 from collections.abc import Callable
@@ -6,14 +6,87 @@ from functools import partial
 
 from dp_accounting import dp_event
 
-from pymc_dp.privacy.accounting.accountants import privacy_loss_distribution
-from pymc_dp.privacy.accounting.composition import compose
+from pymc_dp.bounds import check_target
+from pymc_dp.privacy.accounting.composition import compose, privacy_loss_distribution
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
-from pymc_dp.privacy.accounting.search import TOLERANCE, find_dearest
-from pymc_dp.privacy.accounting.values import check_target
 
-_MOST_ITERATIONS = 10**9
+#: Relative, of epsilon: searches end so near below the budget, or once the parameter is known that well.
+TOLERANCE = 1e-4
+# Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
+_LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
+
+
+def find_dearest(
+    cost: Callable[[float], float],
+    epsilon: float,
+    start: float,
+    *,
+    low: float,
+    high: float,
+    rising: bool,
+    tolerance: float = TOLERANCE,
+) -> float | None:
+    """The last parameter within a budget: one whose own cost was found within it.
+
+    Parameters
+    ----------
+    cost : callable
+        Upper bound of epsilon at a parameter, a positive number; it rises or falls throughout.
+    epsilon : float
+        Budget.
+    start : float
+        Parameter that is tried first.
+    low, high : float
+        Range of the parameter.
+    rising : bool
+        Whether the cost rises with it.
+    tolerance : float
+        Relative, of epsilon and of the parameter.
+
+    Returns
+    -------
+    float or None
+        None if not even the cheapest parameter is within the budget.
+    """
+    # x: the logarithm of the parameter, in the direction in which the cost rises; y: of cost over the budget.
+    sign = 1 if rising else -1
+    ends = sorted((sign * math.log(low), sign * math.log(high)))
+    x = min(max(sign * math.log(start), ends[0]), ends[1])
+    good: tuple[float, float, float] | None = None  # x, y, parameter
+    bad: tuple[float, float] | None = None
+    same, before = 0, None  # how often the same side was found
+    for count in range(60):
+        parameter = math.exp(sign * x)
+        if x in ends:
+            parameter = low if (x == ends[0]) == rising else high
+        value = cost(parameter)
+        y = math.copysign(_BLIND, value - epsilon)  # where the cost says nothing
+        if 0 < value < math.inf:
+            y = math.log(value / epsilon) + 0.5 * tolerance
+        within = value <= epsilon
+        same, before = same + 1 if within == before else 1, within
+        if within:
+            good = (x, y, parameter)
+        else:
+            bad = (x, y)
+        left = tolerance * (1 if count < 6 else 10)  # bounds that are not smooth end too
+        if x == (ends[1] if within else ends[0]) or (within and value >= epsilon * (1 - left)):
+            break
+        if good is None or bad is None:  # farther each time, until the budget lies between
+            step = math.copysign(max(abs(y), 1e-3 * tolerance), -1 if y > 0 else 1)
+            x += min(max(2 ** (same - 1) * step, -_LONGEST), _LONGEST)
+            x = min(max(x, ends[0]), ends[1])
+            continue
+        gap = bad[0] - good[0]
+        if gap <= 0.1 * tolerance:
+            break
+        # A straight line, on which the end that has not moved counts for less each time (Illinois algorithm).
+        stays = 0.5 ** (same - 1)
+        below, above = good[1] * (1 if within else stays), bad[1] * (stays if within else 1)
+        share = below / (below - above)
+        x = good[0] + gap * min(max(share, _INSIDE), 1 - _INSIDE)
+    return None if good is None else good[2]
 
 
 def calibrate(
@@ -165,9 +238,10 @@ def iterations_allowed(
         return compose(one.repeated(iterations) + extra).epsilon(delta) <= epsilon
 
     good, step = 0, 1
-    while good + step <= _MOST_ITERATIONS and fits(good + step):
+    largest_number = 10**9
+    while good + step <= largest_number and fits(good + step):
         good, step = good + step, 2 * step
-    return min(last_that_fits(fits, good, good + step), _MOST_ITERATIONS)
+    return min(last_that_fits(fits, good, good + step), largest_number)
 
 
 def last_that_fits(fits: Callable[[int], bool], good: int, bad: int) -> int:

@@ -6,6 +6,7 @@ All errors count under a tilted law: under it, what has probability delta is com
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import float_info
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -14,14 +15,10 @@ from pymc_dp.privacy.accounting.sampled_gaussian import Lossy
 
 # Probability, over the whole composition, of what is cut off at the ends.
 TAIL = 1e-15
+# Points of a grid, at most: its transforms take milliseconds, and a search makes hundreds.
 LARGEST_GRID = 2**18
-_EPS = np.finfo(float).eps
-# Rounding of a product of transforms, in units of eps times their number: 8 is what each needs at worst, the
-# rest is for the error of a transform, which is absolute.
-_ROOM = 64
+# Of a weight ``exp(tilt loss)``, in nats: products of two are in floating point's range, which ends at 709.
 _LARGEST_EXPONENT = 300.0
-# Losses whose exponentials are in floating point's range.
-_FARTHEST = 690.0
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
 Mass = tuple[np.ndarray, float]
@@ -61,8 +58,9 @@ class Composed:
         a = np.cumsum(mass[::-1])[::-1] + lost
         b = np.cumsum((mass * np.exp(-losses))[::-1])[::-1]
         # Where exponentials leave floating point's range, B says nothing, and delta is at most A.
-        usable = (b > 1e-305) & (losses < _FARTHEST)  # smaller sums lose their digits
-        enough = np.where(usable, a - np.exp(np.minimum(losses, _FARTHEST)) * b, a) <= delta
+        farthest = 690.0
+        usable = (b > 1e-305) & (losses < farthest)  # smaller sums lose their digits
+        enough = np.where(usable, a - np.exp(np.minimum(losses, farthest)) * b, a) <= delta
         if not enough.any():
             return math.inf
         index = int(np.argmax(enough))
@@ -109,13 +107,15 @@ def compose(
         log_norm += count * math.log(norms[one])
         total += count
     result = irfft(spectrum, length)
-    rounding = _ROOM * _EPS * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
+    # Of a product of transforms, in units of epsilon times their number: 8 is what each needs at worst, the
+    # rest is for the error of a transform, which is absolute.
+    rounding = 64 * float_info.epsilon * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
     index = np.arange(length) + math.floor(low / step)
     with np.errstate(over="ignore", invalid="ignore"):
         mass = np.maximum(result[index % length], 0.0) * np.exp(log_norm - tilt * index * step)
     mass = np.where(np.isnan(mass), 1.0, mass)  # 0 times infinity: no more than all of it
     # Relative errors: of each weight exp(tilt loss), of the norms' powers.
-    slack = 1 + _EPS * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
+    slack = 1 + float_info.epsilon * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
     if tilt:
         mass = np.where(index > 0, np.minimum(mass * slack, 1.0), 0.0)
     return Composed(

@@ -1,14 +1,199 @@
-"""The guarantee of a set of events: every valid accountant, and the smallest of what they say."""
+"""What events cost: accountants, each an upper bound of the same trade-off curve, and the smallest of them.
+
+An accountant takes an `EventSet` and gives its trade-off curve, or None where it has no bound.
+"""
 
 import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Protocol
 
-from pymc_dp.privacy.accounting.accountants import ACCOUNTANTS, TradeOff, never_best
-from pymc_dp.privacy.accounting.costs import costs_of
+from dp_accounting import dp_event
+
+from pymc_dp.bounds import check_delta, is_number
+from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
+from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, total_curve
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
-from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release
+from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
+from pymc_dp.privacy.accounting.sampled_gaussian import WHOLE, Lossy, SampledGaussian
 from pymc_dp.rounding import round_up
+
+# Factor of what a closed form gives: more than the rounding error of a few operations.
+_UP = 1 + 1e-12
+
+
+class TradeOff(Protocol):
+    """Upper bound of an (epsilon, delta) curve."""
+
+    def epsilon(self, delta: float) -> float:
+        """Epsilon at `delta` in (0, 1); inf if there is none."""
+
+    def delta(self, epsilon: float) -> float:
+        """Delta at `epsilon` >= 0; 1 if there is none."""
+
+
+@dataclass(frozen=True)
+class GaussianTradeOff:
+    """Exact curve of Gaussian differential privacy.
+
+    Parameters
+    ----------
+    mu : float
+    """
+
+    mu: float
+
+    def epsilon(self, delta: float) -> float:
+        """Exact, rounded up."""
+        return float(gaussian.epsilon(self.mu, delta))
+
+    def delta(self, epsilon: float) -> float:
+        """Exact, rounded up."""
+        return float(gaussian.delta(self.mu, epsilon))
+
+
+def exact_gaussian(events: EventSet) -> GaussianTradeOff | None:
+    """Gaussian releases, and decisions charged as the Gaussians behind them: ``mu^2 = sum 1 / nm^2``."""
+    squared = 0.0
+    for event, count in events.counts.items():
+        multiplier = costs_of(event).noise_multiplier
+        if multiplier is None:
+            return None
+        noise = multiplier(event)
+        squared += count / noise**2 if noise > 0 else math.inf
+    return GaussianTradeOff(math.sqrt(squared) * _UP)
+
+
+@dataclass(frozen=True)
+class _Renyi:
+    curve: rdp.Curve
+    excluded: float  # probability of the events in which a capped multiplicity matters
+
+    def epsilon(self, delta: float) -> float:
+        share = delta if self.excluded == 0 else 0.999 * delta
+        value = max(rdp.smallest(self.curve, lambda a, d: rdp.epsilon_at(a, d, share)), 0.0) * _UP
+        return math.inf if rdp.lost(self.excluded, value) > delta - share else value
+
+    def delta(self, epsilon: float) -> float:
+        log_delta = rdp.smallest(self.curve, lambda a, d: rdp.log_delta_at(a, d, epsilon))
+        return min(math.exp(min(log_delta, 0.0)) * _UP + rdp.lost(self.excluded, epsilon), 1.0)
+
+
+def renyi(events: EventSet) -> TradeOff | None:
+    """Sum of Renyi curves, with decisions charged for the bit (docs/proofs/decision_accounting)."""
+    curve = total_curve(_coarsened(events.counts), events.neighboring_relation)
+    if rdp.smallest(curve, lambda _, divergence: divergence) == math.inf:
+        return None
+    return _Renyi(curve, renyi_excluded(events))
+
+
+def renyi_excluded(events: EventSet) -> float:
+    """Probability outside which the Renyi bounds hold: capped multiplicities of Poisson mixtures."""
+    excluded = ((costs_of(event).excluded, event, count) for event, count in events.counts.items())
+    return sum(count * probability(event) for probability, event, count in excluded if probability)
+
+
+def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEvent, int]:
+    """Round noise down to that of a neighbour, where a kind of event comes with many noise scales."""
+    kinds: dict[tuple, list[tuple[float, dp_event.DpEvent]]] = defaultdict(list)
+    for event in counts:
+        noise_of = costs_of(event).noise
+        kind, noise = (event, 0.0) if noise_of is None else noise_of(event)
+        kinds[type(event), kind].append((noise, event))
+    result: dict[dp_event.DpEvent, int] = defaultdict(int)
+    for members in kinds.values():
+        leader, least = members[0][1], -math.inf
+        for noise, event in sorted(members, key=lambda pair: pair[0]):
+            if len(members) <= 32 or noise > 1.01 * least:  # others within a hundredth share the least noise
+                leader, least = event, noise
+            result[leader] += counts[event]
+    return result
+
+
+def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff | None:
+    """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
+    kind, found = loss_distribution.LossDistribution, losses(events.counts, events.neighboring_relation)
+    if found is None and events.neighboring_relation == "substitute":
+        kind, found = loss_distribution.Replacement, _halves(events.counts)
+    try:
+        return None if found is None else kind(found, coarse)
+    except OverflowError:
+        return None
+
+
+def losses(counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str) -> dict[Lossy, int] | None:
+    """What has loss distributions that bound the events'; None if one of them has none.
+
+    Full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
+    """
+    found: dict[Lossy, int] = defaultdict(int)
+    squared = 0.0
+    for event, count in counts.items():
+        one = costs_of(event).loss(event, neighboring_relation)
+        if one is None:
+            return None
+        if one.kind == WHOLE:
+            squared += count * one.mu**2
+        else:
+            found[one] += count
+    if squared > 0:
+        found[SampledGaussian(1.0, math.sqrt(squared), WHOLE)] = 1
+    return dict(found)
+
+
+def _halves(counts: Mapping[dp_event.DpEvent, int]) -> dict[Lossy, int] | None:
+    """Half a replacement each of events under "substitute"; None if one of them cannot be halved.
+
+    A record that enters a Poisson number of times is removed, or added; a Gaussian's mean goes half way.
+    """
+    found = losses(counts, "add_remove") or {}
+    whole = {one: n for one, n in found.items() if one.kind == WHOLE}
+    mixed = {one: n for one, n in found.items() if isinstance(one, PoissonMixture)}
+    if not mixed or len(whole) + len(mixed) < len(found):
+        return None
+    return {SampledGaussian(1.0, one.mu / 2, WHOLE): n for one, n in whole.items()} | mixed
+
+
+def gaussian_limit(events: EventSet) -> GaussianLimit | None:
+    """Many small releases as one Gaussian (docs/proofs/gaussian_limit), decisions charged for the bit.
+
+    Those of bounded range cost at most a Gaussian each (docs/accounting, Proposition 1).
+    """
+    squared, releases, relation = 0.0, [], events.neighboring_relation
+    for event, count in events.counts.items():
+        costs = costs_of(event)
+        noise = costs.noise_multiplier(event) if costs.noise_multiplier else 0.0
+        most = 1 / noise**2 if noise > 0 else math.inf
+        if costs.noise_multiplier and not costs.decision:
+            squared += count * most
+            continue
+        if costs.probit_shift is not None:
+            most = costs.probit_shift(event, relation) ** 2
+        divergence = partial(event_rdp, event, neighboring_relation=relation)
+        releases.append(Release(divergence, most, count))
+    if not 0 < len(releases) <= 16:
+        return None
+    return GaussianLimit(releases, squared, renyi_excluded(events))
+
+
+#: Name -> accountant, cheap ones first.
+ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff | None]] = {
+    "exact Gaussian": exact_gaussian,
+    "Gaussian limit": gaussian_limit,
+    "RDP": renyi,
+    "PLD": privacy_loss_distribution,
+}
+
+
+def never_best(events: EventSet) -> set[str]:
+    """Accountants that another one, valid here, is never above: not worth their time."""
+    costs = [costs_of(event) for event in events.counts]
+    if any(one.noise_multiplier is None for one in costs):
+        return set()
+    return {"PLD"} if any(one.decision for one in costs) else {"PLD", "RDP"}
 
 
 @dataclass(frozen=True)
@@ -109,12 +294,6 @@ def _smallest(events: EventSet, quantity: str, at: float) -> tuple[float, str]:
         if value < best:
             best, name = value, candidate
     return best, name
-
-
-def check_delta(delta: float) -> None:
-    """Raise ValueError unless 0 < delta < 1."""
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}.")
 
 
 def compose(

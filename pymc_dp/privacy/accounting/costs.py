@@ -7,6 +7,7 @@ from functools import cache
 
 from dp_accounting import dp_event as base
 
+from pymc_dp.bounds import NEIGHBORING_RELATIONS, check_count
 from pymc_dp.privacy.accounting import events, rdp
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
 from pymc_dp.privacy.accounting.poisson_barker import (
@@ -21,16 +22,11 @@ from pymc_dp.privacy.accounting.poisson_mixture import (
 )
 from pymc_dp.privacy.accounting.sampled_gaussian import FIXED, WHOLE, Lossy, SampledGaussian
 from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
-from pymc_dp.privacy.accounting.values import NEIGHBORING_RELATIONS, check_count
 
 #: From an event, a Renyi order and a neighbouring relation to a divergence.
 Renyi = Callable[[base.DpEvent, float, str], float]
 #: Something of an event.
 type _Of[T] = Callable[[base.DpEvent], T]
-
-
-def _nothing(event: base.DpEvent) -> None:
-    """The class checks its own fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +60,7 @@ class Costs:
         that of a neighbour.
     """
 
-    check: _Of[None] = _nothing
+    check: _Of[None] = lambda event: None
     relations: tuple[str, ...] = NEIGHBORING_RELATIONS
     private: bool = True
     renyi: Renyi | None = None
@@ -100,28 +96,25 @@ def _mixture(event: base.DpEvent, relation: str) -> Lossy | None:
     )
 
 
-def _gaussian_rdp(event: base.DpEvent, order: float, relation: str) -> float:
-    return rdp.gaussian_rdp(event.noise_multiplier, order)
+def _numbers(*names: str) -> _Of[None]:
+    """Check fields of an event of `dp_accounting`, whose classes take any number."""
 
+    def check(event: base.DpEvent) -> None:
+        for name in names:
+            events.check_number(f"{type(event).__name__}.{name}", getattr(event, name))
 
-def _check_gaussian(event: base.DpEvent) -> None:
-    events.check_number("GaussianDpEvent.noise_multiplier", event.noise_multiplier)
-
-
-def _check_concentrated(event: base.DpEvent) -> None:
-    events.check_number("ZCDpEvent.rho", event.rho)
-    events.check_number("ZCDpEvent.xi", event.xi)
+    return check
 
 
 def _check_sampled_gaussian(event: base.DpEvent) -> None:
     if type(event.event) is not base.GaussianDpEvent:
         name = type(event.event).__name__
         raise ValueError(f"sampling is accounted for Gaussian releases only, not for {name}.")
-    _check_gaussian(event.event)
+    _numbers("noise_multiplier")(event.event)
 
 
 def _check_poisson_sampled(event: base.DpEvent) -> None:
-    events.check_number("PoissonSampledDpEvent.sampling_probability", event.sampling_probability)
+    _numbers("sampling_probability")(event)
     if event.sampling_probability > 1:
         raise ValueError(f"sampling_probability must be in [0, 1], got {event.sampling_probability!r}.")
     _check_sampled_gaussian(event)
@@ -160,8 +153,8 @@ def _batch_penalty_rdp(event: base.DpEvent, order: float, relation: str) -> floa
 COSTS: dict[type[base.DpEvent], Costs] = {
     base.NonPrivateDpEvent: Costs(private=False),
     base.GaussianDpEvent: Costs(
-        check=_check_gaussian,
-        renyi=_gaussian_rdp,
+        check=_numbers("noise_multiplier"),
+        renyi=lambda e, order, _: rdp.gaussian_rdp(e.noise_multiplier, order),
         loss=_whole,
         noise_multiplier=_multiplier,
         noise=lambda e: ((), e.noise_multiplier),
@@ -180,7 +173,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         noise=lambda e: ((e.source_dataset_size, e.sample_size), e.event.noise_multiplier),
     ),
     # docs/proofs/prepare, sections 2 and 3.
-    base.ZCDpEvent: Costs(check=_check_concentrated, renyi=lambda e, order, _: e.xi + e.rho * order),
+    base.ZCDpEvent: Costs(check=_numbers("rho", "xi"), renyi=lambda e, order, _: e.xi + e.rho * order),
     events.ApproximateZCDpEvent: Costs(
         renyi=lambda e, order, _: e.rho * order, excluded=lambda e: e.excluded
     ),

@@ -12,17 +12,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.corners import around, on_batches, pairs
-from pymc_dp.privacy.accounting.thresholds import GaussianThreshold, PenaltyThreshold, Threshold
+from pymc_dp.privacy.accounting.thresholds import (
+    GaussianThreshold,
+    PenaltyThreshold,
+    Threshold,
+    around,
+    on_batches,
+    pairs,
+)
 
-# Relative distance between the certified bound and the largest value found.
-_TOLERANCE = 1e-4
-# More than the rounding error of the divergences at a point (docs/proofs/decision_accounting, "Rounding").
-_ROUNDING = 1e-8
-_CELLS = 64
+#: More than the rounding error of the divergences at a point (docs/proofs/decision_accounting, "Rounding").
+ROUNDING = 1e-8
+#: First cells of a search for a supremum.
+CELLS = 64
 #: Orders times ranges beyond which exponentials are not in floating point's range.
 LARGEST_EXPONENT = 600.0
-_FARTHER = 1.3 ** np.arange(60)  # where tails are tried
 
 
 # ---- bounded range -----------------------------------------------------------------------------------------
@@ -50,12 +54,12 @@ def bounded_range_rdp(eta: float, order: float) -> float:
     closed form (Dong, Durfee & Rogers 2020 for the mechanism; docs/proofs/decision_accounting, Proposition
     1). Never more than ``alpha eta^2 / 8``, or eta.
     """
-    coarse = min(eta, order * eta * eta / 8 * (1 + _ROUNDING))
+    coarse = min(eta, order * eta * eta / 8 * (1 + ROUNDING))
     if eta == 0 or order * eta > LARGEST_EXPONENT:
         return coarse
     one = np.asarray(eta, dtype=float)
     exact = math.log1p(float(range_excess(range_peak(one, order), one, order))) / (order - 1)
-    return min(exact * (1 + _ROUNDING), coarse)
+    return min(exact * (1 + ROUNDING), coarse)
 
 
 def range_peak(eta: np.ndarray, order: float) -> np.ndarray:
@@ -141,10 +145,10 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
         return _excess_on_cells(threshold, q, left, right, shift, alpha)
 
     spread = max(threshold.scale, threshold.std)
-    points = threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, _CELLS + 1)
+    points = threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, CELLS + 1)
     best = float(np.max(bounds(points, points)))
     # With little noise one tail is longer by far than the noise.
-    reach = 4 * spread * _FARTHER
+    reach = 4 * spread * 1.3 ** np.arange(60)
     below = q * _below(threshold, threshold.centre - shift - reach, shift, alpha) <= best
     above = q * _above(threshold, threshold.centre + reach, shift, alpha) <= best
     if not (best < math.inf and below.any() and above.any()):
@@ -153,7 +157,7 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
     rarest = threshold.log_probabilities(np.array([low, high + shift]))
     if min(rarest[0][0], rarest[1][1]) < -690:  # their exponentials are not in floating point's range
         return math.inf
-    largest = supremum(bounds, np.linspace(low, high, _CELLS + 1))
+    largest = supremum(bounds, np.linspace(low, high, CELLS + 1))
     return math.log1p(max(largest, best)) / (alpha - 1)
 
 
@@ -177,18 +181,20 @@ def supremum(
     """
     left, right = edges[:-1], edges[1:]
     best = settled = 0.0
+    # Relative distance between the certified bound and the largest value found.
+    tolerance = 1e-4
     while left.size:
         best = max(best, float(np.max(bounds(left, left))))
         found = bounds(left, right)
         # An error of log F - not of F - 1 - is what counts once F is large.
-        done = found <= best * (1 + _TOLERANCE * max(1.0, math.log1p(best)))
+        done = found <= best * (1 + tolerance * max(1.0, math.log1p(best)))
         settled = max(settled, float(np.max(found[done], initial=0.0)))
         left, right = left[~done], right[~done]
         if left.size > 200_000 or np.any(np.isinf(right - left)):
             return math.inf
         cuts = np.linspace(left, right, 6)  # each is cut into five
         left, right = cuts[:-1].ravel(), cuts[1:].ravel()
-    return settled * (1 + _ROUNDING)
+    return settled * (1 + ROUNDING)
 
 
 def _excess_on_cells(

@@ -7,14 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attr
+import numpy as np
 from dp_accounting import dp_event as base
 
+from pymc_dp.bounds import check_count, check_relation
 from pymc_dp.privacy.accounting.costs import COSTS
-from pymc_dp.privacy.accounting.values import check_count, check_relation, plain
 
 FORMAT = 1
-# Counts are multiplied by costs as floats: up to here they are exact.
-_MOST_EVENTS = 2**53
 # Taken apart, or left out, before anything is charged.
 _MADE_OF_OTHERS = (base.NoOpDpEvent, base.SelfComposedDpEvent, base.ComposedDpEvent)
 
@@ -96,7 +95,8 @@ class EventSet:
             for event, count in item.counts.items() if isinstance(item, EventSet) else [(item, 1)]:
                 check_count("the count of an event", count, least=0)
                 _flatten(event, int(times) * int(count), relation, counts)
-        if sum(counts.values()) > _MOST_EVENTS:
+        # Counts are multiplied by costs as floats: up to here they are exact.
+        if sum(counts.values()) > 2**53:
             raise ValueError("more than 2**53 events: no accountant here can charge for so many.")
         object.__setattr__(self, "counts", dict(counts))
         object.__setattr__(self, "neighboring_relation", relation)
@@ -121,9 +121,8 @@ class EventSet:
 
     def to_json(self) -> str:
         """JSON text that `from_json` reads."""
-        events = [
-            {"count": count, "event": encode(event, _registry())} for event, count in self.counts.items()
-        ]
+        rows = self.counts.items()
+        events = [{"count": count, "event": encode(event, _registry())} for event, count in rows]
         return json.dumps(
             {"format": FORMAT, "neighboring_relation": self.neighboring_relation, "events": events},
             allow_nan=False,
@@ -168,13 +167,14 @@ def _counted(events: Events) -> list[tuple[base.DpEvent | EventSet, int]]:
         return list(events.items())
     if isinstance(events, list | tuple):
         return [item if isinstance(item, tuple) and len(item) == 2 else (item, 1) for item in events]
-    raise ValueError(f"{_FORMS}, got {type(events).__name__}.")
+    raise _no_events(events)
 
 
-_FORMS = (
-    "events are a DpEvent, an EventSet, a list or tuple of these or of pairs (event, count), or a mapping of "
-    "event to count"
-)
+def _no_events(given: object) -> ValueError:
+    return ValueError(
+        "events are a DpEvent, an EventSet, a list or tuple of these or of pairs (event, count), or a "
+        f"mapping of event to count, got {type(given).__name__}."
+    )
 
 
 def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[base.DpEvent]) -> None:
@@ -187,7 +187,7 @@ def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[bas
         for inner in event.events:
             _flatten(inner, times, relation, counts)
     elif not isinstance(event, base.DpEvent):
-        raise ValueError(f"{_FORMS}; one of them is of type {type(event).__name__}.")
+        raise _no_events(event)
     else:
         check_event(event, relation)
         if times and type(event) in COSTS:
@@ -204,6 +204,11 @@ def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
     return event if all(made[name] is value for name, value in values.items()) else type(event)(**made)
 
 
+def plain(value: object) -> object:
+    """Python's own number for one of NumPy's, whose products may overflow; anything else as it is."""
+    return value.item() if isinstance(value, np.integer | np.float64) else value
+
+
 def names_of(cls: type) -> tuple[str, ...]:
     """Fields of a class of attrs or of dataclasses, in order; none of another."""
     if attr.has(cls):
@@ -212,7 +217,7 @@ def names_of(cls: type) -> tuple[str, ...]:
 
 
 def encode(one: object, classes: Collection[type]) -> object:
-    """An object of one of some classes, and what it is made of, as JSON-able values.
+    """An object of one of some classes, and what it is made of, as JSON-able values; NaN as None.
 
     Raises
     ------
@@ -224,7 +229,7 @@ def encode(one: object, classes: Collection[type]) -> object:
         return {"class": cls.__name__} | {name: encode(getattr(one, name), classes) for name in names_of(cls)}
     if names_of(cls):
         raise TypeError(f"{cls.__name__} is not listed.")
-    return plain(one)
+    return plain(one) if one == one else None
 
 
 def decode(values: object, classes: Collection[type]) -> Any:

@@ -17,8 +17,7 @@ import math
 import attr
 from dp_accounting import dp_event as base
 
-from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND
-from pymc_dp.privacy.accounting.values import check_count, is_number
+from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND, check_count, is_number
 
 
 def _positive(instance: object, attribute: "attr.Attribute[float]", value: float) -> None:

@@ -7,12 +7,11 @@ function errs on the safe side.
 """
 
 from collections.abc import Callable
+from sys import float_info
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr
-
-_EPS = np.finfo(float).eps
 
 
 def _checked(name: str, value: ArrayLike, low: float, high: float, closed: str) -> np.ndarray:
@@ -41,7 +40,7 @@ def _log_delta(mu: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
         body = log_a + np.log(-np.expm1(np.minimum(log_b - log_a, 0.0)))
     # Relative error of the differences: a few ulp of the larger term over the difference; x * x loses digits
     # as well.
-    slack = 16 * _EPS * (1 + (1 + np.abs(x)) / mu + x * x + epsilon)
+    slack = 16 * float_info.epsilon * (1 + (1 + np.abs(x)) / mu + x * x + epsilon)
     return np.where(x >= 0, tail, body) + slack
 
 

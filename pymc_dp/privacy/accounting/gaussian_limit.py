@@ -12,18 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_dp.privacy.accounting import gaussian
-
-# Renyi orders minus 1, in units of one over the spread of the loss.
-_REACH = np.concatenate([np.arange(1, 10) / 8, np.arange(5, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
-# Cells of orders: fine where the worst order is, but for the first few releases.
-_CELLS = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]])
-# Releases that share one price, as a share of those before them.
-_BLOCK = 0.04
-# What is smoothed away at the start is tried at these multiples of the price of one release.
-_STARTS = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0, 1000.0, 5000.0])
-_UP = 1 + 1e-9
-# Share of delta for the remainder, and as much for capped multiplicities.
-_REMAINDER = 0.005
+from pymc_dp.privacy.accounting.rdp import lost
+from pymc_dp.rounding import UP
 
 
 @dataclass(frozen=True)
@@ -47,11 +37,16 @@ class Release:
 class _Prices:
     """The price of one release, as mu^2, when the releases after it are already worth a given mu^2."""
 
+    # Renyi orders minus 1, in units of one over the spread of the loss.
+    reach = np.concatenate([np.arange(1, 10) / 8, np.arange(5, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
+    # Cells of orders: fine where the worst order is, but for the first few releases.
+    cells = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]])
+
     def __init__(self, release: Release):
         self.most = release.mu_squared
         self.count = release.count
         spread = math.sqrt(release.divergence(2.0))
-        sigma = np.maximum(np.concatenate([[0.0], _REACH / spread if spread > 0 else []]), 0.02)
+        sigma = np.maximum(np.concatenate([[0.0], self.reach / spread if spread > 0 else []]), 0.02)
         sigma = np.unique(sigma)
         divergence = np.array([release.divergence(1 + one) for one in sigma])
         with np.errstate(over="ignore"):
@@ -64,7 +59,7 @@ class _Prices:
         log_moments = np.log(moments[known]) + 1e-9
         sigma = sigma[known]
         self.last, self.tail = float(sigma[-1]), float(np.exp(log_moments[-1]))
-        cells = np.unique(np.clip(_CELLS / spread, sigma[0], sigma[-1]))
+        cells = np.unique(np.clip(self.cells / spread, sigma[0], sigma[-1]))
         edges = np.concatenate([np.linspace(-0.5, sigma[0], 5)[:-1], cells])
         low, high = edges[:-1], edges[1:]
         self.moment = np.exp(np.interp(high, sigma, log_moments))  # at its largest on the cell
@@ -84,7 +79,7 @@ class _Prices:
             longest = min(self.most, 4 * self.guess)
             rate = 0.5 * self.squares * value / (value + longest) - 0.5 / value - 0.125
             inside = 2 * rate * needed
-            found = np.max(np.where(inside == 0, 2 * needed, np.log1p(inside) / rate), axis=1) * _UP
+            found = np.max(np.where(inside == 0, 2 * needed, np.log1p(inside) / rate), axis=1) * UP
             valid = (self.tail * density[:, -1] <= remainder) & (found <= longest)
         return np.where(valid, found, result)
 
@@ -101,6 +96,9 @@ class GaussianLimit:
     excluded : float
         Probability of the events in which a capped multiplicity matters.
     """
+
+    # Share of delta for the remainder, and as much for capped multiplicities.
+    remainder = 0.005
 
     def __init__(self, releases: Sequence[Release], gaussians: float = 0.0, excluded: float = 0.0):
         self._prices = [_Prices(one) for one in releases]
@@ -120,39 +118,38 @@ class GaussianLimit:
         float
             Upper bound; inf if nothing can be proved.
         """
-        starts = _STARTS * max((one.guess for one in self._prices if not one.useless), default=0.0)
+        # What is smoothed away at the start is tried at these multiples of the price of one release.
+        starts = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0, 1000.0, 5000.0])
+        starts *= max((one.guess for one in self._prices if not one.useless), default=0.0)
         total = starts + sum(_sum(one, starts, remainder / self._total) for one in self._prices)
         return float(np.min(np.where(np.isnan(total), np.inf, total))) + self._gaussians
 
     def epsilon(self, delta: float) -> float:
         """Upper bound."""
-        left = (1 - (2 if self._excluded else 1) * _REMAINDER) * delta
-        mu = math.sqrt(self.mu_squared(_REMAINDER * delta)) * _UP
-        value = float(gaussian.epsilon(mu, left)) * _UP
-        if self._excluded and (value > 600 or (1 + math.exp(value)) * self._excluded > _REMAINDER * delta):
-            return math.inf
-        return value
+        left = (1 - (2 if self._excluded else 1) * self.remainder) * delta
+        mu = math.sqrt(self.mu_squared(self.remainder * delta)) * UP
+        value = float(gaussian.epsilon(mu, left)) * UP
+        return math.inf if lost(self._excluded, value) > self.remainder * delta else value
 
     def delta(self, epsilon: float) -> float:
         """Upper bound."""
         best = 1.0
         for _ in range(40):  # any remainder gives a bound
-            remainder = max(_REMAINDER * best, 1e-290)
-            mu = math.sqrt(self.mu_squared(remainder)) * _UP
+            remainder = max(self.remainder * best, 1e-290)
+            mu = math.sqrt(self.mu_squared(remainder)) * UP
             value = float(gaussian.delta(mu, epsilon)) + remainder
             if value >= 0.999 * best:
                 break
             best = value
-        if not self._excluded:
-            return min(best, 1.0)
-        return min(best + (1 + math.exp(epsilon)) * self._excluded, 1.0) if epsilon < 600 else 1.0
+        return min(best + lost(self._excluded, epsilon), 1.0)
 
 
 def _sum(prices: _Prices, starts: np.ndarray, remainder: float) -> np.ndarray:
     """Sum of the prices of all releases of a kind, for each start."""
     done, total = 0, np.zeros(starts.shape)
     while done < prices.count:
-        count = min(max(1, int(_BLOCK * done)), prices.count - done)
+        # Releases that share one price, as a share of those before them.
+        count = min(max(1, int(0.04 * done)), prices.count - done)
         total = total + count * prices.at(starts + total, remainder)
         done += count
     return total

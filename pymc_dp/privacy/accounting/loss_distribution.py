@@ -10,6 +10,7 @@ next of these that costs more.
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,14 +21,10 @@ from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, strongest
 # losses within this ratio. For a price, and for a first look at a tenth of the time.
 _FINE, _COARSE = (2e-4, 1.002), (5e-3, 1.1)
 
-_NEGLIGIBLE = 1e-30
 # No grid goes further.
 _LARGEST_LOSS = 600.0
 # Below, losses are composed anew with the error small about one delta.
 _SMALL, _SMALLEST = 1e-6, 1e-100
-_SHARES = np.linspace(0.05, 0.95, 19).tolist()  # of a removal in a replacement
-# Kinds whose curve depends on which data set has the record.
-_TWO_CURVES = ("poisson add_remove", "poisson mixture")
 
 
 class LossDistribution:
@@ -96,10 +93,13 @@ class Replacement(LossDistribution):
     exp(e1) addition(e2)`` for all e1, e2 (docs/proofs/decision_accounting, "Replacing a record").
     """
 
+    # Of epsilon or delta, for the removal: any share gives a bound.
+    shares: ClassVar[list[float]] = np.linspace(0.05, 0.95, 19).tolist()
+
     def _epsilon(self, losses: list[Composed], delta: float) -> float:
         removal, addition = losses[0], losses[-1]
         best = math.inf
-        for share in _SHARES:
+        for share in self.shares:
             first = removal.epsilon(share * delta)
             if first < _LARGEST_LOSS:
                 best = min(best, first + addition.epsilon((1 - share) * delta * math.exp(-first)))
@@ -107,7 +107,7 @@ class Replacement(LossDistribution):
 
     def _delta(self, losses: list[Composed], epsilon: float) -> float:
         removal, addition = losses[0], losses[-1]
-        parts = [share * epsilon for share in _SHARES]
+        parts = [share * epsilon for share in self.shares]
         values = [removal.delta(e) + math.exp(e) * addition.delta(epsilon - e) for e in parts if e < 600]
         return min(min(values, default=1.0) * (1 + 1e-12), 1.0)
 
@@ -138,7 +138,8 @@ def _composed(
 def _both_directions(counts: Mapping[Lossy, int], step: float, delta: float | None) -> list[Composed]:
     tail = min(TAIL, 1.0 if delta is None else 1e-6 * delta) / sum(counts.values())
     pairs = {one: _discretized(one, step, tail) for one in counts}
-    orders = (0, 1) if any(one.kind in _TWO_CURVES for one in counts) else (0,)
+    # Kinds whose curve depends on which data set has the record.
+    orders = (0, 1) if any(one.kind in ("poisson add_remove", "poisson mixture") for one in counts) else (0,)
     return [
         compose({one: pair[order] for one, pair in pairs.items()}, counts, step, delta) for order in orders
     ]
@@ -172,9 +173,6 @@ def _joined(
     negative = down[0] * np.exp(-epsilon[1:])
     centre = max(1.0 - float(up[0].sum() + negative.sum()) - up[1], 0.0)
     # Points of negligible mass cost time: they are lost to infinity.
-    kept = (
-        max(np.flatnonzero(up[0] > _NEGLIGIBLE)[-1:].sum(), np.flatnonzero(negative > _NEGLIGIBLE)[-1:].sum())
-        + 1
-    )
+    kept = max(np.flatnonzero(mass > 1e-30)[-1:].sum() for mass in (up[0], negative)) + 1
     cut = float(up[0][kept:].sum() + negative[kept:].sum())
     return np.concatenate([negative[:kept][::-1], [centre], up[0][:kept]]), up[1] + cut

@@ -10,11 +10,14 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import expit, log_expit, ndtri_exp
 
-from pymc_dp.privacy.accounting.decisions import LARGEST_EXPONENT, range_excess, range_peak, supremum
-
-# More than the rounding error of a divergence, and of the sampler's own arithmetic.
-_ROUNDING = 1e-8
-_CELLS = 64
+from pymc_dp.privacy.accounting.decisions import (
+    CELLS,
+    LARGEST_EXPONENT,
+    ROUNDING,
+    range_excess,
+    range_peak,
+    supremum,
+)
 
 
 def largest_range(rate: float, clip_bound: float, substitute: bool) -> float:
@@ -36,7 +39,7 @@ def largest_range(rate: float, clip_bound: float, substitute: bool) -> float:
     """
     one = np.ones(1)
     up = float(_up(one, rate, clip_bound)[0]) if substitute else 0.0
-    return (float(_down(one, rate, clip_bound)[0]) + up) * (1 + _ROUNDING)
+    return (float(_down(one, rate, clip_bound)[0]) + up) * (1 + ROUNDING)
 
 
 def probit_range(eta: float) -> float:
@@ -53,7 +56,7 @@ def probit_range(eta: float) -> float:
         The decision is mu-Gaussian-DP with this mu, that of log-odds of plus and minus ``eta / 2``; at most
         ``eta sqrt(2 pi) / 4``. docs/accounting, Proposition 1.
     """
-    return float(_probit(np.array(0.5 * eta)) * 2) * (1 + _ROUNDING)
+    return float(_probit(np.array(0.5 * eta)) * 2) * (1 + ROUNDING)
 
 
 def _probit(log_odds: np.ndarray) -> np.ndarray:
@@ -87,7 +90,7 @@ def poisson_barker_rdp(rate: float, clip_bound: float, order: float, substitute:
     its lower end, the downward shift at its upper end, and for constant shifts the divergence has one peak.
     """
     eta = largest_range(rate, clip_bound, substitute)
-    coarse = min(eta, order * eta * eta / 8) * (1 + _ROUNDING)  # all that bounded range gives
+    coarse = min(eta, order * eta * eta / 8) * (1 + ROUNDING)  # all that bounded range gives
     if order * eta > LARGEST_EXPONENT:
         return coarse
     added = ((1.0, 1.0),) if substitute else ((1.0, 0.0), (0.0, 1.0))
@@ -119,7 +122,7 @@ def _supremum(rate: float, clip_bound: float, order: float, up: float, down: flo
         rise, fall = up * _up(expit(left), rate, clip_bound), down * _down(expit(right), rate, clip_bound)
         return _largest_excess(left, right, rise, fall, order)
 
-    edges = np.concatenate([[-np.inf], np.linspace(-reach, reach, _CELLS), [np.inf]])
+    edges = np.concatenate([[-np.inf], np.linspace(-reach, reach, CELLS), [np.inf]])
     return math.log1p(supremum(bounds, edges)) / (order - 1)
 
 

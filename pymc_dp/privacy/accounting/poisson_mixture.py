@@ -8,19 +8,12 @@ probability of exceeding the cap goes into delta (docs/proofs/decision_accountin
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from sys import float_info
 
 import numpy as np
 from scipy.special import erfcx, gammainc, gammaln, log_ndtr, logsumexp
 
-from pymc_dp.privacy.accounting.decisions import convex_excess
-
-# Probability, per event, that the cap on the multiplicity changes anything.
-_CAP_PROBABILITY = 1e-22
-_ROUNDING = 1e-8
-# Hölder exponents that are tried for a replaced record.
-_SPLITS = (1.15, 1.4, 1.8, 2.5, 3.5)
-_EPS = np.finfo(float).eps
-_CLOSE = 1e-9  # an error of the end changes delta in second order
+from pymc_dp.privacy.accounting.decisions import ROUNDING, convex_excess
 
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
@@ -39,9 +32,11 @@ def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
     """
     mean = rate + clip_bound
     cap = 1
-    while gammainc(cap + 1, mean) > _CAP_PROBABILITY:
+    # Probability, per event, that the cap on the multiplicity changes anything.
+    rare = 1e-22
+    while gammainc(cap + 1, mean) > rare:
         cap += max(1, cap // 16)
-    return cap, float(gammainc(cap + 1, mean)) * (1 + _ROUNDING)
+    return cap, float(gammainc(cap + 1, mean)) * (1 + ROUNDING)
 
 
 @lru_cache(maxsize=50_000)
@@ -75,7 +70,7 @@ def poisson_mixture_rdp(
     if not substitute:
         return max(_divergence(worst, jump, cap, order, True), _divergence(worst, jump, cap, order, False))
     best = math.inf
-    for p in _SPLITS:
+    for p in (1.15, 1.4, 1.8, 2.5, 3.5):  # Hölder exponents that are tried
         # D_a(P || Q) <= (a - 1/p) / (a - 1) D_{pa}(P || N) + D_{p'(a - 1/p)}(N || Q), p' = p / (p - 1).
         weight = (order - 1 / p) / (order - 1)
         first = _divergence(worst, jump, cap, p * order, True)
@@ -116,6 +111,7 @@ class PoissonMixture:
         k = np.arange(cap + 1, dtype=float)
         log_weight = k * math.log(self.mean) - self.mean - gammaln(k + 1)
         jumps = k * self.mu
+        close = 1e-9  # an error of the end changes delta in second order
 
         def terms(x: np.ndarray) -> np.ndarray:
             return log_weight + jumps * x[:, None] - 0.5 * jumps**2
@@ -131,12 +127,12 @@ class PoissonMixture:
                 slope = np.exp(parts - value[:, None]) @ jumps
                 step = (value - target) / np.maximum(slope, 1e-300)
                 x = x - step
-                if np.max(np.abs(value - target)) < _CLOSE:
+                if np.max(np.abs(value - target)) < close:
                     break
-            return x, np.abs(value - target) < _CLOSE
+            return x, np.abs(value - target) < close
 
         def slack(x: np.ndarray) -> np.ndarray:
-            return 64 * _EPS * (1 + (1 + np.abs(x)) / self.mu + x * x)
+            return 64 * float_info.epsilon * (1 + (1 + np.abs(x)) / self.mu + x * x)
 
         x, found = where(epsilon)
         log_normal = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
@@ -200,4 +196,4 @@ def _divergence(mean: float, jump: float, cap: int, order: float, present_first:
         excess = float(np.sum(integrand)) * spacing
     if not math.isfinite(excess) or max(abs(integrand[0]), abs(integrand[-1])) > 1e-12 * excess:
         return math.inf
-    return math.log1p(excess * (1 + _ROUNDING)) / (order - 1)
+    return math.log1p(excess * (1 + ROUNDING)) / (order - 1)

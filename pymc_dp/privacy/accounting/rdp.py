@@ -28,6 +28,13 @@ def epsilon_at(order: float, divergence: float, delta: float) -> float:
     return divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
+def lost(excluded: float, epsilon: float) -> float:
+    """What rare events, outside of which a bound holds, add to delta at epsilon; inf beyond 600 nats."""
+    if excluded == 0:
+        return 0.0
+    return (1 + math.exp(epsilon)) * excluded if epsilon <= 600 else math.inf
+
+
 def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
     """Smallest ``objective(order, curve(order))`` over parts of `ORDERS`.
 

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from sys import float_info
 
 import numpy as np
 from scipy.special import erfcx, ndtr
@@ -11,7 +12,6 @@ from scipy.special import erfcx, ndtr
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 
-_EPS = np.finfo(float).eps
 #: Kinds: a release on all records, and on a batch of fixed size.
 WHOLE, FIXED = "all records", "fixed substitute"
 
@@ -86,7 +86,7 @@ def _log_delta_replaced(q: float, shift: float, epsilon: np.ndarray) -> np.ndarr
         tail = log_density + np.log(_mills(np.maximum(low, 0.0)) - others)
         body = np.log(ndtr(-low) - np.exp(log_density) * others)
     # Relative error of the differences, and of x: a few ulp of the terms over their difference.
-    slack = 32 * _EPS * (1 + (1 + x) * (1 + shift**2) / shift + x * x)
+    slack = 32 * float_info.epsilon * (1 + (1 + x) * (1 + shift**2) / shift + x * x)
     return np.minimum(math.log(q) + np.where(low >= 0, tail, body) + slack, 0.0)
 
 

@@ -9,13 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from pymc_dp.privacy.accounting.corners import LARGEST_SHIFT, on_batches, pairs
-from pymc_dp.privacy.accounting.decisions import largest_excess, supremum, threshold_rdp
-from pymc_dp.privacy.accounting.thresholds import GaussianThreshold
-
-# How far quantiles are looked at: beyond the last, probabilities leave floating point's range.
-_REACHES = (8.0, 12.0, 18.0, 27.0, 36.0)
-_CELLS = 64
+from pymc_dp.privacy.accounting.decisions import CELLS, largest_excess, supremum, threshold_rdp
+from pymc_dp.privacy.accounting.thresholds import LARGEST_SHIFT, GaussianThreshold, on_batches, pairs
 
 
 @lru_cache(maxsize=100_000)
@@ -88,13 +83,15 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
             found.append(on_batches(q, *curve, below))
         return largest_excess(found, order)
 
-    points = np.linspace(-_REACHES[0], 0.0, _CELLS + 1)
+    # How far quantiles are looked at: beyond the last, probabilities leave floating point's range.
+    reaches = (8.0, 12.0, 18.0, 27.0, 36.0)
+    points = np.linspace(-reaches[0], 0.0, CELLS + 1)
     best = float(np.max(bounds(points, points)))
     small = min(math.log(best) if best > 0 else -math.inf, -math.log(2 * order))
-    reach = next((one for one in _REACHES if tail(one) < small), None)
+    reach = next((one for one in reaches if tail(one) < small), None)
     if reach is None or not best < math.inf:
         return math.inf
-    largest = supremum(bounds, np.linspace(-reach, 0.0, _CELLS + 1))
+    largest = supremum(bounds, np.linspace(-reach, 0.0, CELLS + 1))
     return math.log1p(max(largest, best)) / (order - 1)
 
 

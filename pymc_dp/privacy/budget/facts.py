@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,11 +12,12 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.budget.known import Coordinate, Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 
+# Sampler stats: facts of the run, and what the private step left at a draw.
 STAT = "privacy_facts"
 DRAW = "privacy_draw"
 # Attribute of a release: a checksum, so that facts in attributes cannot pass for a release of other draws.
 DIGEST = "privacy_digest"
-FORMAT = 5
+FORMAT = 6
 
 # What a release and a report cannot do without.
 REQUIRED = {
@@ -91,20 +91,20 @@ def together(stored: Sequence[np.ndarray]) -> np.ndarray:
     if any(array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] == 0 for array in stored):
         raise _damaged()  # results of several runs, joined: xarray fills what is missing
     if len({array.shape[2] for array in stored}) > 1:
-        raise PrivacyError(_DIFFER)
+        raise _differ()
     rows = sorted({row.tobytes() for array in stored for row in array.reshape(-1, array.shape[2])})
     if not rows:
         raise _damaged()
     start = _PART.itemsize
     if not rows[0].startswith(_SIGN) or len(rows[0]) < start:
         if len(rows) > 1:
-            raise PrivacyError(_DIFFER)
+            raise _differ()
         return np.frombuffer(rows[0], np.uint8)
     heads = np.frombuffer(b"".join(row[:start] for row in rows), _PART)
     head, found = heads[0], dict(zip(heads["which"].tolist(), rows, strict=True))
     alike = all(np.all(heads[name] == head[name]) for name in ("sign", "number", "size", "digest"))
     if not alike or len(found) < len(rows):
-        raise PrivacyError(_DIFFER)
+        raise _differ()
     number = int(head["number"])
     if number not in _NUMBERS:
         raise _damaged()
@@ -115,15 +115,16 @@ def together(stored: Sequence[np.ndarray]) -> np.ndarray:
         )
     whole = b"".join(found[k][start:] for k in range(number))[: head["size"]]
     if hashlib.sha256(whole).digest() != head["digest"].tobytes():
-        raise PrivacyError(_DIFFER)
+        raise _differ()
     return np.frombuffer(whole, np.uint8)
 
 
-_DIFFER = (
-    "The draws of this result come from several runs, or are damaged: their facts differ.\n"
-    "  Why this is refused: a guarantee is for one call, and its epsilon not that of several.\n"
-    "  How to fix it: release each result by itself, and join the releases."
-)
+def _differ() -> PrivacyError:
+    return PrivacyError(
+        "The draws of this result come from several runs, or are damaged: their facts differ.\n"
+        "  Why this is refused: a guarantee is for one call, and its epsilon not that of several.\n"
+        "  How to fix it: release each result by itself, and join the releases."
+    )
 
 
 def decode(values: np.ndarray) -> Facts:
@@ -187,9 +188,9 @@ def encode_draw(call: str, slot: int, iteration: int, stats: Iterable[float], va
     values : bytes
         Of the variables, in the order of the facts' `variables`.
     """
-    header = struct.pack("<32sqq", call.encode(), slot, iteration)
+    header = np.array((call.encode(), slot, iteration), _HEADER)
     numbers = np.fromiter(stats, _NUMBER)
-    return np.frombuffer(header + numbers.tobytes() + values, dtype=np.uint8)
+    return np.frombuffer(header.tobytes() + numbers.tobytes() + values, dtype=np.uint8)
 
 
 class Draws(NamedTuple):
@@ -231,7 +232,7 @@ def decode_draws(records: np.ndarray, known: Facts) -> Draws:
     headers, numbers = np.split(records[:, :, :start], [_HEADER.itemsize], axis=2)
     header = np.frombuffer(headers.tobytes(), _HEADER).reshape(records.shape[:2])
     if np.any(header["call"] != str(known["call"]).encode()):
-        raise PrivacyError(_DIFFER)
+        raise _differ()
     table = np.frombuffer(numbers.tobytes(), _NUMBER).reshape(*records.shape[:2], len(known["stats"]))
     stats = {name: table[:, :, k].astype(dtype) for k, (name, dtype) in enumerate(known["stats"].items())}
     values = {}

@@ -12,18 +12,17 @@ from functools import lru_cache
 
 from dp_accounting import dp_event
 
+from pymc_dp.bounds import check_choice, check_relation, check_target
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of, event_rdp
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at
-from pymc_dp.privacy.accounting.values import check_relation, check_target
+from pymc_dp.rounding import UP
 
-ACCOUNTING = ("renyi", "gaussian")
 # Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi
 # accountant).
 _EXCLUDED_SHARE = 1e-3
-_UP = 1 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ class PrivacyFilter:
         check_relation(self.neighboring_relation)
         if math.isinf(self.epsilon):
             raise ValueError("epsilon must be finite: an infinite budget needs no ledger.")
-        if self.accounting not in ACCOUNTING:
-            raise ValueError(f"accounting must be one of {', '.join(ACCOUNTING)}, got {self.accounting!r}.")
+        check_choice("accounting", self.accounting, ("renyi", "gaussian"))
         if self.accounting == "renyi" and self.order is None:
             best = max((float(order) for order in ORDERS), key=lambda order: self._room(order) / order)
             object.__setattr__(self, "order", best)
@@ -120,16 +118,16 @@ class PrivacyFilter:
 
     def largest_mu(self, taken: Iterable[Cost]) -> float:
         """Largest mu of Gaussian releases that still fit after `taken`, which is not empty; rounded down."""
-        room = max(self.left(taken).amount, 0.0) / _UP**2
-        return math.sqrt(room if self.order is None else 2 * room / self.order) / _UP
+        room = max(self.left(taken).amount, 0.0) / UP**2
+        return math.sqrt(room if self.order is None else 2 * room / self.order) / UP
 
 
 def _summed(costs: Iterable[tuple[int, Cost]]) -> Cost:
     """So many times each of some costs, rounded up."""
     known = list(costs)
     return Cost(
-        math.fsum(count * cost.amount for count, cost in known) * _UP,
-        math.fsum(count * cost.excluded for count, cost in known) * _UP,
+        math.fsum(count * cost.amount for count, cost in known) * UP,
+        math.fsum(count * cost.excluded for count, cost in known) * UP,
     )
 
 

@@ -14,25 +14,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from pymc_dp.bounds import check_count
 from pymc_dp.errors import BudgetError, LedgerError, PrivacyBudgetExceeded
 from pymc_dp.printing import html_table, text_table
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.calibration import last_that_fits
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
-from pymc_dp.privacy.accounting.values import check_count
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 from pymc_dp.rounding import round_down, round_up
 
 # "dpLe" in ASCII: tells a ledger from other SQLite files.
 APPLICATION_ID = 0x64704C65
 FORMAT = 2
+# For a lock that another process holds.
 _BUSY_SECONDS = 60.0
 # EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
 _SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
-_JOURNAL = "-journal"
+# Suffixes of a write-ahead log's files.
 _LOG = ("-wal", "-shm")
-_LONGEST_TEXT = 200
 # Floats as repr text: exact, and the same in every SQLite build.
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -382,6 +382,8 @@ class Ledger:
 
     # showing
 
+    _head = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
+
     def _shown(self) -> tuple[list[str], list[tuple[str, ...]]]:
         """What is said of everything together, and a row for each entry."""
         entries = self.entries()
@@ -400,7 +402,7 @@ class Ledger:
 
     def __str__(self) -> str:
         summary, rows = self._shown()
-        return "\n".join([f"Privacy ledger {self.path}", *summary, "", text_table([_HEADER, *rows])])
+        return "\n".join([f"Privacy ledger {self.path}", *summary, "", text_table([self._head, *rows])])
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, epsilon={self.epsilon!r}, delta={self.delta!r})"
@@ -408,10 +410,7 @@ class Ledger:
     def _repr_html_(self) -> str:
         summary, rows = self._shown()
         said = "<br>".join(map(html.escape, summary))
-        return f"<h4>Privacy ledger</h4><p>{said}</p>{html_table(_HEADER, rows)}"
-
-
-_HEADER = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
+        return f"<h4>Privacy ledger</h4><p>{said}</p>{html_table(self._head, rows)}"
 
 
 def _place(path: object) -> Path:
@@ -433,7 +432,7 @@ def _beside(path: Path, suffixes: Sequence[str]) -> list[str]:
 
 def _create(path: Path, rule: PrivacyFilter, unit: str) -> None:
     """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
-    left = _beside(path, (_JOURNAL, *_LOG))
+    left = _beside(path, ("-journal", *_LOG))
     if left and not path.exists():
         raise LedgerError(
             f"There is no ledger at {path}, but {left[0]} is there, which belongs to one that was moved or "
@@ -598,8 +597,8 @@ def _digest(*values: object) -> str:
 
 
 def _check_text(name: str, value: object) -> None:
-    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
-        raise ValueError(f"{name} must be text of at most {_LONGEST_TEXT} printable characters.")
+    if not isinstance(value, str) or len(value) > 200 or not value.isprintable():
+        raise ValueError(f"{name} must be text of at most 200 printable characters.")
     if name != "label" and not value:
         raise ValueError(f"{name} must not be empty.")
 

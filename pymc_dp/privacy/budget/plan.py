@@ -2,27 +2,79 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
+from dp_accounting import dp_event
 
-from pymc_dp.privacy.accounting.accountants import exact_gaussian
-from pymc_dp.privacy.accounting.composition import Guarantee, compose
-from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
-from pymc_dp.privacy.accounting.values import check_counts, check_relation, check_target, plain
-from pymc_dp.privacy.budget.running import running_epsilon
-from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
+from pymc_dp.bounds import check_counts, check_delta, check_relation, check_target
+from pymc_dp.privacy.accounting.calibration import epsilon_of
+from pymc_dp.privacy.accounting.composition import Guarantee, compose, exact_gaussian
+from pymc_dp.privacy.accounting.event_sets import Events, EventSet, decode, encode, plain
+from pymc_dp.privacy.budget.words import promise
+from pymc_dp.privacy.mechanisms.iterations import REGISTRY, ClipFraction, Mechanism, Unlimited
 from pymc_dp.rounding import round_up
 
-#: What an iteration lets out, and how a report says it.
-RELEASES = {
-    "decisions": "decisions",
-    "noisy_ratio": "decisions and noisy log-ratios",
-    "gradients": "what follows from noisy gradients",
-}
+
+def running_epsilon(
+    iteration: Sequence[EventSet] | dp_event.DpEvent | EventSet,
+    iterations: int,
+    delta: float,
+    *,
+    neighboring_relation: str | None = None,
+    chains: int = 1,
+    once: Events = (),
+    total: float | None = None,
+) -> np.ndarray:
+    """Epsilon after each iteration, computed before the run.
+
+    Parameters
+    ----------
+    iteration : DpEvent, EventSet, or sequence of EventSet
+        What an iteration of one chain releases; a sequence has one entry an iteration, or only one.
+    iterations : int
+        Of each chain.
+    delta : float
+    neighboring_relation : {"substitute", "add_remove"}, optional
+        As in `pymc_dp.privacy.compose`.
+    chains : int
+        All of them are charged at each iteration.
+    once : DpEvent, EventSet, list, tuple or mapping
+        Charged from the first iteration on.
+    total : float, optional
+        Epsilon of the whole run, if it is known.
+
+    Returns
+    -------
+    ndarray, shape (iterations,)
+        Upper bounds, non-decreasing; the last is the epsilon of the run. Computed at numbers of iterations
+        that are a fifth apart; each of the others is charged as the next of these.
+    """
+    check_delta(delta)
+    given = list(iteration) if isinstance(iteration, list | tuple) else [iteration]
+    if len(given) not in (1, iterations):
+        raise ValueError(f"a sequence has one entry an iteration, or only one, not {len(given)}.")
+    steps = [EventSet(one, neighboring_relation) for one in given]
+    extra = EventSet(once, steps[0].neighboring_relation)
+    if total is None:
+        total = compose(_first(steps, extra, iterations, chains)).epsilon(delta)
+    # At numbers of iterations that are a fifth apart.
+    ratio = np.geomspace(1, iterations, math.ceil(math.log(iterations) / math.log(1.2)) + 1)
+    points = np.unique(np.minimum(np.ceil(ratio), iterations)).astype(int)
+    values = [epsilon_of(_first(steps, extra, int(t), chains), delta, coarse=True) for t in points[:-1]]
+    along = np.minimum(np.maximum.accumulate([*values, total]), total)
+    found = along[np.searchsorted(points, np.arange(1, iterations + 1), side="left")]
+    found.setflags(write=False)
+    return found
+
+
+def _first(steps: Sequence[EventSet], once: EventSet, t: int, chains: int) -> EventSet:
+    """The first t iterations of all chains."""
+    each = steps[:t] if len(steps) > 1 else [steps[0].repeated(t)]
+    return EventSet([once, *(one.repeated(chains) for one in each)])
 
 
 class PlanFacts(TypedDict):
@@ -70,6 +122,11 @@ class Call:
         check_counts(self.draws, self.tune, self.chains)
         for one in fields(self):
             object.__setattr__(self, one.name, plain(getattr(self, one.name)))
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """The fields of a call, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(Call)}
 
     @property
     def length(self) -> int:
@@ -211,12 +268,7 @@ class PrivacyPlan(Call):
     def to_dict(self) -> PlanFacts:
         """Fields as JSON-able values."""
         return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "neighboring_relation": self.neighboring_relation,
-            "chains": self.chains,
-            "tune": self.tune,
-            "draws": self.draws,
+            **self.call,  # type: ignore[typeddict-item]
             "mechanism": encode(self.mechanism, REGISTRY),
             "clip_fraction": None if self.clip_fraction is None else self.clip_fraction.noise_multiplier,
             "once": json.loads(self.once.to_json()),
@@ -226,16 +278,12 @@ class PrivacyPlan(Call):
     def from_dict(cls, values: PlanFacts) -> "PrivacyPlan":
         """Rebuild from `to_dict`; other keys are ignored."""
         share = values["clip_fraction"]
+        own: dict[str, Any] = {one.name: values[one.name] for one in fields(Call)}  # type: ignore[literal-required]
         return cls(
-            values["epsilon"],
-            values["delta"],
-            values["neighboring_relation"],
-            values["chains"],
-            values["tune"],
-            values["draws"],
-            decode(values["mechanism"], REGISTRY),
-            None if share is None else ClipFraction(share),
-            EventSet.from_json(json.dumps(values["once"])),
+            **own,
+            mechanism=decode(values["mechanism"], REGISTRY),
+            clip_fraction=None if share is None else ClipFraction(share),
+            once=EventSet.from_json(json.dumps(values["once"])),
         )
 
     def settings(self) -> str:
@@ -254,8 +302,8 @@ class PrivacyPlan(Call):
         gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
-                f"({round_up(self.epsilon)}, {round_up(self.delta)})-differential privacy for the whole "
-                f"call, {relation[self.neighboring_relation]}",
+                f"{promise(self.epsilon, self.delta)} for the whole call, "
+                f"{relation[self.neighboring_relation]}",
                 calls,
                 "  " + "; ".join(part for part in (self.settings(), gaussian) if part),
                 f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, "

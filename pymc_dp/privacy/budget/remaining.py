@@ -2,20 +2,16 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
 
 from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration, gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.iterations import Mechanism
-from pymc_dp.rounding import round_up
+from pymc_dp.privacy.mechanisms.iterations import ClipFraction, Mechanism
+from pymc_dp.rounding import UP, round_up
 
 # Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
 CLIP_FRACTION_SHARE = 1e-4
-# Relative headroom of a noise multiplier over the exact calibration: covers the rounding of a few operations.
-HEADROOM = 1e-9
 # Ends of searches for settings without other ones: nothing of use is beyond.
 LEAST, MOST = 1e-12, 1e12
 
@@ -41,19 +37,20 @@ class Budget:
         self.mu_squared = math.inf
         if math.isinf(call.epsilon):
             return
-        squared, shares = float(gaussian.mu(call.epsilon, call.delta)) ** 2, 0.0
-        if clip_fraction:
-            noise = math.sqrt(call.chains / (squared * CLIP_FRACTION_SHARE)) * (1 + HEADROOM)
-            self.share = ClipFraction(noise)
-            shares = 1 / noise**2
         # mu^2 that is left for the iterations of all chains, counting Gaussians only.
-        self.mu_squared = squared - call.chains * shares
+        self.mu_squared = float(gaussian.mu(call.epsilon, call.delta)) ** 2
+        if clip_fraction:
+            self.share = ClipFraction(self.gaussian(call.chains, CLIP_FRACTION_SHARE))
+            self.mu_squared -= call.chains * (1 / self.share.noise_multiplier**2)
+
+    def gaussian(self, releases: int, share: float = 1.0) -> float:
+        """Noise multiplier of so many Gaussian releases that cost a share of what is left, as mu^2."""
+        return math.sqrt(releases / (share * self.mu_squared)) * UP
 
     def plan(self, mechanism: Mechanism) -> PrivacyPlan:
         """Plan whose iterations run a mechanism."""
-        own = {f.name: getattr(self.call, f.name) for f in fields(Call)}
         nothing = EventSet([], self.call.neighboring_relation)
-        return PrivacyPlan(**own, mechanism=mechanism, clip_fraction=self.share, once=nothing)
+        return PrivacyPlan(**self.call.call, mechanism=mechanism, clip_fraction=self.share, once=nothing)
 
     def fits(self, mechanism: Mechanism) -> bool:
         """Whether its plan is within the budget, by an upper bound of its price."""

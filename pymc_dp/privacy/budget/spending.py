@@ -2,22 +2,22 @@
 
 import math
 import uuid
-import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypedDict
 
 from dp_accounting import dp_event
 
-from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.bounds import check_relation, check_target
+from pymc_dp.errors import warn_not_private
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.values import check_relation, check_target
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.words import promise, whole
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRandom
-from pymc_dp.rounding import round_up
+from pymc_dp.rounding import UP
 
 
 class SpendingFacts(TypedDict):
@@ -81,8 +81,7 @@ class Spending:
         self.epsilon, self.neighboring_relation = float(epsilon), neighboring_relation
         self.ledger, self.label = ledger, label
         self.is_private = math.isfinite(self.epsilon) and debug_seed is None
-        # So much for rounding errors of shares and of their composition.
-        scale = max(1.0, math.fsum(shares)) * (1 + 1e-9)
+        scale = max(1.0, math.fsum(shares)) * UP
         squared = float(gaussian.mu(self.epsilon, self.delta)) ** 2
         self.multipliers = [math.sqrt(scale / (share * squared)) for share in shares]
         self._left, self._paid, self._unspent = list(self.multipliers), False, Fraction(1)
@@ -100,8 +99,13 @@ class Spending:
         """Trade-off curve of this release by itself."""
         return compose(self.events, reference_delta=self.delta)
 
-    def pay(self) -> int | None:
+    def pay(self, quiet: bool = False) -> int | None:
         """Charge the ledger; before a row is read.
+
+        Parameters
+        ----------
+        quiet : bool
+            Whether nobody is told that the result is not private: somebody else is, or it is of made-up rows.
 
         Returns
         -------
@@ -114,12 +118,8 @@ class Spending:
             The ledger has no room.
         """
         self._paid = True
-        if not self.is_private:
-            warnings.warn(
-                "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used.",
-                NotPrivateWarning,
-                stacklevel=4,
-            )
+        if not (self.is_private or quiet):
+            warn_not_private(stacklevel=4)
         if self.ledger is None:
             return None
         charged = self.events if self.is_private else EventSet.unlimited(self.neighboring_relation)
@@ -203,12 +203,12 @@ class Spending:
 
 
 def cost_in_words(facts: SpendingFacts, unit: str) -> str:
-    """One sentence on what a release costs and protects."""
+    """One sentence on what a release costs and protects, a row or a person."""
     if not facts["is_private"]:
         return "NONE. THIS RESULT IS NOT PRIVATE: epsilon = inf, or a debug seed."
     changed = "differs in the values of" if facts["neighboring_relation"] == "substitute" else "has or lacks"
     charged = "charged to the ledger" if facts["ledger"] else "in no ledger: add it to what was spent before"
     return (
-        f"({round_up(facts['epsilon_at_delta'])}, {round_up(facts['delta'])})-differential privacy by "
-        f"itself, for data that {changed} one {unit}; {charged}"
+        f"{promise(facts['epsilon_at_delta'], facts['delta'])} by itself, for data that {changed} one "
+        f"{whole(unit)}; {charged}"
     )

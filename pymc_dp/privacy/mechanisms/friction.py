@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_dp.bounds import check_bound
-from pymc_dp.privacy.accounting.values import is_number
+from pymc_dp.bounds import check_bound, check_share, is_number
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PoissonBatches
 
 
@@ -55,12 +54,11 @@ class Dynamics:
     def __post_init__(self) -> None:
         check_bound("clip_bound", self.clip_bound)
         check_bound("step_size", self.step_size)
-        for name in ("clip_bound", "step_size", "offset", "decay", "friction", "tempering"):
+        check_share("tempering", self.tempering, whole=True)
+        for name in ("offset", "decay", "friction"):
             value = getattr(self, name)
             if not (is_number(value) and 0 <= value < math.inf):
                 raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
-        if not 0 < self.tempering <= 1:
-            raise ValueError(f"tempering must lie in (0, 1], got {self.tempering!r}.")
 
     def noise_multipliers(self, iterations: int, neighboring_relation: str) -> np.ndarray:
         """What this friction's noise is over the sensitivity, shape (iterations,)."""

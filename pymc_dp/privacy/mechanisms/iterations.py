@@ -1,4 +1,4 @@
-"""What an iteration runs: frozen settings, one class a mechanism.
+"""What an iteration runs, and what a chain says of clipping: frozen settings, one class a mechanism.
 
 The same object is priced (`event`), is what a plan carries, and is what a chain runs (`ratios.build`).
 As with events, the meaning of a class and of its fields never changes: results are stored with it. Nothing
@@ -14,13 +14,14 @@ from dp_accounting import dp_event
 from pymc_dp.privacy.accounting import events
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, PoissonBatches, TunaBatches
-
-# Relative distance between the bound of a record and the one that is paid for: covers the rounding of a few
-# operations on the way from one to the other.
-_HEADROOM = 1e-12
-# Settings that a reader of a report has no use for.
-_NOT_SHOWN = ("tempering", "one_scale")
+from pymc_dp.privacy.mechanisms.randomness import (
+    ExactSum,
+    FixedSizeBatches,
+    Gaussian,
+    PoissonBatches,
+    PrivacyRandom,
+    TunaBatches,
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class Mechanism(ABC):
 
     def parameters(self) -> dict[str, float]:
         """Public numbers, for a reader."""
-        numbers = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_SHOWN}
+        # ... who has no use for these settings
+        named = [f.name for f in fields(self) if f.name not in ("tempering", "one_scale")]
+        numbers = {name: getattr(self, name) for name in named}
         return {k: v for k, v in numbers.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
 
@@ -123,6 +126,7 @@ class NoisyRatio(Mechanism):
 
     noise_multiplier: float
     release: str = "noisy_ratio"
+    clip_bound = None
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A Gaussian."""
@@ -162,7 +166,8 @@ class Barker(Mechanism):
     @classmethod
     def of_range(cls, eta: float, tempering: float, relation: str) -> "Barker":
         """The largest clip bound at which one record moves the log-odds by at most `eta`."""
-        bound = eta / (tempering * ExactSum.sensitivity(relation)) * (1 - _HEADROOM)
+        # Less by the rounding of a few operations on the way from one to the other.
+        bound = eta / (tempering * ExactSum.sensitivity(relation)) * (1 - 1e-12)
         return cls(eta, bound)
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
@@ -243,6 +248,7 @@ class Hamiltonian(Mechanism):
     noise_multiplier: float
     gradient_noise_multiplier: float
     n_leapfrog: int
+    clip_bound = None
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """The decision and the gradients."""
@@ -322,3 +328,44 @@ REGISTRY: tuple[type, ...] = (
     *(OnTunaBatches, Hamiltonian, Friction),
     *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
 )
+
+
+@dataclass(frozen=True)
+class ClipFraction:
+    """A chain's mean share of clipped ratios, with Gaussian noise.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over the sensitivity 1 / n; 0 for none.
+
+    Notes
+    -----
+    **Privacy.** Given the chain's trajectory, one record moves each iteration's share, and so their mean, by
+    at most 1 / n: one Gaussian release. Rounded to a grid of a sixteenth to a thirty-second of the noise, so
+    that the last bits of a floating-point sum are not released.
+    """
+
+    noise_multiplier: float
+
+    def event(self) -> dp_event.DpEvent:
+        """What a chain releases."""
+        return dp_event.GaussianDpEvent(self.noise_multiplier)
+
+    def release(self, clipped: float, n: int, iterations: int, random: PrivacyRandom) -> float:
+        """Noisy share; it may lie slightly outside [0, 1].
+
+        Parameters
+        ----------
+        clipped : float
+            Number of clipped ratios, summed over the chain's iterations.
+        n : int
+            Number of records (public).
+        iterations : int
+            Iterations of the chain, tuning included.
+        random : PrivacyRandom
+        """
+        share = clipped / (n * iterations)
+        if self.noise_multiplier == 0:
+            return share
+        return float(Gaussian(self.noise_multiplier / n).release(ExactSum(share), random))

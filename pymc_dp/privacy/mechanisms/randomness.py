@@ -7,7 +7,6 @@ event are one object.
 import math
 import os
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,9 +15,9 @@ import numpy as np
 from dp_accounting import dp_event
 from randomgen import ChaCha
 
+from pymc_dp.bounds import check_count, check_positive, check_share
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting import events
-from pymc_dp.privacy.accounting.values import check_count, is_number
 
 
 class PrivacyRandom:
@@ -94,15 +93,6 @@ class PrivacyRandom:
         made = cls()
         made._generator = np.random.Generator(ChaCha(key=key, rounds=20))
         return made
-
-    @property
-    def state(self) -> Mapping[str, object]:
-        """State of the stream; only debug runs store it."""
-        return self.generator.bit_generator.state
-
-    @state.setter
-    def state(self, value: Mapping[str, object]) -> None:
-        self.generator.bit_generator.state = value
 
     def __reduce__(self):
         raise TypeError("a noise stream is never copied or stored")
@@ -250,9 +240,7 @@ class PoissonBatches:
     sampling_probability: float
 
     def __post_init__(self) -> None:
-        q = self.sampling_probability
-        if not (is_number(q) and 0 < q <= 1):
-            raise ValueError(f"sampling_probability must lie in (0, 1], got {q!r}.")
+        check_share("sampling_probability", self.sampling_probability, whole=True)
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
         """Positions 0..n-1, all different, in no particular order; all of them when q is 1."""
@@ -293,9 +281,8 @@ class TunaBatches:
     clip_bound: float
 
     def __post_init__(self) -> None:
-        for name, value in (("inclusion", self.inclusion), ("clip_bound", self.clip_bound)):
-            if not (is_number(value) and 0 < value < math.inf):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        check_positive("inclusion", self.inclusion)
+        check_positive("clip_bound", self.clip_bound)
         if not self.rate > 0:
             raise ValueError(
                 f"a batch of {self.inclusion:g} draws a record leaves no lambda for clip_bound = "
@@ -324,3 +311,18 @@ class TunaBatches:
     def mixture_event(self, noise_std: float) -> dp_event.DpEvent:
         """Event of a log-ratio with Gaussian noise, of this standard deviation at the largest bound."""
         return events.PoissonMixtureDpEvent(self.rate, self.clip_bound, noise_std)
+
+
+def histogram_sensitivity(neighboring_relation: str) -> float:
+    """Most that one record moves counts by, in Euclidean norm, if its own are of norm 1 and not negative.
+
+    Parameters
+    ----------
+    neighboring_relation : {"substitute", "add_remove"}
+
+    Returns
+    -------
+    float
+        A record that is replaced takes 1 from one cell to another: ``sqrt(2)``.
+    """
+    return math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0

@@ -19,12 +19,10 @@ from scipy.special import ndtri
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.accounting.events import ApproximateZCDpEvent
+from pymc_dp.rounding import UP
 
 if TYPE_CHECKING:
     from opendp.mod import Measurement
-
-# Room for rounding between OpenDP's map and our formula; the event is charged with it.
-_UP = 1 + 1e-9
 
 
 def _opendp() -> ModuleType:
@@ -53,7 +51,8 @@ def _contrib() -> Iterator[ModuleType]:
 
 
 def _agree(claimed: float, priced: float) -> None:
-    if not priced <= claimed * _UP:
+    """Refuse a price of OpenDP above ours, but for rounding, with which the event is charged."""
+    if not priced <= claimed * UP:
         raise PrivacyError("OpenDP prices this release above what was charged for it: nothing is released.")
 
 
@@ -85,7 +84,7 @@ class IntegerSums:
     @property
     def event(self) -> dp_event.DpEvent:
         """What a release costs."""
-        return dp_event.ZCDpEvent(self.rho * _UP)
+        return dp_event.ZCDpEvent(self.rho * UP)
 
     @cached_property
     def measurement(self) -> "Measurement":
@@ -140,7 +139,7 @@ class ThresholdedCounts:
     @property
     def event(self) -> dp_event.DpEvent:
         """What a release costs."""
-        return ApproximateZCDpEvent(self.rho * _UP, self.delta)
+        return ApproximateZCDpEvent(self.rho * UP, self.delta)
 
     @cached_property
     def measurement(self) -> "Measurement":
@@ -165,14 +164,13 @@ class ThresholdedCounts:
             Of the cells that are not empty; any text.
         """
         # A fixed injective map into ASCII: OpenDP takes C strings, which end at a zero and are UTF-8.
-        named = {_encoded(name): float(count) for name, count in counts.items() if count}
-        noisy = {_decoded(code): float(count) for code, count in self.measurement(named).items()}
+        coded = {
+            name.encode("utf-8", "surrogatepass").hex(): float(count)
+            for name, count in counts.items()
+            if count
+        }
+        noisy = {
+            bytes.fromhex(code).decode("utf-8", "surrogatepass"): float(count)
+            for code, count in self.measurement(coded).items()
+        }
         return dict(sorted(noisy.items()))
-
-
-def _encoded(name: str) -> str:
-    return name.encode("utf-8", "surrogatepass").hex()
-
-
-def _decoded(code: str) -> str:
-    return bytes.fromhex(code).decode("utf-8", "surrogatepass")
