@@ -7,7 +7,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
-from pymc_dp.records.sums import Points, compiled_rows, gather, guarded
+from pymc_dp.records.sums import Points, compiled_rows, guarded
 
 # Records that are compared at each of a few points.
 COMPARED = 64
@@ -35,7 +35,7 @@ def separable(records: Points) -> None:
         point = start + rng.normal(scale=0.5, size=start.size)
         chosen = rng.choice(records.n_rows, size=size + 1, replace=False)
         few, other = (
-            [gather(graph.leaf_value(root), which, axis) for root, axis in roots.items()]
+            [np.take(graph.leaf_value(root), which, axis=axis) for root, axis in roots.items()]
             for which in (chosen[:-1], chosen[-1:])
         )
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
