@@ -151,19 +151,9 @@ def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variabl
     return False
 
 
-def storage(leaf: Variable) -> list[np.ndarray]:
-    """A list of one: the array behind a constant or shared variable, now and later, not copied."""
-    return leaf.container.storage if isinstance(leaf, SharedVariable) else [cast(Constant, leaf).data]
-
-
 def leaf_value(leaf: Variable) -> np.ndarray:
     """The array behind a constant or shared variable, not copied."""
-    return storage(leaf)[0]
-
-
-def shapes_of_one(roots: Mapping[Variable, int]) -> list[tuple[int, ...]]:
-    """Shape of one record's part of each array, for arrays by their axis of records."""
-    return [tuple(np.delete(np.shape(leaf_value(root)), axis).tolist()) for root, axis in roots.items()]
+    return leaf.container.storage[0] if isinstance(leaf, SharedVariable) else cast(Constant, leaf).data
 
 
 def columns_of[Key](shapes: Mapping[Key, tuple[int, ...]]) -> dict[Key, slice]:

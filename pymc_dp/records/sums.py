@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import PrivacyError, kept, kind
@@ -167,6 +168,9 @@ def compiled_rows(records: "Points", **kwargs: object) -> Function:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
     given = list(stand_ins.values())
+    # A parameter with as many entries as there are records, by coincidence, is reshaped to the number of some
+    # records with them: canonical graphs have no reshape of a vector to a vector.
+    (rows,) = cast(list[Variable], rewrite_graph([rows], include=("canonicalize",), clone=True))
     return compiled([records._theta, *given], rows, kwargs, private=given)
 
 
@@ -279,9 +283,13 @@ class Points:
             A position outside 0..n-1 (compiled code would not notice).
         """
         rows, starts = self.rows_of(units)
-        parts = [np.take(table[0], rows, axis=axis) for table, axis in self._tables]
+        parts = self.data_of(rows)
         found = guarded(lambda: self._some_rows(new, *parts) - self._some_rows(theta, *parts))
         return found if starts is None else sums(found, starts[:-1])
+
+    def data_of(self, rows: slice | np.ndarray) -> list[np.ndarray]:
+        """Some rows of each array with an entry a record, in the order of the model's arrays."""
+        return [part_of(graph.leaf_value(root), rows, axis) for root, axis in self._roots.items()]
 
     def rows_of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Rows of some units, sorted by unit, and where those of each begin and the last end.
@@ -311,11 +319,6 @@ class Points:
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
         """Gradient of the log-prior, Jacobians included, shape (d,); reads no record."""
         return self._log_prior_gradient_function(theta)
-
-    @cached_property
-    def _tables(self) -> list[tuple[list[np.ndarray], int]]:
-        """What holds each array with an entry a record, now and later, and its axis of records."""
-        return [(graph.storage(root), axis) for root, axis in self._roots.items()]
 
     @cached_property
     def _some_rows(self) -> Callable[..., np.ndarray]:

@@ -18,7 +18,6 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_dp.records import graph
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.gate import compile_graph
@@ -223,10 +222,9 @@ class Twins:
         own = {name: self._own[name]() for name in self._outcomes}
         drawn, fit = self._drawn(points, twins, random)
         records = self._records
-        roots = records._roots
         most = min(_ROWS, _NUMBERS // self.rank)
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
-            data = [part_of(graph.leaf_value(root), rows, axis) for root, axis in roots.items()]
+            data = records.data_of(rows)
             terms = []
             for scores, names in zip(self._scores, self.names, strict=True):
                 here = [part_of(own[name], rows, 0) for name in names]
