@@ -32,7 +32,6 @@ from pytensor.tensor.subtensor import (
 )
 from pytensor.tensor.variable import TensorVariable
 
-READS = (Subtensor, AdvancedSubtensor)
 WRITES = (IncSubtensor, AdvancedIncSubtensor)
 # What takes numbers of its first input and changes none.
 _SELECTS = (
@@ -77,7 +76,7 @@ def core(node: Apply) -> Op:
 
 def indexes(node: Apply) -> bool:
     """Whether a node reads or writes at positions."""
-    return isinstance(core(node), READS + WRITES)
+    return isinstance(core(node), (Subtensor, AdvancedSubtensor, *WRITES))
 
 
 def positions(node: Apply) -> list[Position]:
