@@ -168,9 +168,9 @@ def compiled_rows(records: "Points", **kwargs: object) -> Function:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
     given = list(stand_ins.values())
-    # A parameter with as many entries as there are records, by coincidence, is reshaped to the number of some
-    # records with them: canonical graphs have no reshape of a vector to a vector.
-    (rows,) = cast(list[Variable], rewrite_graph([rows], include=("canonicalize",), clone=True))
+    # Stable in every mode; and canonical: a parameter with as many entries as there are records, by
+    # coincidence, is reshaped to the number of some records with them, which canonical graphs do without.
+    (rows,) = cast(list[Variable], rewrite_graph([rows], include=("canonicalize", "stabilize"), clone=True))
     return compiled([records._theta, *given], rows, kwargs, private=given)
 
 
