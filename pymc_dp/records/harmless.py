@@ -141,7 +141,7 @@ def harmless(
     kind = next((c for c in type(op).__mro__ if c in RANGES), None)
     ranges = [_REAL] * len(parameters) if kind is None else RANGES[kind]
     each = list(zip(parameters, ranges, op.ndims_params, strict=True))
-    conditions = [_over_core(_within(p, r), core) for p, r, core in each]
+    conditions = [_within(p, r, core) for p, r, core in each]
     if kind in TOGETHER:
         conditions.append(TOGETHER[kind](*parameters))
     fit = reduce(pt.and_, conditions)
@@ -150,14 +150,11 @@ def harmless(
     return [_switched(fit, p, r, core, kind) for p, r, core in each], fit, op
 
 
-def _within(parameter: Variable, r: Range) -> Variable:
-    """False for NaN as well."""
+def _within(parameter: Variable, r: Range, core: int) -> Variable:
+    """Of all entries of a draw's parameter; false for NaN as well."""
     low, high = (pt.constant(end, dtype="float64") for end in (r.low, r.high))
-    return pt.ge(parameter, low) & pt.le(parameter, high)
-
-
-def _over_core(condition: Variable, core: int) -> Variable:
-    return condition.all(axis=tuple(range(-core, 0))) if core else condition
+    inside = pt.ge(parameter, low) & pt.le(parameter, high)
+    return inside.all(axis=tuple(range(-core, 0))) if core else inside
 
 
 def _switched(
