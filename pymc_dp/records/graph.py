@@ -151,9 +151,14 @@ def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variabl
     return False
 
 
+def storage(leaf: Variable) -> list[np.ndarray]:
+    """A list of one: the array behind a constant or shared variable, now and later, not copied."""
+    return leaf.container.storage if isinstance(leaf, SharedVariable) else [cast(Constant, leaf).data]
+
+
 def leaf_value(leaf: Variable) -> np.ndarray:
     """The array behind a constant or shared variable, not copied."""
-    return leaf.container.storage[0] if isinstance(leaf, SharedVariable) else cast(Constant, leaf).data
+    return storage(leaf)[0]
 
 
 def columns_of[Key](shapes: Mapping[Key, tuple[int, ...]]) -> dict[Key, slice]:

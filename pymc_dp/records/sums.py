@@ -289,7 +289,7 @@ class Points:
 
     def data_of(self, rows: slice | np.ndarray) -> list[np.ndarray]:
         """Some rows of each array with an entry a record, in the order of the model's arrays."""
-        return [part_of(graph.leaf_value(root), rows, axis) for root, axis in self._roots.items()]
+        return [part_of(table[0], rows, axis) for table, axis in self._tables]
 
     def rows_of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Rows of some units, sorted by unit, and where those of each begin and the last end.
@@ -319,6 +319,11 @@ class Points:
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
         """Gradient of the log-prior, Jacobians included, shape (d,); reads no record."""
         return self._log_prior_gradient_function(theta)
+
+    @cached_property
+    def _tables(self) -> list[tuple[list[np.ndarray], int]]:
+        """What holds each array with an entry a record, now and later, and its axis of records."""
+        return [(graph.storage(root), axis) for root, axis in self._roots.items()]
 
     @cached_property
     def _some_rows(self) -> Callable[..., np.ndarray]:

@@ -232,7 +232,7 @@ def test_no_warning_tells_of_a_row():
         assert guarded(lambda: np.nanmean(rows[4:5])) is not None  # warns by itself, whatever errstate says
         far = np.array([-1e308, -np.inf]), np.array([1e308, -np.inf])
         points = object.__new__(Points)
-        points.n, points.unit_of_row, points._roots, points._some_rows = 2, None, {}, lambda theta: theta
+        points.n, points.unit_of_row, points._tables, points._some_rows = 2, None, [], lambda theta: theta
         np.testing.assert_array_equal(points.ratios(*far, np.arange(2)), [np.inf, np.nan])
         np.testing.assert_array_equal(shares(rows, 1e-100), [1, -1, 1, 1, 0, 1])
         subsets.corrected_ratio(rows, 1e-100, 9, 1.0)
