@@ -15,8 +15,6 @@ from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
 from pymc_dp.records.row_types import Mixed, Rows, RowType
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
-# Type of what is as long as another table: of no record here.
-ANOTHER_TABLE = Mixed("an array with a row for each record of another table")
 # Among so few records, an axis as long, or one parameter less than there are records, is a coincidence.
 FEW = 20
 
@@ -109,8 +107,10 @@ class Arrays:
         return self.is_private(leaf) and not self.other_tables.isdisjoint(np.shape(graph.leaf_value(leaf)))
 
     def _type(self, leaf: Variable) -> RowType:
-        """Type of a leaf that holds records: by its axis of them."""
-        return ANOTHER_TABLE if self.is_of_another(leaf) else Rows(graph.axes_of_length(leaf, self.n_rows)[0])
+        """Type of a leaf that holds records: by its axis of them; of another table, none here."""
+        if self.is_of_another(leaf):
+            return Mixed("an array with a row for each record of another table")
+        return Rows(graph.axes_of_length(leaf, self.n_rows)[0])
 
     def is_hidden(self, leaf: Variable) -> bool:
         """Whether a leaf holds records inside of an Op, where it can be folded and not put out of sight."""

@@ -26,8 +26,6 @@ from pymc_dp.records.row_types.ops import inner_constants
 
 # Position of the first input of each Op that says a size rather than a value.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
-# What a scan is made with beside its step.
-_SETTINGS = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
 #: From a node and its inputs to what stands in the place of its outputs; None: the node as it is.
 type Change = Callable[[Apply, list[Variable]], Sequence[Variable] | None]
 
@@ -199,7 +197,8 @@ def _of_any_number(node: Apply, n: int) -> Apply:
         same = isinstance(step.op, SpecifyShape)  # of a state, to have it as long as it was at first
         memo.update(zip(step.outputs, given if same else rebuilt(step, given), strict=False))
     outputs = [memo.get(v, v) for v in inner.outputs]
-    settings = {name: getattr(node.op, name) for name in _SETTINGS}
+    beside = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
+    settings = {name: getattr(node.op, name) for name in beside}
     return Scan(inputs, outputs, node.op.info, **settings).make_node(*node.inputs)
 
 
