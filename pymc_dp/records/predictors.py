@@ -209,6 +209,7 @@ def _selected(
 def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> np.ndarray:
     """Rows of k predictors of m records, each times a matrix A of shape (q, p): shape (k, m, q)."""
     out = np.zeros((k, m, len(metric)))
+    fresh = [True] * k
     with np.errstate(all="ignore"):
         for piece, other in pieces:
             for j in range(piece.numbers):
@@ -218,8 +219,11 @@ def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> n
                 elif piece.kind == "lookup":
                     table = np.ascontiguousarray(metric[:, piece.columns].T)
                     _add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
+                elif fresh[piece.first + j]:
+                    np.matmul(other, metric[:, piece.columns[:, j]].T, out=target)
                 else:
                     target += other @ metric[:, piece.columns[:, j]].T
+                fresh[piece.first + j] = False
     return out
 
 
