@@ -58,7 +58,7 @@ def arrays_of_records(records: Records) -> dict[Variable, Variable]:
 
 
 def _declared(records: Records) -> set[Variable]:
-    return set().union(*(table.reading.declared for table in records.tables))
+    return set().union(*(table.reading.data.declared for table in records.tables))
 
 
 def _numbers_of_rows(records: Records) -> set[int]:

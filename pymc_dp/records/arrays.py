@@ -15,8 +15,6 @@ from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
 from pymc_dp.records.row_types import Mixed, Rows, RowType
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
-# Type of what is as long as another table: of no record here.
-ANOTHER_TABLE = Mixed("an array with a row for each record of another table")
 # Among so few records, an axis as long, or one parameter less than there are records, is a coincidence.
 FEW = 20
 
@@ -80,7 +78,8 @@ class Arrays:
         self.model, self.n_rows, self.units, self.other_tables = model, n_rows, units, set(other_tables)
         public = [public] if isinstance(public, str) else list(public)
         self.names = {given for given in public if isinstance(given, str)}
-        self.leaves = _labelled(model)
+        self.leaves: dict[str, Variable] = {}
+        self._label_all()
         self.inside = set(graph.inner_leaves(graphs_of(model)))
         self.declared: set[Variable] = set()
         # A density may bring arrays along, which have labels only then.
@@ -108,8 +107,10 @@ class Arrays:
         return self.is_private(leaf) and not self.other_tables.isdisjoint(np.shape(graph.leaf_value(leaf)))
 
     def _type(self, leaf: Variable) -> RowType:
-        """Type of a leaf that holds records: by its axis of them."""
-        return ANOTHER_TABLE if self.is_of_another(leaf) else Rows(graph.axes_of_length(leaf, self.n_rows)[0])
+        """Type of a leaf that holds records: by its axis of them; of another table, none here."""
+        if self.is_of_another(leaf):
+            return Mixed("an array with a row for each record of another table")
+        return Rows(graph.axes_of_length(leaf, self.n_rows)[0])
 
     def is_hidden(self, leaf: Variable) -> bool:
         """Whether a leaf holds records inside of an Op, where it can be folded and not put out of sight."""
@@ -150,6 +151,23 @@ class Arrays:
         """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
         value = graph.leaf_value(leaf)
         return any(np.size(value) == np.size(one) and memory.shared(value, one) for one in named)
+
+    def _label_all(self) -> None:
+        """Label leaves with a dimension: their names, or the first variable that reads them and a number."""
+        model, seen = self.model, set()
+        observed = [(rv.name, model.rvs_to_values[rv]) for rv in model.observed_RVs]
+        for name, value in observed:
+            if value.owner is None and value not in seen:
+                self.leaves[value.name or name] = value
+                seen.add(value)
+        readers = [*model.basic_RVs, *model.deterministics, *model.potentials]
+        graphs = [*((reader.name, reader) for reader in readers), *observed]
+        for name, output in [*graphs, *(("model", v) for v in graphs_of(model))]:
+            leaves = [*graph.data_leaves([output]), *graph.inner_leaves([output])]
+            new = [v for v in dict.fromkeys(leaves) if v not in seen and _has_data(v)]
+            for k, leaf in enumerate(new):
+                self._label(leaf.name or f"{name}.array_{k + 1}", leaf)
+            seen.update(new)
 
     def _label(self, label: str, leaf: Variable) -> None:
         while label in self.leaves:
@@ -229,30 +247,3 @@ class Arrays:
 
 def _has_data(leaf: Variable) -> bool:
     return isinstance(leaf.type, HasShape) and bool(np.shape(graph.leaf_value(leaf)))
-
-
-def _labelled(model: pm.Model) -> dict[str, Variable]:
-    """Data leaves with a dimension: their names, or the first variable that reads them and a number."""
-    labels: dict[str, Variable] = {}
-    seen: set[Variable] = set()
-    named = {rv: (model.rvs_to_values[rv], rv.name) for rv in model.observed_RVs}
-    for value, name in named.values():
-        if value.owner is None and value not in seen:
-            labels[value.name or name] = value
-            seen.add(value)
-    readers = [*model.basic_RVs, *model.deterministics, *model.potentials]
-    graphs = [*zip((r.name for r in readers), readers, strict=True)]
-    graphs += [(name, value) for value, name in named.values()]
-    graphs += [("model", v) for v in graphs_of(model)]
-    for name, output in graphs:
-        count = 0
-        for leaf in [*graph.data_leaves([output]), *graph.inner_leaves([output])]:
-            if leaf in seen or not _has_data(leaf):
-                continue
-            seen.add(leaf)
-            count += 1
-            label = leaf.name or f"{name}.array_{count}"
-            while label in labels:
-                label += "'"
-            labels[label] = leaf
-    return labels

@@ -193,33 +193,22 @@ def public_array(
                 f"units, say so: public=[{label!r}].",
             )
         )
-    elif any(length > n_rows for length in shape):
-        refuse(
-            ModelRefusedError(
-                f"The model reads {label!r}, longer than the {n_rows} records: shape {tuple(shape)}.",
-                "records may be among its entries (rows selected inside the graph), where what one of them "
-                "does cannot be followed.",
-                f"{ALL_ROWS}; if it holds no record, say so: public=[{label!r}].",
-            )
-        )
+        return
+    if any(length > n_rows for length in shape):
+        what = f", longer than the {n_rows} records"
     elif size == n_rows or size in private:
-        refuse(
-            ModelRefusedError(
-                f"The model reads {label!r} with {size} entries, as many as an array of the {n_rows} "
-                f"records, in shape {tuple(shape)}.",
-                "it may be the records in another shape.",
-                f"give arrays of records one axis of length {n_rows}; if it holds no record, say so: "
-                f"public=[{label!r}].",
-            )
-        )
+        what = f" with {size} entries, as many as an array of the {n_rows} records has"
     elif size > SMALL:
-        refuse(
-            ModelRefusedError(
-                f"The model reads {label!r} with {size} entries, which are not one for each of the {n_rows} "
-                f"records: shape {tuple(shape)}.",
-                "it would be taken as public, and part of the table is such an array too (y[censored] beside "
-                "y[~censored]): what its records do would reach the draws without clipping and noise.",
-                f"if it holds no record (knots, weights of neighbours, numbers of groups), say so: "
-                f"public=[{label!r}]. If it does: {ALL_ROWS}.",
-            )
+        what = f" with {size} entries, which are not one for each of the {n_rows} records"
+    else:
+        return
+    refuse(
+        ModelRefusedError(
+            f"The model reads {label!r}{what}, in shape {tuple(shape)}.",
+            "it would be taken as public, and its entries may be of records, in another shape, chosen inside "
+            "the graph, or a part of the table (y[censored] beside y[~censored]): what they do would reach "
+            "the draws without clipping and noise.",
+            f"if it holds no record (knots, weights of neighbours, numbers of groups), say so: "
+            f"public=[{label!r}]. If it does: {ALL_ROWS}.",
         )
+    )

@@ -14,10 +14,7 @@ from pymc_dp.records import kernels
 
 # A clipped coordinate is a multiple of the grid step, a power of two; the clip bound is 2**23 to 2**24
 # steps. A sum of up to 2**29 such coordinates is exact in float64, in any order.
-_BITS = 24
 LARGEST_N = 2**29
-# Relative room for the rounding errors of a norm of up to 2**20 squares and of its scaling (2**-53 each).
-_ROOM = 1.0 - 2.0**-30
 
 
 class Block(Protocol):
@@ -70,8 +67,10 @@ class Clip:
             raise ValueError(
                 f"more than 2**20 parameters ({d}): the rounding errors of a norm are not covered."
             )
-        self.step = math.ldexp(1.0, math.frexp(bound)[1] - _BITS)
-        self._steps = _ROOM * (bound / self.step - math.sqrt(d) / 2)
+        self.step = math.ldexp(1.0, math.frexp(bound)[1] - 24)
+        # Room for the rounding errors of a norm of up to 2**20 squares and of its scaling (2**-53 each).
+        room = 1.0 - 2.0**-30
+        self._steps = room * (bound / self.step - math.sqrt(d) / 2)
 
     def add(self, blocks: Sequence[Block], m: int, total: np.ndarray) -> int:
         """Clip m vectors and add them.

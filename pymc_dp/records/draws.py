@@ -26,10 +26,6 @@ from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import inner_graphs, known, length_along
 
-# Draws of which the first within the bounds is taken, where PyMC knows no quantiles: a record whose outcomes
-# are outside with probability .5 has none with probability 2e-10.
-_TRIES = 32
-
 
 class NotGenerativeError(Exception):
     """There is no draw that is made row by row; the message says why, of the graph alone."""
@@ -138,7 +134,9 @@ def _truncated(base: Op, inputs: Sequence[Variable]) -> Variable:
         _, uniform = pt.random.uniform(size=whole.shape, rng=generator, return_next_rng=True)
         first = -pt.log1p(uniform * pt.expm1(pt.neg(rate)))
         return 1 + base.make_node(generator, size, pt.maximum(rate - first, 0.0)).outputs[1]
-    many = pt.concatenate([pt.constant([_TRIES], dtype="int64"), whole.shape])
+    # The first of 32 draws within the bounds: a record whose outcomes are outside with probability .5 has
+    # none with probability 2e-10.
+    many = pt.concatenate([pt.constant([32], dtype="int64"), whole.shape])
     draws = base.make_node(generator, many, *parameters).outputs[1]
     inside = pt.ge(draws, lower) & pt.le(draws, upper)
     first = inside & pt.eq(pt.cumsum(inside.astype("int64"), axis=0), 1)

@@ -25,7 +25,7 @@ from pymc_dp.records.clipped_sums import (
 )
 from pymc_dp.records.derivatives import NotStructuredError, by_record, jacobian, numbers_a_record
 from pymc_dp.records.meetings import Kind, Met, meet
-from pymc_dp.records.sums import Points, compiled, guarded, part_of, sums
+from pymc_dp.records.sums import Points, compiled, guarded, sums
 from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
@@ -124,7 +124,7 @@ class Gradients:
         jacobians = self._of_rows.jacobians(theta)
         most = min(_ROWS, _NUMBERS // self._width)
         for some, which, first in chunks_of(number, most, rows, starts):
-            data = [part_of(table[0], which, axis) for table, axis in self._records._tables]
+            data = self._records.data_of(which)
             m = which.stop - which.start if isinstance(which, slice) else which.size
             blocks = list(self._of_rows(theta, jacobians, data, m))
             if first is not None:

@@ -1,4 +1,4 @@
-"""Graph surgery on a log-likelihood: coupling checks removed, rows subset, slow forms rewritten.
+"""Graph surgery on a log-likelihood: coupling checks removed, rows subset.
 
 Nothing in this file evaluates a graph or looks at a value, apart from numbers that are sizes.
 """
@@ -13,14 +13,10 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import Switch
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, AllocEmpty
-from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
@@ -30,8 +26,6 @@ from pymc_dp.records.row_types.ops import inner_constants
 
 # Position of the first input of each Op that says a size rather than a value.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
-# What a scan is made with beside its step.
-_SETTINGS = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
 #: From a node and its inputs to what stands in the place of its outputs; None: the node as it is.
 type Change = Callable[[Apply, list[Variable]], Sequence[Variable] | None]
 
@@ -165,11 +159,6 @@ def leaf_value(leaf: Variable) -> np.ndarray:
     return storage(leaf)[0]
 
 
-def shapes_of_one(roots: Mapping[Variable, int]) -> list[tuple[int, ...]]:
-    """Shape of one record's part of each array, for arrays by their axis of records."""
-    return [tuple(np.delete(np.shape(leaf_value(root)), axis).tolist()) for root, axis in roots.items()]
-
-
 def columns_of[Key](shapes: Mapping[Key, tuple[int, ...]]) -> dict[Key, slice]:
     """Where numbers of these shapes are in a flat vector, one after the other."""
     stops = np.cumsum([0, *(math.prod(shape) for shape in shapes.values())]).tolist()
@@ -208,7 +197,8 @@ def _of_any_number(node: Apply, n: int) -> Apply:
         same = isinstance(step.op, SpecifyShape)  # of a state, to have it as long as it was at first
         memo.update(zip(step.outputs, given if same else rebuilt(step, given), strict=False))
     outputs = [memo.get(v, v) for v in inner.outputs]
-    settings = {name: getattr(node.op, name) for name in _SETTINGS}
+    beside = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
+    settings = {name: getattr(node.op, name) for name in beside}
     return Scan(inputs, outputs, node.op.info, **settings).make_node(*node.inputs)
 
 
@@ -286,40 +276,10 @@ def symbolic_rows(
         for root, axis in roots.items()
     }
     first, axis = next((stand_ins[root], axis) for root, axis in roots.items())
-    return stand_ins, smooth_rows(replace_records(terms, stand_ins, n, first.shape[axis]))
-
-
-@node_rewriter([Elemwise])
-def _switch_inside(fgraph, node):
-    """``switch(c, f(a), f(b)) -> f(switch(c, a, b))``: evaluate the expensive `f` once a row."""
-    if not isinstance(node.op.scalar_op, Switch):
-        return None
-    condition, yes, no = node.inputs
-    if yes.owner is None or no.owner is None:
-        return None
-    op = yes.owner.op
-    if not isinstance(op, Elemwise) or op != no.owner.op or len(yes.owner.inputs) != 1:
-        return None
-    return [op(pt.switch(condition, yes.owner.inputs[0], no.owner.inputs[0]))]
+    return stand_ins, rows(replace_records(terms, stand_ins, n, first.shape[axis]))
 
 
 def rows(terms: Sequence[Variable]) -> Variable:
-    """One log-likelihood a record: all terms, summed over everything but their first axis, in a fast form."""
-    return simplify([smooth_rows(terms)])[0]
-
-
-def smooth_rows(terms: Sequence[Variable]) -> Variable:
-    """The same as PyMC wrote it: `simplify` makes kinks that cancel in values and not in derivatives."""
+    """One log-likelihood a record, as PyMC wrote it: all terms, summed over all axes but their first."""
     summed = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
     return pt.add(*summed) if len(summed) > 1 else summed[0]
-
-
-def simplify(outputs: Sequence[Variable]) -> list[Variable]:
-    """Put the rows into a form that costs less to evaluate, with the same values.
-
-    PyTensor's own canonical and stable forms first; then a switch between two values of one function becomes
-    one evaluation of that function.
-    """
-    graph = rewrite_graph(list(outputs), include=("canonicalize", "stabilize"), clone=True)
-    graph = rewrite_graph(graph, include=(), custom_rewrite=in2out(_switch_inside))
-    return cast(list[Variable], graph)

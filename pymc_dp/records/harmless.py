@@ -32,7 +32,6 @@ _FAR = 1e100
 # Counts are drawn in 64-bit integers: their means stay this far, by a factor of 9000, from the largest.
 _MEAN = 1e15
 _REAL = Range(-_FAR, _FAR, 0.0)
-_BOUND = Range(-np.inf, np.inf, 0.0)
 _SCALE = Range(0.0, _FAR, 1.0)
 _POSITIVE = Range(1 / _FAR, _FAR, 1.0)
 # Gamma variables of small shape underflow to 0, with probability exp(-708 shape), and then what is divided by
@@ -41,12 +40,9 @@ _POSITIVE = Range(1 / _FAR, _FAR, 1.0)
 _DIVISOR, _OVER = Range(0.1, _FAR, 1.0), Range(1e-30, 1e30, 1.0)
 # Beta variables of small shapes are tried again and again, some 1 / shape times.
 _TRIED = Range(1e-3, _FAR, 1.0)
-_RATE = Range(0.0, _MEAN, 1.0)
 _PROBABILITY = Range(0.0, 1.0, 0.5)
 _CHANCE = Range(1 / _MEAN, 1.0, 0.5)
 _TRIALS = Range(0, 2**31 - 1, 1)
-_DRAWN_FROM = Range(0, 10**9 - 1, 1)
-_WHOLE = Range(-(2**31), 2**31, 0)
 
 RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
     basic.UniformRV: (_REAL, _REAL._replace(safe=1.0)),
@@ -62,9 +58,9 @@ RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
     basic.WeibullRV: (_POSITIVE,),
     basic.LogisticRV: (_REAL, _SCALE),
     basic.VonMisesRV: (_REAL, _SCALE),
-    basic.PoissonRV: (_RATE,),
+    basic.PoissonRV: (Range(0.0, _MEAN, 1.0),),
     basic.GeometricRV: (_CHANCE,),
-    basic.HyperGeometricRV: (_DRAWN_FROM, _DRAWN_FROM, _DRAWN_FROM),
+    basic.HyperGeometricRV: (Range(0, 10**9 - 1, 1),) * 3,
     basic.CauchyRV: (_REAL, _SCALE),
     basic.HalfCauchyRV: (_REAL, _SCALE),
     basic.InvGammaRV: (_DIVISOR, _OVER),
@@ -83,8 +79,13 @@ RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
     continuous.SkewNormalRV: (_REAL, _SCALE, _REAL),
     continuous.RiceRV: (_SCALE, _SCALE),
     continuous.MoyalRV: (_REAL, _SCALE),
-    continuous.TruncatedNormalRV: (_REAL, _POSITIVE, _BOUND._replace(safe=-1.0), _BOUND._replace(safe=1.0)),
-    discrete.DiscreteUniformRV: (_WHOLE, _WHOLE),
+    continuous.TruncatedNormalRV: (
+        _REAL,
+        _POSITIVE,
+        Range(-np.inf, np.inf, -1.0),
+        Range(-np.inf, np.inf, 1.0),
+    ),
+    discrete.DiscreteUniformRV: (Range(-(2**31), 2**31, 0),) * 2,
 }
 
 
@@ -140,7 +141,7 @@ def harmless(
     kind = next((c for c in type(op).__mro__ if c in RANGES), None)
     ranges = [_REAL] * len(parameters) if kind is None else RANGES[kind]
     each = list(zip(parameters, ranges, op.ndims_params, strict=True))
-    conditions = [_over_core(_within(p, r), core) for p, r, core in each]
+    conditions = [_within(p, r, core) for p, r, core in each]
     if kind in TOGETHER:
         conditions.append(TOGETHER[kind](*parameters))
     fit = reduce(pt.and_, conditions)
@@ -149,14 +150,11 @@ def harmless(
     return [_switched(fit, p, r, core, kind) for p, r, core in each], fit, op
 
 
-def _within(parameter: Variable, r: Range) -> Variable:
-    """False for NaN as well."""
+def _within(parameter: Variable, r: Range, core: int) -> Variable:
+    """Of all entries of a draw's parameter; false for NaN as well."""
     low, high = (pt.constant(end, dtype="float64") for end in (r.low, r.high))
-    return pt.ge(parameter, low) & pt.le(parameter, high)
-
-
-def _over_core(condition: Variable, core: int) -> Variable:
-    return condition.all(axis=tuple(range(-core, 0))) if core else condition
+    inside = pt.ge(parameter, low) & pt.le(parameter, high)
+    return inside.all(axis=tuple(range(-core, 0))) if core else inside
 
 
 def _switched(

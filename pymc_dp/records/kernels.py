@@ -29,11 +29,6 @@ def _square(row, scale):
 @numba.njit(cache=True)
 def squares_dense(values, scale, squares):
     """Add the squared norms of ``values * scale`` to `squares`."""
-    if values.shape[1] == 1:
-        column = values.ravel()  # known to be contiguous: several numbers at once
-        for i in range(column.size):
-            squares[i] += (column[i] * scale) * (column[i] * scale)
-        return
     for i in range(values.shape[0]):
         squares[i] += _square(values[i], scale)
 
@@ -88,10 +83,6 @@ def rounded_dense(values, weights, total):
     """Add the rounded ``values * weights[:, None]`` to `total`."""
     if values.shape[1] == 1:
         total[0] += _rounded_column(values.ravel(), weights)
-        return
-    if values.shape[1] == 2:
-        for j in range(2):
-            total[j] += _rounded_column(values[:, j], weights)
         return
     # Four records at a time, where none of them counts for nothing: `total` is read and written less often.
     fours = values.shape[0] - values.shape[0] % 4

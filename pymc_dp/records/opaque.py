@@ -162,9 +162,11 @@ class OpaqueModel:
         entries: dict[Variable, tuple[TensorVariable, TensorVariable]] = {}
 
         def change(node: Apply, inputs: list[Variable]) -> list[Variable] | None:
-            if not isinstance(node.op, Dot | StructuredDot) or not _by_entries(node, private):
+            if not isinstance(node.op, Dot | StructuredDot) or node.inputs[0] not in private:
                 return None
             matrix, factor = inputs
+            if matrix.type.format != "csr" or isinstance(factor.type, SparseTensorType):
+                return None
             if matrix not in entries:
                 entries[matrix] = _nonzero_entries(matrix)
                 self.original |= dict.fromkeys(entries[matrix], matrix)
@@ -175,12 +177,6 @@ class OpaqueModel:
             return [entry.sum(axis=1)]
 
         return rewritten(graphs, change)
-
-
-def _by_entries(node: Apply, private: Collection[Variable]) -> bool:
-    matrix, factor = node.inputs
-    dense = not isinstance(factor.type, SparseTensorType)
-    return matrix in private and matrix.type.format == "csr" and dense
 
 
 def graphs_of(model: pm.Model) -> list[Variable]:

@@ -25,11 +25,6 @@ from pymc_dp.records.row_types.ops import public_number
 from pymc_dp.records.sums import Points, compiled, guarded, sums
 from pymc_dp.records.touched import Lookup, Sum, lookups_of, sums_of
 
-# Outcomes up to which all are taken: as many scores as of so many twins less one.
-_OUTCOMES = 33
-# How far the probabilities of all outcomes may be from adding up to 1.
-_SUM = 1e-6
-
 
 class Scored(Points):
     """Records of which scores are computed: what they need of a `RecordModel`."""
@@ -90,7 +85,8 @@ def count_outcomes(reading: Reading, rv: Variable, coordinates: Coordinates) -> 
         count: Size | None = None if trials is None else trials + 1
     else:
         count = length(parameters[0], parameters[0].type.ndim - 1, coordinates.shapes)
-    return int(count) if isinstance(count, int | np.integer) and 1 < count <= _OUTCOMES else None
+    # As many scores as of so many twins less one.
+    return int(count) if isinstance(count, int | np.integer) and 1 < count <= 33 else None
 
 
 class OutcomeScores:
@@ -303,7 +299,7 @@ class ScoresAt:
         found = [self([np.full(m, y, dtype=self._dtype)]) for y in range(self._count)]
         weights = np.exp(np.array([density for _, density in found]))
         total = np.sum(weights, 0)
-        bad = ~(np.abs(total - 1) <= _SUM)
+        bad = ~(np.abs(total - 1) <= 1e-6)
         weights /= np.where(bad, 1.0, total)
         weights[:, bad] = np.nan
         return np.array([score for score, _ in found]), weights

@@ -18,7 +18,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import ScalarType
-from pytensor.tensor.basic import Alloc, ARange, Join, MakeVector, Nonzero, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.basic import Alloc, ARange, Nonzero, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.reshape import JoinDims, SplitDims
@@ -32,7 +32,6 @@ from pytensor.tensor.subtensor import (
 )
 from pytensor.tensor.variable import TensorVariable
 
-READS = (Subtensor, AdvancedSubtensor)
 WRITES = (IncSubtensor, AdvancedIncSubtensor)
 # What takes numbers of its first input and changes none.
 _SELECTS = (
@@ -77,7 +76,7 @@ def core(node: Apply) -> Op:
 
 def indexes(node: Apply) -> bool:
     """Whether a node reads or writes at positions."""
-    return isinstance(core(node), READS + WRITES)
+    return isinstance(core(node), (Subtensor, AdvancedSubtensor, *WRITES))
 
 
 def positions(node: Apply) -> list[Position]:
@@ -135,8 +134,6 @@ def _bounds_of_result(node: Apply) -> Bounds:
         return _bounds_of_number(op.scalar_op, node)
     if isinstance(op, _SELECTS):
         return bounds(node.inputs[0])
-    if isinstance(op, Join | MakeVector):
-        return _either([bounds(v) for v in node.inputs[isinstance(op, Join) :]])
     if isinstance(op, ARange):
         (start, _), (_, stop), (step, _) = (bounds(v) for v in node.inputs)
         return (start, stop - 1) if step > 0 else (-np.inf, np.inf)
@@ -152,10 +149,6 @@ def _bounds_of_number(op: Op, node: Apply) -> Bounds:
         (low, high), least, most = given
         return max(least[0], min(low, most[0])), min(most[1], max(high, least[1]))
     return given[0] if isinstance(op, ps.Cast | ps.Identity) else (-np.inf, np.inf)
-
-
-def _either(given: Sequence[Bounds]) -> Bounds:
-    return min((low for low, _ in given), default=0.0), max((high for _, high in given), default=0.0)
 
 
 def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | None = None) -> Size:

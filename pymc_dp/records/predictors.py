@@ -215,26 +215,16 @@ def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> n
             for j in range(piece.numbers):
                 target = out[piece.first + j]
                 if other is None:
-                    _add_constant(target, np.ascontiguousarray(metric[:, piece.columns[j]]))
+                    target += metric[:, piece.columns[j]]
                 elif piece.kind == "lookup":
                     table = np.ascontiguousarray(metric[:, piece.columns].T)
                     _add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
+                elif fresh[piece.first + j]:
+                    np.matmul(other, metric[:, piece.columns[:, j]].T, out=target)
                 else:
-                    matrix = metric[:, piece.columns[:, j]].T
-                    if fresh[piece.first + j]:
-                        np.matmul(other, matrix, out=target)
-                    else:
-                        target += other @ matrix
+                    target += other @ metric[:, piece.columns[:, j]].T
                 fresh[piece.first + j] = False
     return out
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _add_constant(out, row):
-    """Add one row to all rows of (m, p)."""
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] += row[j]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -22,10 +22,6 @@ _NEAR, _FAR = 2.0, 10.0
 _STEPS, _ARRIVED = 12, 0.02
 # A step is at most so long, in units of the prior's standard deviation; after one that led down, a quarter.
 _FURTHEST, _SHORTER = 3.0, 0.25
-# Distance of a finite difference, in the same units.
-_APART = 1e-4
-# Least curvature of a logarithm, in units of the prior's.
-_LEAST = 0.05
 
 # Of the effects of m persons, shape (m, q): the logarithm of each person's density, shape (m,), and its
 # derivatives, shape (m, q).
@@ -141,11 +137,11 @@ def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _curvature(seen: Joint, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """Minus the second derivatives, by differences of the first."""
-    found = np.empty((*x.shape, x.shape[1]))
+    apart, found = 1e-4, np.empty((*x.shape, x.shape[1]))  # in units of the prior's standard deviation
     for k in range(x.shape[1]):
         moved = x.copy()
-        moved[:, k] += _APART
-        found[:, :, k] = (slope - seen(moved)[1]) / _APART
+        moved[:, k] += apart
+        found[:, :, k] = (slope - seen(moved)[1]) / apart
     return 0.5 * (found + np.swapaxes(found, 1, 2))
 
 
@@ -161,11 +157,11 @@ def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def _root(matrices: np.ndarray) -> np.ndarray:
-    """Lower triangular roots of matrices, of which pivots are at least `_LEAST`."""
+    """Lower triangular roots of matrices, with pivots of at least a twentieth of the prior's curvature."""
     size, root = matrices.shape[1], np.zeros_like(matrices)
     for j in range(size):
         pivot = matrices[:, j, j] - np.sum(root[:, j, :j] ** 2, axis=1)
-        root[:, j, j] = np.sqrt(np.where(pivot > _LEAST, pivot, _LEAST))
+        root[:, j, j] = np.sqrt(np.where(pivot > 0.05, pivot, 0.05))
         for i in range(j + 1, size):
             product_ = np.sum(root[:, i, :j] * root[:, j, :j], axis=1)
             root[:, i, j] = (matrices[:, i, j] - product_) / root[:, j, j]

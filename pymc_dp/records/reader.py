@@ -91,14 +91,13 @@ class _Reader:
         self.model, self.exclude, self.refuse = model, set(exclude_deterministics), refuse
         self.n_rows = number_of_rows(model, observed)
         self.units = self.n_rows if units is None else units
-        self.other_tables = set() if observed is None else set(tables_of(model)) - {self.n_rows}
-        self.data = Arrays(model, self.n_rows, self.units, public, self.other_tables)
+        other_tables = set() if observed is None else set(tables_of(model)) - {self.n_rows}
+        self.data = Arrays(model, self.n_rows, self.units, public, other_tables)
         self.opaque = OpaqueModel(model, self.data.private(), observed)
         # One person may have one row more.
         of_rows = relation if units is None else "add_remove"
         self.typing = Typing(self.n_rows, of_rows, trusted_ops, self._private_lengths(relation, of_rows))
-        self.found = Reading(self.n_rows, self.opaque, self.typing, declared=self.data.declared)
-        self.found.other_tables = self.other_tables
+        self.found = Reading(self.n_rows, self.data, self.opaque, self.typing)
 
     # the model
 
@@ -317,7 +316,7 @@ class _Reader:
             if dims is not None and axis < len(dims):
                 withheld.add(dims[axis])
         # The number of rows is private where a unit has several.
-        sizes = {self.units, *self.other_tables}
+        sizes = {self.units, *self.data.other_tables}
         withheld |= {name for name, length in lengths.items() if public_number(length) in sizes}
         self.found.withheld_dims = sorted(name for name in withheld if name is not None)
 

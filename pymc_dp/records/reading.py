@@ -10,7 +10,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
-from pymc_dp.records.arrays import PRIVATE, Array
+from pymc_dp.records.arrays import PRIVATE, Array, Arrays
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 
@@ -54,6 +54,8 @@ class Reading:
     ----------
     n_rows : int
         Number of rows.
+    data : Arrays
+        The model's, of this table and others.
     start : dict of str to ndarray
         PyMC's initial point, by value variable.
     terms : list of Variable
@@ -64,10 +66,6 @@ class Reading:
         Checks about parameters alone: where one is false there is no density; and checks that are left out.
     roots : dict of Variable to int
         What holds the records, shared variables, and their axis of records.
-    declared : set of Variable
-        What `public=` names.
-    other_tables : set of int
-        Numbers of records of the model's other tables.
     watched : list of SharedVariable
         Of the model: when one is set to another array, the model must be read again.
     released, withheld_dims : list of str
@@ -79,6 +77,7 @@ class Reading:
     """
 
     n_rows: int
+    data: Arrays
     opaque: OpaqueModel
     typing: Typing
     start: dict[str, np.ndarray] = field(default_factory=dict)
@@ -87,8 +86,6 @@ class Reading:
     conditions: list[Variable] = field(default_factory=list)
     stripped: list[Variable] = field(default_factory=list)
     roots: dict[Variable, int] = field(default_factory=dict)
-    declared: set[Variable] = field(default_factory=set)
-    other_tables: set[int] = field(default_factory=set)
     watched: list[SharedVariable] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     left_out: dict[str, RowType] = field(default_factory=dict)
@@ -115,12 +112,7 @@ class Reading:
 
     def reads_others(self, outputs: Sequence[Variable], known: Collection[Variable]) -> bool:
         """Whether graphs read an array that may hold records and is none of those that are known."""
-        return any(
-            leaf not in known
-            and leaf not in self.declared
-            and not {self.n_rows, *self.other_tables}.isdisjoint(np.shape(graph.leaf_value(leaf)))
-            for leaf in graph.data_leaves(outputs)
-        )
+        return any(leaf not in known and self.data.is_private(leaf) for leaf in graph.data_leaves(outputs))
 
     def are_rows(self, outputs: Sequence[Variable], others: Collection[Variable] = ()) -> bool:
         """Whether graphs of the same arrays have one row a record, and read no other array of records.

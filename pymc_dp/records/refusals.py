@@ -4,11 +4,6 @@ from collections.abc import Sequence
 
 from pymc_dp.errors import ModelRefusedError
 
-OUTSIDE_GRAPH = (
-    "A number that was computed from the data outside the graph cannot be detected: see docs/limits; "
-    "dp.Prepare releases scales, levels and bounds of columns."
-)
-
 
 def refuse_public_observed(label: str) -> ModelRefusedError:
     """Build the error for observed values that are declared public."""
@@ -66,7 +61,9 @@ def refuse_prior(name: str, why: str, kind: str = "The prior of") -> ModelRefuse
         f"{kind} {name!r} reads private records ({why}).",
         "it is evaluated exactly, without clipping or noise, and would leak them.",
         "a factor of the likelihood belongs into an observed variable (pm.CustomDist; for censoring, "
-        f"pm.Censored); a prior must be chosen without the data. {OUTSIDE_GRAPH}",
+        "pm.Censored); a prior must be chosen without the data. A number that was computed from the data "
+        "outside the graph cannot be detected: see docs/limits; dp.Prepare releases scales, levels and "
+        "bounds of columns.",
     )
 
 

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import PrivacyError, kept, kind
@@ -40,26 +41,12 @@ def guarded[R](
         The function failed; the message has the kind of error only, and no cause attached.
     """
     try:
-        return _quietly(function, *args)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(*args)
     except Exception as error:
         name, where = kind(error), kept(error)
     raise PrivacyError(f"{what} ({name}). Nothing more is said: its inputs are private. {where}")
-
-
-# What `warnings.simplefilter("ignore")` puts first; its search for another of the same takes as long as all
-# else that the guard does.
-_SILENT = ("ignore", None, Warning, None, 0)
-
-
-@np.errstate(all="ignore")
-def _quietly[R](function: Callable[..., R], *args: object) -> R:
-    filters = warnings.filters
-    with warnings.catch_warnings():
-        if warnings.filters is filters:  # not a copy for this block: they are kept elsewhere
-            warnings.simplefilter("ignore")
-        else:
-            cast(list[object], warnings.filters).insert(0, _SILENT)
-        return function(*args)
 
 
 # A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of at most GRID = 2**20. Sums of
@@ -181,41 +168,16 @@ def compiled_rows(records: "Points", **kwargs: object) -> Function:
     """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
     stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
     given = list(stand_ins.values())
-    return compiled([records._theta, *given], graph.simplify([rows])[0], kwargs, private=given)
-
-
-@numba.njit(cache=True)
-def _gather_rows(table, index):
-    rows, columns = index.size, table.shape[1]
-    # Ask for both ends of every row first: these loads do not wait for each other, and a random row of a
-    # large table is not in the cache.
-    touched = table[0, 0] * 0
-    for k in range(rows):
-        touched += table[index[k], 0] + table[index[k], columns - 1]
-    out = np.empty((rows, columns), table.dtype)
-    for k in range(rows):
-        i = index[k]
-        for j in range(columns):
-            out[k, j] = table[i, j]
-    return out, touched
-
-
-def gather(table: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    """Entries `index` of a data array along `axis`; positions are valid."""
-    simple = (
-        table.ndim == 2
-        and axis == 0
-        and table.size
-        and table.dtype.kind in "fiu"
-        and table.flags.c_contiguous
-    )
-    return _gather_rows(table, index)[0] if simple else np.take(table, index, axis=axis)
+    # Stable in every mode; and canonical: a parameter with as many entries as there are records, by
+    # coincidence, is reshaped to the number of some records with them, which canonical graphs do without.
+    (rows,) = cast(list[Variable], rewrite_graph([rows], include=("canonicalize", "stabilize"), clone=True))
+    return compiled([records._theta, *given], rows, kwargs, private=given)
 
 
 def part_of(values: np.ndarray, rows: slice | np.ndarray, axis: int) -> np.ndarray:
     """Some rows, in the memory layout that functions are compiled for."""
     if not isinstance(rows, slice):
-        return gather(values, rows, axis)
+        return np.take(values, rows, axis=axis)
     part = values[(slice(None),) * axis + (rows,)]
     return part if part.flags.c_contiguous and part.flags.writeable else np.array(part, order="C")
 
@@ -321,9 +283,13 @@ class Points:
             A position outside 0..n-1 (compiled code would not notice).
         """
         rows, starts = self.rows_of(units)
-        parts = [gather(table[0], rows, axis) for table, axis in self._tables]
+        parts = self.data_of(rows)
         found = guarded(lambda: self._some_rows(new, *parts) - self._some_rows(theta, *parts))
         return found if starts is None else sums(found, starts[:-1])
+
+    def data_of(self, rows: slice | np.ndarray) -> list[np.ndarray]:
+        """Some rows of each array with an entry a record, in the order of the model's arrays."""
+        return [part_of(table[0], rows, axis) for table, axis in self._tables]
 
     def rows_of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Rows of some units, sorted by unit, and where those of each begin and the last end.

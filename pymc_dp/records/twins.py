@@ -6,8 +6,8 @@ there are few outcomes all of them are taken, with their probabilities.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
@@ -18,7 +18,6 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_dp.records import graph
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.gate import compile_graph
@@ -223,13 +222,13 @@ class Twins:
         points = np.atleast_2d(points)
         if self._effects:
             points = points.mean(axis=0)[None]
-        own = {name: self._own[name]() for name in self._outcomes}
+        recorded = guarded(self._own, what="The observed values could not be read")
+        own = dict(zip(self._outcomes, recorded, strict=True))
         drawn, fit = self._drawn(points, twins, random)
         records = self._records
-        roots = records._roots
         most = min(_ROWS, _NUMBERS // self.rank)
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
-            data = [part_of(graph.leaf_value(root), rows, axis) for root, axis in roots.items()]
+            data = records.data_of(rows)
             terms = []
             for scores, names in zip(self._scores, self.names, strict=True):
                 here = [part_of(own[name], rows, 0) for name in names]
@@ -252,15 +251,14 @@ class Twins:
             yield Chunk(units, terms)
 
     @cached_property
-    def _own(self) -> dict[str, Callable[[], np.ndarray]]:
+    def _own(self) -> Function:
         """Recorded outcomes, as arrays of the type of what is drawn."""
         opaque = self._records.reading.opaque
-        found: dict[str, Callable[[], np.ndarray]] = {}
-        for name, place in self._outcomes.items():
-            outcome = pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
-            function = compiled([], outcome, {}, private=self._records._roots)
-            found[name] = partial(guarded, function, what="The observed values could not be read")
-        return found
+        outcomes = [
+            pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
+            for name, place in self._outcomes.items()
+        ]
+        return compiled([], outcomes, {}, private=self._records._roots)
 
     def _drawn(
         self, points: np.ndarray, twins: int, random: Randomness

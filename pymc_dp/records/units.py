@@ -181,9 +181,6 @@ def _read(given: object, n_rows: int) -> Ids | _Unfit:
         return _Unfit("must have one id for each row, shape (n_rows,): it has another length.")
     if listed.kind is not None:
         return listed
-    plain = {_NUMPY.get(one, one) for one in set(map(type, listed.keys))}
-    if len(plain) == 1 and plain < {bool, int, str, bytes}:
-        return Ids(plain.pop(), listed.keys)
     kinds = {_kind(key) for key in listed.keys}
     unfit = [kind for kind in kinds if isinstance(kind, _Unfit)]
     if unfit:

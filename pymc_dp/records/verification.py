@@ -7,18 +7,14 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
-from pymc_dp.records.sums import Points, compiled_rows, gather, guarded
-
-# Records that are compared at each of a few points.
-COMPARED = 64
-POINTS = 2
+from pymc_dp.records.sums import Points, compiled_rows, guarded
 
 
 def separable(records: Points) -> None:
     """Move one record by far, and see that no other row moves.
 
-    Records and points are from fresh entropy. Real numbers move to +-1,000 times the largest, whole numbers
-    and truth values to those of another record.
+    At each of two points 64 records are compared, all from fresh entropy. Real numbers move to +-1,000 times
+    the largest, whole numbers and truth values to those of another record.
 
     Raises
     ------
@@ -28,16 +24,13 @@ def separable(records: Points) -> None:
         A row moved that should not: a bug in this package, and not about the model or the data.
     """
     rng, start, roots = np.random.default_rng(), records._start, records._roots
-    size = min(records.n_rows - 1, COMPARED)
+    size = min(records.n_rows - 1, 64)
     function = compiled_rows(records, mode=gate.PLAIN_MODE)
     _by_position(function, start, roots)
-    for _ in range(POINTS):
+    for _ in range(2):
         point = start + rng.normal(scale=0.5, size=start.size)
         chosen = rng.choice(records.n_rows, size=size + 1, replace=False)
-        few, other = (
-            [gather(graph.leaf_value(root), which, axis) for root, axis in roots.items()]
-            for which in (chosen[:-1], chosen[-1:])
-        )
+        few, other = records.data_of(chosen[:-1]), records.data_of(chosen[-1:])
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
         try:
             rows, *changed = (guarded(function, point, *values) for values in (few, *moved))
@@ -87,8 +80,9 @@ def made_up(
         All real numbers of the first record.
     """
     rng, made = np.random.default_rng(0), []
-    for (record, axis), shape in zip(records.items(), graph.shapes_of_one(roots), strict=True):
-        values = rng.uniform(0.2, 0.8, (5, *shape))[:size]
+    for (record, axis), root in zip(records.items(), roots, strict=True):
+        of_one = np.delete(np.shape(graph.leaf_value(root)), axis)
+        values = rng.uniform(0.2, 0.8, (5, *of_one))[:size]
         if first is not None:
             values[0] = first
         if not record.type.dtype.startswith("float"):

@@ -23,7 +23,7 @@ def gradients_of(records, phi):
     seen = records.coordinates
     stand_ins, rows = graph.symbolic_rows(seen.joined(seen.open_terms), records._roots, records.n_rows)
     direction = pt.vector("direction", shape=(seen.size,), dtype="float64")
-    (slope,) = graph.simplify([along(rows, seen.vector, direction)])
+    slope = along(rows, seen.vector, direction)
     given = list(stand_ins.values())
     function = compiled([seen.vector, direction, *given], slope, records.compile_kwargs, private=given)
     data = [graph.leaf_value(root) for root in records._roots]

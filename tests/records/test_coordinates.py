@@ -162,7 +162,7 @@ def test_what_is_found_is_what_the_likelihood_sees(name):
     assert seen.identity == (size is None)
     assert seen.size == (records.d if size is None else size)
     theta = records._start + 0.3 * np.random.default_rng(1).normal(size=records.d)
-    rows = clone_replace(graph.smooth_rows(seen.joined(seen.open_terms)), {seen.vector: seen.of_theta})
+    rows = clone_replace(graph.rows(seen.joined(seen.open_terms)), {seen.vector: seen.of_theta})
     function = pytensor.function([records._theta], rows, mode=gate.CHECK_MODE, on_unused_input="ignore")
     np.testing.assert_allclose(function(theta), records.full_batch.rows(theta), rtol=1e-12, atol=1e-12)
     h = 1e-6 * np.eye(records.d)

@@ -368,7 +368,7 @@ def test_scores_around_are_derivatives_of_the_mean_likelihood():
     (chunk,) = twins(points, 2, PrivacyRandom(debug_seed=1))
     (term,) = chunk.terms
     found = scores_in_phi(term._replace(group=term.own[None]), 3)[0]
-    y, h = twins._own["y"](), 1e-6
+    y, h = twins._own()[0], 1e-6
     for k, step in enumerate(h * np.eye(3)):
         up, down = log_mean(records, points + step, y), log_mean(records, points - step, y)
         np.testing.assert_allclose(found[:, k], (up - down) / (2 * h), rtol=1e-5, atol=1e-6)

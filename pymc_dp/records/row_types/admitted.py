@@ -31,18 +31,18 @@ SCALARS = frozenset(
 )
 #: Graphs inside of functions of numbers, which are entered.
 _OF_SCALARS = frozenset({"Composite", "ScalarLoop"})
-#: Linear algebra that gives NaN for a matrix with which it cannot be computed.
-LINEAR_ALGEBRA = frozenset({"Cholesky", "QR", "SolveTriangular", "CholeskySolve"})
-#: Of tensors: sums, shapes, positions, orders. They raise where shapes do not fit, which are public.
-TENSORS = frozenset(
+#: And of tensors: linear algebra that gives NaN for a matrix with which it cannot be computed; sums, shapes,
+#: positions, orders, which raise where shapes do not fit: these are public.
+ADMITTED = SCALARS.union(
+    _OF_SCALARS,
+    "Cholesky QR SolveTriangular CholeskySolve "
     "AdvancedIncSubtensor AdvancedSubtensor All Alloc AllocDiag AllocEmpty Any ARange ArgSortOp Argmax "
     "BatchedDot BroadcastTo CAReduce CumOp DeepCopyOp DimShuffle Dot ExtractDiag Eye FixedOpCAReduce Gemm "
     "Gemv Ger Dot22 Dot22Scalar IfElse IncSubtensor Join JoinDims MakeVector Max Min Mean MulWithoutZeros "
     "Nonzero Prod ProdWithoutZeros Repeat Reshape ScalarFromTensor SearchsortedOp Shape Shape_i SortOp "
     "SpecifyShape Split SplitDims Subtensor Sum TensorFromScalar Tri ViewOp Softmax SoftmaxGrad LogSoftmax "
-    "ConvolveNd Convolve1d".split()
+    "ConvolveNd Convolve1d".split(),
 )
-ADMITTED = SCALARS | _OF_SCALARS | LINEAR_ALGEBRA | TENSORS
 
 
 def admits(op: Op, trusted: Collection[object] = ()) -> bool:
@@ -94,27 +94,20 @@ def admit(
     ------
     ModelRefusedError
     """
-    _follow(list(outputs), set(private), random, trusted)
-
-
-def _follow(
-    outputs: list[Variable], reached: set[Variable], random: bool, trusted: Collection[object]
-) -> set[Variable]:
-    """Everything that depends on what is `reached`."""
-    for node in toposort(outputs):
+    reached = set(private)
+    for node in toposort(list(outputs)):
         op = node.op
-        private = [v in reached for v in node.inputs]
-        if not any(private) or isinstance(op, Shape | Shape_i):  # shapes are public
+        is_private = [v in reached for v in node.inputs]
+        if not any(is_private) or isinstance(op, Shape | Shape_i):  # shapes are public
             continue
-        conditional = isinstance(op, CheckAndRaise) and any(private[1:])
+        conditional = isinstance(op, CheckAndRaise) and any(is_private[1:])
         drawn = isinstance(op, RandomVariable) and random
-        if conditional or never_ends(op, private) or not (drawn or admits(op, trusted)):
+        if conditional or never_ends(op, is_private) or not (drawn or admits(op, trusted)):
             raise _refusal(op)
         inner = op.core_op if isinstance(op, Blockwise) else op
         if isinstance(inner, Scan | OpFromGraph):
-            _follow(list(inner.fgraph.outputs), _inner(inner, node, private), random, trusted)
+            admit(inner.fgraph.outputs, _inner(inner, node, is_private), random, trusted)
         reached.update(node.outputs)
-    return reached
 
 
 def _inner(op: Op, node: Apply, private: Sequence[bool]) -> set[Variable]:

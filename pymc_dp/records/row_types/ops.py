@@ -13,17 +13,18 @@ from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 
-# An Op from elsewhere may do anything, and its Python code may hold data.
-_KNOWN_MODULES = ("pytensor.", "pymc.")
-# These run Python functions of the user's, read files, or print.
+# Ops that run Python functions of the user's, read files, or print.
 _BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
 
 
 def known(op: Op) -> bool:
-    """Whether the code of an Op, and of those inside of it, is PyTensor's or PyMC's, and no black box."""
+    """Whether the code of an Op, and of those inside of it, is PyTensor's or PyMC's, and no black box.
+
+    An Op from elsewhere may do anything, and its Python code may hold data.
+    """
     parts = [op, *(getattr(op, name) for name in ("scalar_op", "core_op") if hasattr(op, name))]
     return all(
-        type(part).__module__.startswith(_KNOWN_MODULES)
+        type(part).__module__.startswith(("pytensor.", "pymc."))
         and not any(c.__name__ in _BLACK_BOXES for c in type(part).__mro__)
         for part in parts
     ) and all(known(node.op) for fgraph in inner_graphs(op) for node in fgraph.apply_nodes)

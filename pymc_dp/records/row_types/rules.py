@@ -55,7 +55,7 @@ def public_arguments(types: Sequence[RowType]) -> bool:
 
 def no_rule(op: Op) -> Mixed:
     """Refuse a use of an Op for which nothing has been proved."""
-    return Mixed(f"`{name_of(op)}` of the records, in a way that has no rule", "unknown")
+    return Mixed(f"`{name_of(op)}` of the records, in a way that has no rule")
 
 
 # entry by entry
@@ -65,7 +65,7 @@ def no_rule(op: Op) -> Mixed:
 def _elemwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     private = [isinstance(t, Rows) for t in types]
     if any(private) and (never_ends(node.op, private) or not admits(node.op, typing.trusted)):
-        return Mixed(f"`{name_of(node.op)}` of the records, which may stop with an error", "unknown")
+        return Mixed(f"`{name_of(node.op)}` of the records, which may stop with an error")
     return aligned(types, node)
 
 

@@ -6,7 +6,6 @@ looked at. The files of rules have one rule an Op; docs/proofs/rows proves them.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
@@ -52,23 +51,29 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Mixed:
-    """Anything else.
+    """Anything else: records are mixed, or nothing is known of what an Op does, or of data that it holds.
 
     Attributes
     ----------
     why : str
         What the first node that mixed records does, in the user's words.
-    kind : {"mixes", "unknown", "inner data", "empty"}
-        Records are mixed; an Op without a rule; an inner graph or a function that holds data of its own;
-        memory that was not written, in which anything may be left.
-    written : RowType or None
-        Of empty memory: the type of what was written into a part of it.
-    parts : frozenset of str
-        Of empty memory: which of the parts "0" and "1:" of its last axis were written.
     """
 
     why: str
-    kind: str = "mixes"
+
+
+@dataclass(frozen=True, eq=False)
+class Empty(Mixed):
+    """Memory that was not written, or in part: anything may be left in it.
+
+    Attributes
+    ----------
+    written : RowType or None
+        Type of what was written into a part of it.
+    parts : frozenset of str
+        Which of the parts "0" and "1:" of its last axis were written.
+    """
+
     written: "RowType | None" = None
     parts: frozenset[str] = frozenset()
 
@@ -145,26 +150,25 @@ class Typing:
         op = node.op
         if any(self._may_be_records(v) for v in inner_constants(op)):
             why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
-            return [Mixed(why, "inner data")] * len(node.outputs)
+            return [Mixed(why)] * len(node.outputs)
         if isinstance(op, AllocEmpty):
-            return [Mixed("memory that was not written (`pt.empty`), in which records may be left", "empty")]
+            return [Empty("memory that was not written (`pt.empty`), in which records may be left")]
         found = self._rule(op)
         if found is None:
             return [self._without_rule(node, inputs)] * len(node.outputs)
         if all(t is PUBLIC for t in inputs) and not inner_graphs(op):
             return [PUBLIC] * len(node.outputs)
         buffers = buffers_of(node)
-        empty = next((t for k, t in enumerate(inputs) if k in buffers and is_empty(t)), None)
+        empty = next((t for k, t in enumerate(inputs) if k in buffers and isinstance(t, Empty)), None)
         if empty is not None:
             inputs = [_as_buffer(op, t) if k in buffers else t for k, t in enumerate(inputs)]
         mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
         if mixed is not None:
             return [mixed] * len(node.outputs)
         result = found(self, node, inputs)
-        if isinstance(empty, Mixed) and isinstance(op, IncSubtensor) and not isinstance(result, Mixed | list):
+        if empty is not None and isinstance(op, IncSubtensor) and not isinstance(result, Mixed | list):
             parts = empty.parts | written_part(node)
-            whole = parts == {"0", "1:"}
-            return [result if whole else Mixed(empty.why, "empty", result, parts)]
+            return [result if parts == {"0", "1:"} else Empty(empty.why, result, parts)]
         return result if isinstance(result, list) else [result] * len(node.outputs)
 
     def is_trusted(self, op: Op) -> str | None:
@@ -186,13 +190,13 @@ class Typing:
             self.trusted_used.add(name)
             return aligned(inputs, node)
         if not known(node.op):
-            return Mixed(f"`{name_of(node.op)}`, an Op whose code may hold data of its own", "unknown")
+            return Mixed(f"`{name_of(node.op)}`, an Op whose code may hold data of its own")
         private = next((t for t in inputs if t is not PUBLIC), None)
         if private is None:
             return PUBLIC
         if isinstance(private, Mixed):
             return private
-        return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule", "unknown")
+        return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule")
 
     def _may_be_records(self, constant: Constant) -> bool:
         shape = constant.type.shape if isinstance(constant.type, HasShape) else ()
@@ -251,14 +255,9 @@ class Typing:
         return self.record_range(node.inputs[0]) if keeps(node, self.n_rows) else None
 
 
-def is_empty(t: RowType) -> TypeGuard[Mixed]:
-    """Whether this is memory that was not written, or in part."""
-    return isinstance(t, Mixed) and t.kind == "empty"
-
-
 def _as_buffer(op: Op, t: RowType) -> RowType:
     """Type of what is in memory that an Op writes to; a scan does not write the first entries."""
-    if not is_empty(t):
+    if not isinstance(t, Empty):
         return t
     return t.written or (PUBLIC if isinstance(op, IncSubtensor) else t)
 
