@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care
+from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care, Round
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 
@@ -142,37 +142,39 @@ def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
 
 
 def as_known_as_each_other(
-    message: Message, prior: Normal, metric: np.ndarray, usual: np.ndarray, lookups: Sequence[np.ndarray]
+    message: Message, prior: Normal, last: Round, share: float, lookups: Sequence[np.ndarray]
 ) -> Message:
     """A likelihood in which groups are as uncertain as others with as many records.
 
     What a group's level is off by is reckoned from where that level seems to be: a group that seems far from
     the others would be less certain than one that seems near, and count less where the spread of all of them
     is asked for, which would be found too small. The covariance is its mean over all permutations of groups,
-    in units of what is usual for each.
+    in units of what each would have by noise and by its records' own variance.
 
     Parameters
     ----------
     message : Message
     prior : Normal
-    metric : ndarray, shape (p, p)
-        Of the last round.
-    usual : ndarray, shape (p,)
-        Standard deviations that coordinates of the metric would have with noise alone.
+    last : Round
+    share : float
+        Of the variance of the records' own sum over its slope.
     lookups : sequence of ndarray of int, shape (G, q)
         Coordinates of the metric, of each group.
     """
+    if not lookups:
+        return message
+    usual = np.sqrt(last.noise**2 + share * last.touched) / last.touched
     small = _RIDGE * prior.precision
     whole = inverse(message.information + small)
     mean = whole @ (message.vector + small @ prior.mean)
-    back = np.linalg.inv(metric) / usual
+    back = last.back / usual
     covariance = back.T @ whole @ back
     for places in lookups:
         own = np.diag(covariance)[places].mean(axis=1)
         beyond = np.ones(len(covariance))
         beyond[places] = np.sqrt(np.maximum(own / (_OTHERWISE * np.median(own)), 1.0))[:, None]
         covariance = _permuted(covariance / np.outer(beyond, beyond), places) * np.outer(beyond, beyond)
-    ahead = metric.T * usual
+    ahead = last.metric.T * usual
     found = inverse(symmetric(ahead @ covariance @ ahead.T))
     return Message(found, found @ mean)
 

@@ -44,6 +44,17 @@ class Places:
         blocks = np.kron(np.eye(len(first)), np.ones((first.shape[1],) * 2))
         self.together[: self.blocks, : self.blocks] = blocks
 
+    def entries(self, touched: np.ndarray) -> float:
+        """Of a row of a slope, on average; an entry of coordinates that few records see together counts less.
+
+        Parameters
+        ----------
+        touched : ndarray, shape (p,)
+            Units that each coordinate of the metric touches.
+        """
+        both = np.minimum.outer(touched, touched) ** 2 / np.outer(touched, touched)
+        return float((self.together * both).sum() / self._size)
+
     def hidden(self, n: float) -> np.ndarray:
         """Records that a coordinate touches whose counts do not stand out: all; one of a look-up its part."""
         each = np.full(self._size, n)

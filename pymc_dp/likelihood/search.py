@@ -217,8 +217,7 @@ class Search:
     def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
         """Draws of the slope: it was released, and is about what it was."""
         both_touch, diagonal = np.minimum.outer(self._touched, self._touched), np.eye(self._size) > 0
-        shared = self._places.together * both_touch**2 / np.outer(self._touched, self._touched)
-        beside = min(1.0, _ENTRIES_OF / float(shared.sum() / self._size))
+        beside = min(1.0, _ENTRIES_OF / self._places.entries(self._touched))
         if self._slope is None:
             before = Slope(metric, metric @ self._information @ metric.T, np.zeros_like(metric))
             unlike = np.where(diagonal, np.hypot(_OF_COUNTS, self._counted), beside * _CORRELATED)
@@ -339,7 +338,4 @@ class Search:
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
         found = self._mixture.widened(variances + way).matched(self._whole)
-        if not self._places.lookups:
-            return found
-        usual = np.sqrt(last.noise**2 + self._share * last.touched) / last.touched
-        return as_known_as_each_other(found, self._whole, last.metric, usual, self._places.lookups)
+        return as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)

@@ -77,11 +77,11 @@ class SeenCoordinates:
             direction = directions[:, k]
             direction = direction / np.abs(direction).max(initial=1e-300)
             places = np.flatnonzero(np.abs(direction) > _ZERO**0.5)
-            place = int(places[np.argmin(order[places])])
-            left.append(place)
-            directions[:, k] = direction / direction[place]
+            one = int(places[np.argmin(order[places])])
+            left.append(one)
+            directions[:, k] = direction / direction[one]
             beside = np.arange(directions.shape[1]) != k
-            directions[:, beside] -= np.outer(directions[:, k], directions[place, beside])
+            directions[:, beside] -= np.outer(directions[:, k], directions[one, beside])
         self.left = np.array(left, dtype=int)
         self.kept = np.setdiff1d(np.arange(size), self.left)
         self.others = -directions[self.kept]
@@ -145,7 +145,8 @@ class SumsOfSeen:
     """
 
     def __init__(self, measurements: NoisySums, source: SeenCoordinates):
-        self._measure, self.source = measurements, source
+        self._measure, self._seen = measurements, source
+        self.source: Shapes = source
 
     @property
     def left(self) -> float:
@@ -154,14 +155,14 @@ class SumsOfSeen:
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """See `Measurements.scales`."""
-        seen = self._measure.scales(self.source.phi(phi), twins, share)
-        return seen._replace(counts=seen.counts[self.source.kept])
+        seen = self._measure.scales(self._seen.phi(phi), twins, share)
+        return seen._replace(counts=seen.counts[self._seen.kept])
 
     def compare(
         self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
     ) -> Comparison:
         """See `Measurements.compare`."""
-        source, p = self.source, self._measure.source.size
+        source, p = self._seen, self._measure.source.size
         whole, places = np.zeros((p, p)), np.ix_(source.kept, source.kept)
         whole[places] = metric
         seen = self._measure.compare(source.phi(phi), whole, bounds, twins, shares)

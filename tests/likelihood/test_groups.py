@@ -10,7 +10,7 @@ import pymc_dp as dp
 from pymc_dp.likelihood import beliefs, groups, search
 from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import Slope
-from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.points import points_around
 from pymc_dp.likelihood.search import Search
 
@@ -175,3 +175,36 @@ def test_crossed_groups_are_not_said_to_be_alike(monkeypatch):
     monkeypatch.setattr(groups, "OF_GROUPS", control)
     monkeypatch.setattr(search, "OF_GROUPS", control)
     assert sum(told(seed) for seed in range(4)) < 0
+
+
+def as_seen(group, variances, crossed=0.0):
+    """A message of four groups' levels and a scale, with these variances of levels."""
+    covariance = np.diag([*variances, 0.01])
+    covariance[:4, :4] += crossed
+    information = np.linalg.inv(covariance)
+    last = SimpleNamespace(metric=np.eye(5), back=np.eye(5), noise=10.0, touched=np.full(5, 100.0))
+    mean = np.array([2.0, -1.0, 0.5, 0.0, 0.3])
+    prior = Normal(np.eye(5), np.zeros(5))
+    found = groups.as_known_as_each_other(Message(information, information @ mean), prior, last, 1.0, group)
+    return mean, found
+
+
+def test_groups_are_as_known_as_each_other():
+    mean, found = as_seen([np.arange(4)[:, None]], [0.2, 0.3, 0.1, 0.4], crossed=0.05)
+    covariance = np.linalg.inv(found.information)
+    np.testing.assert_allclose(np.diag(covariance), [0.3] * 4 + [0.01], rtol=1e-3)
+    np.testing.assert_allclose(covariance[0, 1:4], 0.05, rtol=1e-3)
+    np.testing.assert_allclose(covariance @ found.vector, mean, rtol=1e-3, atol=1e-4)
+
+
+def test_without_groups_a_likelihood_stays_as_it_is():
+    _, found = as_seen([], [0.2, 0.3, 0.1, 0.4])
+    np.testing.assert_allclose(np.diag(np.linalg.inv(found.information)), [0.2, 0.3, 0.1, 0.4, 0.01])
+
+
+def test_a_group_of_which_nothing_is_known_stays_beyond_the_others():
+    """And leaves them as they are."""
+    _, found = as_seen([np.arange(4)[:, None]], [0.1, 0.1, 0.1, 50.0])
+    variances = np.diag(np.linalg.inv(found.information))
+    assert variances[3] > 10 and np.all(variances[:3] < 0.25)
+    assert np.ptp(variances[:3]) < 1e-6

@@ -149,7 +149,9 @@ def test_a_bound_that_is_not_kept_is_noticed(parts):
 def test_a_question_that_a_record_decides_is_noticed(parts, monkeypatch):
     """Control: a number of twins that goes by exact sums."""
     monkeypatch.setattr(
-        Search, "_twins", lambda self, last: 6 + 2 * (int(sum(one.sum() for one in self._measure.exact)) % 5)
+        Search,
+        "_twins",
+        lambda self, last: 6 + 2 * (int(sum(one.sum() for one in self._measure._measure.exact)) % 5),
     )
     first, _ = run(parts)
     with replaced(parts[0], "y_seen", 3, 50.0):

@@ -19,7 +19,7 @@ BOUNDS = Bounds(1.5, 0.7)
 class Chunks:
     """Hostile records, some at a time; notes how many chunks are there at once."""
 
-    size, touched, parts, rank, lookups = P, 2, 1, 2, ()
+    size, touched, parts, rank, lookups, sums = P, 2, 1, 2, (), ()
 
     def __init__(self, count=40):
         random = np.random.default_rng(5)

@@ -1,0 +1,194 @@
+"""Directions of the likelihood coordinates that no record sees, and the coordinates without them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytest
+from pytensor import tensor as pt
+from scipy.linalg import subspace_angles
+
+import pymc_dp as dp
+from pymc_dp.likelihood.measurements import Comparison
+from pymc_dp.likelihood.mixtures import Message, Normal
+from pymc_dp.likelihood.octaves import OCTAVES, Scales
+from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen, unseen
+from pymc_dp.records import graph
+from pymc_dp.records.several_tables import TablesTwins, read_records
+from pymc_dp.records.twins import Twins
+
+
+def places(*lists):
+    return [[np.array(one) for one in choices] for choices in lists]
+
+
+def test_what_two_look_ups_have_in_common_is_not_seen():
+    directions = unseen(places([[0, 1, 2], [3, 4]], [[5]]), 6)
+    expected = np.array([[1, 1, 1, -1, -1, 0]]).T
+    assert directions.shape == (6, 1)
+    assert subspace_angles(directions, expected).max() < 1e-7
+
+
+@pytest.mark.parametrize(
+    "sums, number",
+    [
+        ([[[0, 1, 2], [3, 4]], [[0, 1, 2]]], 0),  # a second predictor sees one of them alone
+        ([[[0, 1, 2], [3, 4], [5]]], 2),  # a number that all share as well
+        ([[[0, 1, 2], [3, 4]], [[3, 4], [5]]], 1),
+        ([[[0, 1, 2], [3, 4]], [[2]]], 0),  # one level is seen by itself
+        ([[[k]] for k in range(6)], 0),
+        ([], 6),
+    ],
+)
+def test_number_of_directions(sums, number):
+    size = 6 if not sums else 1 + max(max(part) for one in sums for part in one)
+    directions = unseen(places(*sums), size)
+    assert directions.shape == (size, number)
+    for one in sums:
+        rows = np.zeros((1, size))
+        for part in one:  # of any level of each
+            rows = (rows[:, None, :] + np.eye(size)[part]).reshape(-1, size)
+        np.testing.assert_allclose(rows @ directions, 0, atol=1e-12)
+
+
+def shapes_of(sums, size, lookups):
+    return SimpleNamespace(sums=sums, size=size, lookups=lookups, touched=3, rank=2, parts=1)
+
+
+def crossed():
+    """Six coordinates: levels 0 to 2, and 3 to 4, and a scale; what is left, and a prior."""
+    rng = np.random.default_rng(0)
+    sums, lookups = places([[0, 1, 2], [3, 4]], [[5]]), [np.arange(3)[:, None], np.array([[3], [4]])]
+    root = rng.normal(size=(6, 6))
+    prior = Normal(root @ root.T + np.eye(6), rng.normal(size=6), rng.normal(size=(8, 6)))
+    return SeenCoordinates(shapes_of(sums, 6, lookups), prior), prior
+
+
+def test_records_see_all_of_the_coordinates_that_are_kept():
+    seen, _ = crossed()
+    assert seen.size == 5 and len(seen.left) == 1 and seen.left[0] in (3, 4)  # of the smaller look-up
+    rng = np.random.default_rng(1)
+    phi = rng.normal(size=6)
+    there = seen.phi(seen.of(phi))
+    for i in range(3):
+        for j in (3, 4):
+            np.testing.assert_allclose(there[i] + there[j], phi[i] + phi[j])
+    np.testing.assert_allclose(there[5], phi[5])
+    np.testing.assert_allclose(seen.of(there), seen.of(phi))
+    assert [rows.tolist() for rows in seen.lookups] == [[[0], [1], [2]]]
+
+
+def test_the_prior_and_messages_are_those_of_the_coordinates():
+    seen, prior = crossed()
+    rng = np.random.default_rng(2)
+    many = rng.multivariate_normal(prior.mean, np.linalg.inv(prior.precision), 400_000)
+    of_seen = seen.prior(prior)
+    found = np.cov(seen.of(many).T)
+    np.testing.assert_allclose(found, np.linalg.inv(of_seen.precision), rtol=0.02, atol=0.02)
+    np.testing.assert_allclose(of_seen.draws, seen.of(prior.draws))
+    root = rng.normal(size=(5, 5))
+    message = Message(root @ root.T, rng.normal(size=5))
+    whole, phi = seen.message(message), rng.normal(size=6)
+    psi = seen.of(phi)
+    says = message.vector @ psi - 0.5 * psi @ message.information @ psi
+    np.testing.assert_allclose(whole.vector @ phi - 0.5 * phi @ whole.information @ phi, says)
+
+
+def test_constants_are_left_first():
+    """Or a reference level of zero would be one that is to be found."""
+    sums, lookups = places([[0, 1, 2], [3, 4]]), [np.arange(3)[:, None], np.array([[3], [4]])]
+    precision = np.diag([1.0, 1.0, 1.0, 1.0, 1e18])
+    seen = SeenCoordinates(shapes_of(sums, 5, lookups), Normal(precision, np.zeros(5)))
+    assert seen.left.tolist() == [4]
+
+
+def test_what_is_left_is_asked_of_nobody():
+    asked = []
+
+    def compare(phi, metric, bounds, twins, shares):
+        asked.append((phi, metric))
+        return Comparison(np.arange(6.0), 1.0, np.arange(36.0).reshape(6, 6), 1.0, 2.0, 1.0)
+
+    seen, _ = crossed()
+    measured = SimpleNamespace(
+        source=SimpleNamespace(size=6),
+        left=0.7,
+        compare=compare,
+        scales=lambda phi, twins, share: Scales(np.arange(6.0)[:, None] + np.zeros(OCTAVES), 1.0),
+    )
+    sums = SumsOfSeen(measured, seen)
+    found = sums.compare(np.ones(5), 2 * np.eye(5), None, 4, (0.1, 0.1))
+    phi, metric = asked[0]
+    assert phi[seen.left[0]] == 0 and not metric[seen.left].any() and not metric[:, seen.left].any()
+    np.testing.assert_array_equal(found.score, seen.kept)
+    np.testing.assert_array_equal(found.slope, np.arange(36.0).reshape(6, 6)[np.ix_(seen.kept, seen.kept)])
+    np.testing.assert_array_equal(sums.scales(np.ones(5), 4, 0.1).counts[:, 0], seen.kept)
+    assert sums.left == 0.7
+
+
+def records_of(build, n=60):
+    """A model whose predictor is built of codes a and b, and numbers x."""
+    rng = np.random.default_rng(3)
+    data = rng.integers(0, 5, n), rng.integers(0, 3, n), rng.normal(size=n)
+    with pm.Model() as model:
+        eta = build(*data)
+        pm.Normal("y", eta, pm.HalfNormal("s", 1.0), observed=rng.normal(size=n))
+    return model, data
+
+
+def two(a, b, x):
+    return pm.Normal("A", 0, 1, shape=5)[a] + pm.Normal("B", 0, 1, shape=3)[b]
+
+
+def reference(a, b, x):
+    return pm.Normal("A", 0, 1, shape=5)[a] + pt.concatenate([[0.0], pm.Normal("B", 0, 1, shape=2)])[b]
+
+
+def sloped(a, b, x):
+    return pm.Normal("A", 0, 1, shape=5)[a] + pm.Normal("B", 0, 1, shape=3)[b] * x
+
+
+def one(a, b, x):
+    return pm.Normal("A", 0, 1, shape=5)[a] + pm.Normal("c") * x
+
+
+@pytest.mark.parametrize("build, number", [(two, 1), (reference, 0), (sloped, 0), (one, 0)])
+def test_directions_are_those_of_the_model(build, number):
+    """Against derivatives of the log-likelihood of made-up records with all pairs of codes."""
+    model, _ = records_of(build)
+    records = read_records(model, verify=False)
+    twins = TablesTwins(records)
+    directions = unseen(twins.sums, twins.size)
+    assert directions.shape == (twins.size, number)
+    phi = np.random.default_rng(4).normal(size=twins.size)
+
+    def rows(at):
+        (table,) = records.tables
+        return np.concatenate(
+            [chunk.terms[0].own for chunk in Twins(table)(at, 0, None)]  # scores by predictors
+        )
+
+    for direction in directions.T:
+        np.testing.assert_allclose(rows(phi + 3 * direction), rows(phi), rtol=1e-9, atol=1e-9)
+    control = np.zeros(twins.size)
+    control[0] = 1.0
+    assert not np.allclose(rows(phi + control), rows(phi))
+    assert all(np.ndim(graph.leaf_value(root)) >= 1 for root in records.tables[0]._roots)
+
+
+def test_nothing_is_said_of_a_direction_that_no_record_sees():
+    """Levels of two groupings, whose sums are known well: a constant between them is the prior's."""
+    rng = np.random.default_rng(5)
+    n = 3000
+    a, b = rng.integers(0, 5, n), rng.integers(0, 3, n)
+    with pm.Model() as model:
+        eta = two(a, b, None)
+        pm.Normal("y", eta, 1.0, observed=rng.normal(2.0 + 0.5 * (a == 1), 1.0))
+    with pytest.warns(dp.errors.NotPrivateWarning):
+        likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=1)
+    direction = np.r_[np.ones(5), -np.ones(3)]
+    information = likelihood.information
+    assert direction @ information @ direction < 1e-9 * np.trace(information)
+    assert abs(direction @ likelihood.gradient) < 1e-6 * np.abs(likelihood.gradient).sum()
+    sums = np.r_[np.ones(5) / 5, np.ones(3) / 3]  # control: what records do see
+    assert sums @ information @ sums > 1.0
