@@ -14,6 +14,7 @@ import numpy as np
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -23,8 +24,8 @@ from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.derivatives import NotStructuredError, numbers_a_record, replaced
 from pymc_dp.records.meetings import Kind, Meeting, Met, added, meet
 
-# What takes numbers of its first input and changes none.
-_SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp)
+# What takes numbers of an input and changes none; or puts constants beside them.
+_SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp, Join)
 
 
 class Piece(NamedTuple):
@@ -37,7 +38,7 @@ class Piece(NamedTuple):
         The predictors a.
     columns : ndarray of int
         Of phi. For "values" one for each predictor; for a "product" with a matrix of c columns, shape (c,
-        numbers); for a "lookup" what its positions stand for.
+        numbers); for a "lookup" what its positions stand for, -1 for a constant.
     other : Variable or None
         The matrix, or the positions, as a function of the data of the records.
     """
@@ -158,6 +159,8 @@ def _found(
             read = set(ancestors([cast(Variable, meeting.other)]))
             if of_others[meeting.out] * size != where.size or not read.isdisjoint([*columns, *inputs]):
                 raise NotStructuredError
+        if meeting.kind != "lookup" and np.any(where < 0):
+            raise NotStructuredError
         places.append(where)
     return _assembled(made, met.meetings, places, sizes[: len(first)])
 
@@ -188,28 +191,34 @@ def _matrix(values: Variable) -> Variable:
 def _selected(
     parameter: Variable, columns: Mapping[Variable, slice], parts: Mapping[Variable, np.ndarray]
 ) -> np.ndarray:
-    """Which entries of phi `parameter` consists of, in C order."""
+    """Which entries of phi `parameter` consists of, in C order; -1 for a constant: a level of zero, say."""
     variable = parameter
     while variable not in columns:
         node = variable.owner
         if node is None or not isinstance(node.op, _SELECTS):
             raise NotStructuredError
-        variable = node.inputs[0]
+        reads = [v for v in node.inputs if not columns.keys().isdisjoint(ancestors([v]))]
+        if len(reads) != 1:
+            raise NotStructuredError
+        (variable,) = reads
     place = columns[variable]
     given = variable.type()
     (selected,) = replaced([parameter], {variable: given})
+    shape, entries = parts[variable].shape, np.arange(place.start, place.stop, dtype=np.float64)
     try:
         function = gate.compile_graph([given], selected, private=(), mode=gate.PLAIN_MODE)
-        values = function(np.arange(place.start, place.stop, dtype=np.float64).reshape(parts[variable].shape))
+        values = np.ravel(function(entries.reshape(shape)))
+        change = np.ravel(function((entries + place.stop).reshape(shape))) - values
     except Exception:  # a selection that depends on something else
         raise NotStructuredError from None
-    return np.ravel(values).astype(np.int64)
+    return np.where(change == 0, -1, values).astype(np.int64)
 
 
 def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> np.ndarray:
     """Rows of k predictors of m records, each times a matrix A of shape (q, p): shape (k, m, q)."""
     out = np.zeros((k, m, len(metric)))
     fresh = [True] * k
+    with_nothing = np.vstack([metric.T, np.zeros(len(metric))])  # its last row is that of constants
     with np.errstate(all="ignore"):
         for piece, other in pieces:
             for j in range(piece.numbers):
@@ -217,7 +226,7 @@ def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> n
                 if other is None:
                     target += metric[:, piece.columns[j]]
                 elif piece.kind == "lookup":
-                    table = np.ascontiguousarray(metric[:, piece.columns].T)
+                    table = with_nothing[piece.columns]
                     _add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
                 elif fresh[piece.first + j]:
                     np.matmul(other, metric[:, piece.columns[:, j]].T, out=target)

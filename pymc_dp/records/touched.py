@@ -20,7 +20,7 @@ class Lookup(NamedTuple):
     root : Variable or None
         The array of codes by which they do; None where it is more than one array, or computed.
     columns : ndarray of int, shape (G, q)
-        Of phi: those that a record of each code sees. Where it is not known which go together, G rows of one
+        Of phi: those that a record of each code sees, -1 for none. Where it is not known which go together, G rows of one
         if a record sees one, else one row of all.
     """
 
@@ -45,10 +45,11 @@ def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]
     alone: list[Sum] = []
     for k, piece in enumerate(pieces):
         columns = np.ravel(piece.columns)
+        columns = columns[columns >= 0]
         if piece.kind == "values":
             for j in range(len(columns)):
                 found.setdefault(piece.first + j, []).append(columns[j : j + 1])
-        elif k in lookups and lookups[k].columns.shape[1] == piece.numbers:
+        elif k in lookups and lookups[k].columns.shape[1] == piece.numbers and np.all(piece.columns >= 0):
             for j, places in enumerate(lookups[k].columns.T):
                 found.setdefault(piece.first + j, []).append(np.unique(places))
         else:  # each may be seen by itself
@@ -122,13 +123,14 @@ def seen_apart(lookups: Sequence[Lookup], whole: np.ndarray) -> list[np.ndarray]
     """
     found = []
     for columns in _by_codes(lookups):
-        rows = list(dict.fromkeys(tuple(dict.fromkeys(row)) for row in columns.tolist()))
+        seen = (tuple(column for column in dict.fromkeys(row) if column >= 0) for row in columns.tolist())
+        rows = [row for row in dict.fromkeys(seen) if row]
         flat = [column for row in rows for column in row]
         if len(rows) > 1 and len(set(flat)) == len(flat) and len({len(row) for row in rows}) == 1:
             found.append(np.array(rows))
     times = np.zeros(len(whole), dtype=int)
     for columns in _by_codes(lookups):
-        times[np.unique(columns)] += 1
+        times[np.unique(columns[columns >= 0])] += 1
     return [rows for rows in found if not whole[rows].any() and times[rows].max() == 1]
 
 

@@ -65,6 +65,20 @@ def test_what_is_added_up_is_one_predictor():
     assert predictors_of(RecordModel(model)).size == 2
 
 
+@pytest.mark.parametrize("zeros", [1, 2])
+def test_a_reference_level_of_zero_is_a_place_of_no_coordinate(zeros):
+    """Levels behind constants are looked up as others; records of a constant touch none of them."""
+    with pm.Model() as model:
+        level, beta = pm.Normal("level", shape=3 - zeros), pm.Normal("beta")
+        table = pt.concatenate([np.zeros(zeros), level])
+        pm.Bernoulli("y", logit_p=table[GROUP] + beta, observed=Y)
+    records = compare(model)
+    pieces = {piece.kind: piece.columns.tolist() for piece in predictors_of(records).pieces}
+    assert pieces["lookup"] == [-1] * zeros + list(range(3 - zeros))
+    found = [rows.tolist() for rows in records.twins.lookups]
+    assert found == ([[[0], [1]]] if zeros == 1 else [])
+
+
 def test_numbers_times_parameters_are_a_product():
     with pm.Model() as model:
         level, slope, beta = pm.Normal("level", shape=3), pm.Normal("slope"), pm.Normal("beta", shape=P)
