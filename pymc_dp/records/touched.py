@@ -20,8 +20,8 @@ class Lookup(NamedTuple):
     root : Variable or None
         The array of codes by which they do; None where it is more than one array, or computed.
     columns : ndarray of int, shape (G, q)
-        Of phi: those that a record of each code sees, -1 for none. Where it is not known which go together, G rows of one
-        if a record sees one, else one row of all.
+        Of phi: those that a record of each code sees, -1 for none. Where it is not known which go together,
+        G rows of one if a record sees one, else one row of all.
     """
 
     root: Variable | None
