@@ -38,8 +38,8 @@ class Shapes(Protocol):
         """Coordinates of which each unit touches those of one row, shape (G, q)."""
 
     @property
-    def sums(self) -> Sequence[Sequence[np.ndarray]]:
-        """What units see: of each list the sum of one coordinate of each array, and nothing else."""
+    def sums(self) -> Sequence[Sequence[tuple[int, np.ndarray]]]:
+        """What units see: the sum of one coordinate of each array, with its sign, and nothing else."""
 
 
 class Source(Shapes, Protocol):

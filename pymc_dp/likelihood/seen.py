@@ -19,28 +19,33 @@ from pymc_dp.likelihood.octaves import Scales
 _ZERO, _CONSTANT = 1e-9, 1e-12
 
 
-def unseen(sums: Sequence[Sequence[np.ndarray]], size: int) -> np.ndarray:
+def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.ndarray:
     """Directions, shape (p, k), that no record can see.
 
     Along them all coordinates that one look-up chooses from change alike, and each sum stays what it is.
 
     Parameters
     ----------
-    sums : sequence of sequence of ndarray of int
+    sums : sequence of sequence of tuple
         See `Shapes.sums`.
     size : int
         p.
     """
     like = np.arange(size)
-    for places in (places for one in sums for places in one if len(places) > 1):
+    for places in (places for one in sums for _, places in one if len(places) > 1):
         like[np.isin(like, like[places])] = like[places[0]]
-    rows = {tuple(sorted(like[places[0]] for places in one)) for one in sums}
-    zero = {row[0] for row in rows if len(set(row)) == 1}
+    rows = []
+    for one in sums:
+        row: dict[int, int] = {}
+        for sign, places in one:
+            row[like[places[0]]] = row.get(like[places[0]], 0) + sign
+        rows.append({k: times for k, times in row.items() if times})
+    zero = {k for row in rows if len(row) == 1 for k in row}
     free = np.array([k for k in np.unique(like) if k not in zero], dtype=int)
     directions = np.zeros((size, 0))
     if len(free):
-        equations = np.array([[row.count(k) for k in free] for row in rows] or [[0] * len(free)], dtype=float)
-        found = null_space(equations)
+        some = {tuple(row.get(k, 0) for k in free) for row in rows} | {(0,) * len(free)}
+        found = null_space(np.array(sorted(some), dtype=float))
         directions = np.zeros((size, found.shape[1]))
         directions[free] = found
     return directions[like]
@@ -91,7 +96,9 @@ class SeenCoordinates:
         place[self.kept] = np.arange(len(self.kept))
         lookups = [place[rows][(place[rows] >= 0).all(axis=1)] for rows in shapes.lookups]
         self.lookups = [rows for rows in lookups if len(rows) > 1]
-        self.sums: Sequence[Sequence[np.ndarray]] = [[np.array([k])] for k in range(self.size)]
+        self.sums: Sequence[Sequence[tuple[int, np.ndarray]]] = [
+            [(1, np.array([k]))] for k in range(self.size)
+        ]
 
     def of(self, phi: np.ndarray) -> np.ndarray:
         """Psi, shape (..., r), of phi, shape (..., p)."""

@@ -80,7 +80,7 @@ class EffectScores:
         self._places = list(graph.columns_of(dict(enumerate(self.shapes))).values())
         self._numbers: int = self._places[-1].stop
         self.size: int = self._seen.size
-        self.sums: list[Sum] = [[np.array([k])] for k in range(self.size)]
+        self.sums: list[Sum] = [[(1, np.array([k]))] for k in range(self.size)]
         likelihood = [terms[name] for name in outcomes]
         read = set(ancestors(likelihood)) - set(effects.values())
         self._data = [root in read for root in records._roots]

@@ -18,7 +18,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
-from pytensor.scalar.basic import Add, Mul
+from pytensor.scalar.basic import Add, Mul, Neg, Sub
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
@@ -170,20 +170,33 @@ def meet(
     return Met(rows, found, originals, dict(records))
 
 
-def added(rows: Variable, inputs: Sequence[Variable]) -> list[tuple[int, int] | None]:
-    """For each input the one sum into which it goes, and with how many dimensions; None: elsewhere."""
+class Summand(NamedTuple):
+    """Where an input goes: into one sum, with how many dimensions, and there with which sign."""
+
+    total: int
+    dimensions: int
+    sign: int
+
+
+def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
+    """For each input the one sum into which it goes; None: elsewhere."""
     copies = {v: v.type() for v in inputs}
     fgraph = FunctionGraph(outputs=replaced([rows], copies), clone=False)
     MergeOptimizer().rewrite(fgraph)
-    found: list[tuple[int, int] | None] = []
+    found: list[Summand | None] = []
     for variable in copies.values():
-        clients = fgraph.clients.get(variable, [])
-        while len(clients) == 1 and isinstance(clients[0][0].op, DimShuffle | Reshape | SpecifyShape):
-            variable = clients[0][0].outputs[0]
-            clients = fgraph.clients.get(variable, [])
-        op = clients[0][0].op if len(clients) == 1 else None
-        is_sum = isinstance(op, Elemwise) and isinstance(op.scalar_op, Add)
-        found.append((id(clients[0][0].outputs[0]), variable.type.ndim) if is_sum else None)
+        total, dimensions, sign = None, variable.type.ndim, 1
+        while len(clients := fgraph.clients.get(variable, [])) == 1:
+            (node, place) = clients[0]
+            scalar = getattr(node.op, "scalar_op", None)
+            if isinstance(scalar, Add | Sub | Neg):
+                sign *= -1 if isinstance(scalar, Neg) or (isinstance(scalar, Sub) and place == 1) else 1
+                total = total if isinstance(scalar, Neg) else node
+            elif total is not None or not isinstance(node.op, DimShuffle | Reshape | SpecifyShape):
+                break
+            variable = node.outputs[0]
+            dimensions = variable.type.ndim if total is None else dimensions
+        found.append(None if total is None else Summand(id(total), dimensions, sign))
     return found
 
 

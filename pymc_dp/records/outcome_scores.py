@@ -108,7 +108,7 @@ class OutcomeScores:
     ----------
     names : list of str
     lookups : list of Lookup
-    sums : list of list of ndarray of int
+    sums : list of list of tuple
         What a record sees of phi: see `Twins`.
     size : int
         k.
@@ -145,7 +145,7 @@ class OutcomeScores:
         self._given: list[Variable] = []
         self.size = seen.size if found is None else found.size
         self.lookups: list[Lookup] = []
-        self.sums: list[Sum] = [[np.array([k])] for k in range(seen.size)]
+        self.sums: list[Sum] = [[(1, np.array([k]))] for k in range(seen.size)]
         if found is None:
             stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}

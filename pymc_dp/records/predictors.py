@@ -22,7 +22,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pymc_dp.records import gate, graph
 from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.derivatives import NotStructuredError, numbers_a_record, replaced
-from pymc_dp.records.meetings import Kind, Meeting, Met, added, meet
+from pymc_dp.records.meetings import Kind, Meeting, Met, Summand, added, meet
 
 # What takes numbers of an input and changes none; or puts constants beside them.
 _SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp, Join)
@@ -41,6 +41,8 @@ class Piece(NamedTuple):
         numbers); for a "lookup" what its positions stand for, -1 for a constant.
     other : Variable or None
         The matrix, or the positions, as a function of the data of the records.
+    sign : {1, -1}
+        With which it is added to the predictors.
     """
 
     kind: Kind
@@ -48,6 +50,7 @@ class Piece(NamedTuple):
     numbers: int
     columns: np.ndarray
     other: Variable | None
+    sign: int
 
 
 #: A piece, and its matrix or positions for some records.
@@ -173,14 +176,21 @@ def _assembled(
     groups: dict[int, int] = {}
     pieces, size = [], 0
     for k, (meeting, where) in enumerate(zip(meetings, places, strict=True)):
-        same = [j for j in groups if sizes[j] == sizes[k] and joint[j] is not None and joint[j] == joint[k]]
+        own = joint[k]
+        same = [j for j in groups if sizes[j] == sizes[k] and own is not None and _in_one_sum(joint[j], own)]
         start = groups[same[0]] if same else groups.setdefault(k, size)
+        other = joint[same[0]] if same else None
+        sign = 1 if own is None or other is None else own.sign * other.sign
         size += 0 if same else sizes[k]
         shape = (-1, sizes[k]) if meeting.kind == "product" else (-1,)
-        pieces.append(Piece(meeting.kind, start, sizes[k], where.reshape(shape), meeting.other))
+        pieces.append(Piece(meeting.kind, start, sizes[k], where.reshape(shape), meeting.other, sign))
     if size > 12:  # whole gradients are as good
         raise NotStructuredError
     return made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
+
+
+def _in_one_sum(one: Summand | None, other: Summand) -> bool:
+    return one is not None and (one.total, one.dimensions) == (other.total, other.dimensions)
 
 
 def _matrix(values: Variable) -> Variable:
@@ -224,14 +234,14 @@ def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> n
             for j in range(piece.numbers):
                 target = out[piece.first + j]
                 if other is None:
-                    target += metric[:, piece.columns[j]]
+                    target += piece.sign * metric[:, piece.columns[j]]
                 elif piece.kind == "lookup":
-                    table = with_nothing[piece.columns]
+                    table = piece.sign * with_nothing[piece.columns]
                     _add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
                 elif fresh[piece.first + j]:
-                    np.matmul(other, metric[:, piece.columns[:, j]].T, out=target)
+                    np.matmul(other, piece.sign * metric[:, piece.columns[:, j]].T, out=target)
                 else:
-                    target += other @ metric[:, piece.columns[:, j]].T
+                    target += other @ (piece.sign * metric[:, piece.columns[:, j]].T)
                 fresh[piece.first + j] = False
     return out
 

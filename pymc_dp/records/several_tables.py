@@ -187,7 +187,7 @@ class TablesTwins:
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of which a record touches those of one row or none, whichever table it is in: also one of
         each table that no other reads.
-    sums : list of list of ndarray of int
+    sums : list of list of tuple
         Of all tables.
 
     Raises

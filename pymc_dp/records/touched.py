@@ -28,8 +28,8 @@ class Lookup(NamedTuple):
     columns: np.ndarray
 
 
-#: What a record sees of phi together: the sum of one coordinate of each of these arrays.
-type Sum = list[np.ndarray]
+#: What a record sees of phi together: the sum of one coordinate of each of these arrays, with these signs.
+type Sum = list[tuple[int, np.ndarray]]
 
 
 def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]:
@@ -48,12 +48,12 @@ def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]
         columns = columns[columns >= 0]
         if piece.kind == "values":
             for j in range(len(columns)):
-                found.setdefault(piece.first + j, []).append(columns[j : j + 1])
+                found.setdefault(piece.first + j, []).append((piece.sign, columns[j : j + 1]))
         elif k in lookups and lookups[k].columns.shape[1] == piece.numbers and np.all(piece.columns >= 0):
             for j, places in enumerate(lookups[k].columns.T):
-                found.setdefault(piece.first + j, []).append(np.unique(places))
+                found.setdefault(piece.first + j, []).append((piece.sign, np.unique(places)))
         else:  # each may be seen by itself
-            alone += [[columns[j : j + 1]] for j in range(len(columns))]
+            alone += [[(1, columns[j : j + 1])] for j in range(len(columns))]
     return [*found.values(), *alone]
 
 

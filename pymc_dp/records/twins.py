@@ -97,8 +97,9 @@ class Twins:
         Those of which all outcomes are taken, and how many there are.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of phi of which each record touches those of one row, or none.
-    sums : list of list of ndarray of int
-        What records see of phi: of each list the sum of one coordinate of each array, and nothing else.
+    sums : list of list of tuple of int and ndarray of int
+        What records see of phi: of each list the sum of one coordinate of each array, with its sign, and
+        nothing else.
     parts, rank, touched : int
         How many groups of `names` there are; numbers of a unit's score, at most; and coordinates of phi in
         which a unit can have one.

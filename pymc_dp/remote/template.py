@@ -189,7 +189,7 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
         "finite": twins.finite,
         "drawn": sorted(set(records.reading.opaque.observed) - set(twins.finite) - set(twins.unlike)),
         "lookups": [place.tolist() for place in twins.lookups],
-        "sums": [[places.tolist() for places in one] for one in twins.sums],
+        "sums": [[[sign, places.tolist()] for sign, places in one] for one in twins.sums],
     }
 
 

@@ -19,7 +19,10 @@ from pymc_dp.records.twins import Twins
 
 
 def places(*lists):
-    return [[np.array(one) for one in choices] for choices in lists]
+    """Sums of one coordinate of each list; with a minus where its first entry is a text."""
+    return [
+        [(-1, np.array(one[1:])) if one[0] == "-" else (1, np.array(one)) for one in sums] for sums in lists
+    ]
 
 
 def test_what_two_look_ups_have_in_common_is_not_seen():
@@ -37,17 +40,22 @@ def test_what_two_look_ups_have_in_common_is_not_seen():
         ([[[0, 1, 2], [3, 4]], [[3, 4], [5]]], 1),
         ([[[0, 1, 2], [3, 4]], [[2]]], 0),  # one level is seen by itself
         ([[[k]] for k in range(6)], 0),
+        ([[[0, 1, 2], ["-", 3, 4]]], 1),  # scores of persons less difficulties of items
+        ([[[0, 1, 2], ["-", 0, 1, 2]]], 1),  # strengths of two players of one table
+        ([[[0, 1, 2], [0, 1, 2]]], 0),
+        ([[[0, 1], ["-", 2, 3]], [[0, 1], [2, 3]]], 0),
         ([], 6),
     ],
 )
 def test_number_of_directions(sums, number):
-    size = 6 if not sums else 1 + max(max(part) for one in sums for part in one)
-    directions = unseen(places(*sums), size)
+    sums = places(*sums)
+    size = 6 if not sums else 1 + max(part.max() for one in sums for _, part in one)
+    directions = unseen(sums, size)
     assert directions.shape == (size, number)
     for one in sums:
         rows = np.zeros((1, size))
-        for part in one:  # of any level of each
-            rows = (rows[:, None, :] + np.eye(size)[part]).reshape(-1, size)
+        for sign, part in one:  # of any level of each
+            rows = (rows[:, None, :] + sign * np.eye(size)[part]).reshape(-1, size)
         np.testing.assert_allclose(rows @ directions, 0, atol=1e-12)
 
 
@@ -152,7 +160,18 @@ def one(a, b, x):
     return pm.Normal("A", 0, 1, shape=5)[a] + pm.Normal("c") * x
 
 
-@pytest.mark.parametrize("build, number", [(two, 1), (reference, 0), (sloped, 0), (one, 0)])
+def difference(a, b, x):
+    return pm.Normal("A", 0, 1, shape=5)[a] - pm.Normal("B", 0, 1, shape=3)[b]
+
+
+def players(a, b, x):
+    strength = pm.Normal("A", 0, 1, shape=5)
+    return strength[a] - strength[b] + pm.Normal("c") * x
+
+
+@pytest.mark.parametrize(
+    "build, number", [(two, 1), (difference, 1), (players, 1), (reference, 0), (sloped, 0), (one, 0)]
+)
 def test_directions_are_those_of_the_model(build, number):
     """Against derivatives of the log-likelihood of made-up records with all pairs of codes."""
     model, _ = records_of(build)

@@ -65,6 +65,25 @@ def test_what_is_added_up_is_one_predictor():
     assert predictors_of(RecordModel(model)).size == 2
 
 
+@pytest.mark.parametrize(
+    "mean, number",
+    [
+        (lambda a, b, m, beta: a[GROUP] - b[Y], 1),
+        (lambda a, b, m, beta: m - a[GROUP] - (b[Y] - X @ beta), 1),
+        (lambda a, b, m, beta: -(X @ beta) + a[GROUP] - m, 2),
+        (lambda a, b, m, beta: -(a[GROUP] - b[Y]) - X @ beta, 2),
+        (lambda a, b, m, beta: a[GROUP] - a[Y], 1),
+        (lambda a, b, m, beta: (a[GROUP] - b[Y]) ** 2 + b[Y], 2),  # not in one sum alone
+        (lambda a, b, m, beta: a[GROUP] - m * b[Y], 1),
+    ],
+)
+def test_differences_are_sums_with_signs(mean, number):
+    with pm.Model() as model:
+        a, b, m = pm.Normal("a", shape=3), pm.Normal("b", shape=2), pm.Normal("m")
+        pm.Normal("y", mean(a, b, m, pm.Normal("beta", shape=P)), 1.3, observed=X[:, 0])
+    assert predictors_of(compare(model)).size == number
+
+
 @pytest.mark.parametrize("zeros", [1, 2])
 def test_a_reference_level_of_zero_is_a_place_of_no_coordinate(zeros):
     """Levels behind constants are looked up as others; records of a constant touch none of them."""
