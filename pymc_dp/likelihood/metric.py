@@ -52,7 +52,7 @@ class Places:
         touched : ndarray, shape (p,)
             Units that each coordinate of the metric touches.
         """
-        both = np.minimum.outer(touched, touched) ** 2 / np.outer(touched, touched)
+        both = np.minimum.outer(touched, touched) / np.sqrt(np.outer(touched, touched))
         return float((self.together * both).sum() / self._size)
 
     def hidden(self, n: float) -> np.ndarray:
