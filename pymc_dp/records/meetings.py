@@ -171,10 +171,10 @@ def meet(
 
 
 class Summand(NamedTuple):
-    """Where an input goes: into one sum, with how many dimensions, and there with which sign."""
+    """Where an input goes: into one sum, there along which of its axes, and with which sign."""
 
     total: int
-    dimensions: int
+    axes: tuple[bool, ...]
     sign: int
 
 
@@ -185,7 +185,7 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
     MergeOptimizer().rewrite(fgraph)
     found: list[Summand | None] = []
     for variable in copies.values():
-        total, dimensions, sign = None, variable.type.ndim, 1
+        total, axes, sign = None, variable.type.broadcastable, 1
         while len(clients := fgraph.clients.get(variable, [])) == 1:
             (node, place) = clients[0]
             scalar = getattr(node.op, "scalar_op", None)
@@ -195,8 +195,8 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
             elif total is not None or not isinstance(node.op, DimShuffle | Reshape | SpecifyShape):
                 break
             variable = node.outputs[0]
-            dimensions = variable.type.ndim if total is None else dimensions
-        found.append(None if total is None else Summand(id(total), dimensions, sign))
+            axes = variable.type.broadcastable if total is None else axes
+        found.append(None if total is None else Summand(id(total), axes, sign))
     return found
 
 

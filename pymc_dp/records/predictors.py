@@ -190,7 +190,7 @@ def _assembled(
 
 
 def _in_one_sum(one: Summand | None, other: Summand) -> bool:
-    return one is not None and (one.total, one.dimensions) == (other.total, other.dimensions)
+    return one is not None and (one.total, one.axes) == (other.total, other.axes)
 
 
 def _matrix(values: Variable) -> Variable:
@@ -218,10 +218,12 @@ def _selected(
     try:
         function = gate.compile_graph([given], selected, private=(), mode=gate.PLAIN_MODE)
         values = np.ravel(function(entries.reshape(shape)))
-        change = np.ravel(function((entries + place.stop).reshape(shape))) - values
+        same = np.ravel(function((entries + place.stop).reshape(shape))) == values
     except Exception:  # a selection that depends on something else
         raise NotStructuredError from None
-    return np.where(change == 0, -1, values).astype(np.int64)
+    if not np.all(np.isfinite(values)):
+        raise NotStructuredError
+    return np.where(same, -1, values).astype(np.int64)
 
 
 def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from pytensor.compile.function.types import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
@@ -27,6 +28,12 @@ class Lookup(NamedTuple):
     root: Variable | None
     columns: np.ndarray
 
+    def is_known(self, piece: Piece) -> bool:
+        """Whether each number sees one coordinate of its column, whatever the code, and all are in there."""
+        alone = piece.numbers == 1 and self.columns.shape[1] == 1
+        each = set(np.ravel(piece.columns).tolist()) == set(np.ravel(self.columns).tolist())
+        return bool((alone or self.root is not None) and each and np.all(piece.columns >= 0))
+
 
 #: What a record sees of phi together: the sum of one coordinate of each of these arrays, with these signs.
 type Sum = list[tuple[int, np.ndarray]]
@@ -49,7 +56,7 @@ def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]
         if piece.kind == "values":
             for j in range(len(columns)):
                 found.setdefault(piece.first + j, []).append((piece.sign, columns[j : j + 1]))
-        elif k in lookups and lookups[k].columns.shape[1] == piece.numbers and np.all(piece.columns >= 0):
+        elif k in lookups and lookups[k].is_known(piece):
             for j, places in enumerate(lookups[k].columns.T):
                 found.setdefault(piece.first + j, []).append((piece.sign, np.unique(places)))
         else:  # each may be seen by itself
@@ -95,8 +102,9 @@ def lookups_of(
         positions = guarded(function, *parts.values(), tried.astype(codes.type.dtype))
         rows = np.reshape(positions, (tried.size, -1)).astype(np.int64)
         known = np.all((rows >= 0) & (rows < columns.size), axis=1)
-        if known[columns.size :].any():  # codes are not places in the table
-            found[k] = unknown
+        below = -1 - tried[: columns.size] if codes.type.dtype[:3] == "int" else tried[:0]
+        if known[columns.size :].any() or _any_place(function, parts, codes, below, columns.size):
+            found[k] = unknown  # codes are not places in the table
             continue
         rows, known = rows[: columns.size], known[: columns.size]
         # Other codes are of no record: the row of the code before stands in.
@@ -104,6 +112,17 @@ def lookups_of(
         rows = rows[before] if np.any(known) else np.zeros_like(rows)
         found[k] = Lookup(roots[codes], columns[rows])
     return found
+
+
+def _any_place(
+    function: Function, parts: Mapping[Variable, np.ndarray], codes: Variable, tried: np.ndarray, size: int
+) -> bool:
+    """Whether some of these codes has a place in a table of this size."""
+    if not tried.size:
+        return False
+    positions = guarded(function, *parts.values(), tried.astype(codes.type.dtype))
+    places = np.reshape(positions, (tried.size, -1)).astype(np.int64)
+    return bool(np.any((places >= 0) & (places < size)))
 
 
 def seen_apart(lookups: Sequence[Lookup], whole: np.ndarray) -> list[np.ndarray]:

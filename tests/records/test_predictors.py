@@ -98,6 +98,22 @@ def test_a_reference_level_of_zero_is_a_place_of_no_coordinate(zeros):
     assert found == ([[[0], [1]]] if zeros == 1 else [])
 
 
+def test_numbers_on_other_axes_are_other_predictors():
+    """One for each row of a record's outcomes, and one for each column: not added to the same numbers."""
+    with pm.Model() as model:
+        a, b = pm.Normal("a", shape=(3, 2)), pm.Normal("b", shape=(2, 2))
+        outcomes = np.random.default_rng(1).normal(size=(N, 2, 2))
+        pm.Normal("y", a[GROUP][:, :, None] + b[Y][:, None, :], 1.0, observed=outcomes)
+    compare(model)
+
+
+def test_a_constant_that_is_no_number_is_no_place():
+    with pm.Model() as model:
+        table = pt.concatenate([[np.inf], pm.Normal("a", shape=2)])
+        pm.Normal("y", pm.math.sigmoid(table[GROUP]), 1.0, observed=X[:, 0])
+    compare(model)
+
+
 def test_numbers_times_parameters_are_a_product():
     with pm.Model() as model:
         level, slope, beta = pm.Normal("level", shape=3), pm.Normal("slope"), pm.Normal("beta", shape=P)
