@@ -6,6 +6,9 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
 
+# Least eigenvalue of a slope whose diagonal is 1.
+_LEAST = 1e-3
+
 
 class Places:
     """Where the coordinates of a metric are.
@@ -40,6 +43,11 @@ class Places:
         places = np.argsort(self.order)
         self.lookups = [places[rows] for rows in lookups]
         self.groups = [np.sort(rows, axis=None) for rows in self.lookups]
+        self._seen = np.ones((size, size))
+        for rows in lookups:
+            self._seen[np.ix_(rows.ravel(), rows.ravel())] = np.kron(
+                np.eye(len(rows)), np.ones((rows.shape[1],) * 2)
+            )
         self.together = np.ones((size, size))
         blocks = np.kron(np.eye(len(first)), np.ones((first.shape[1],) * 2))
         self.together[: self.blocks, : self.blocks] = blocks
@@ -54,6 +62,30 @@ class Places:
         """
         both = np.minimum.outer(touched, touched) / np.sqrt(np.outer(touched, touched))
         return float((self.together * both).sum() / self._size)
+
+    def possible(self, slopes: np.ndarray, metric: np.ndarray, touched: int) -> np.ndarray:
+        """Slopes, shape (m, p, p), such as those of records: of look-ups' groups no record sees two.
+
+        Where a record sees t coordinates, its score s has ``s s' <= t diag(s^2)``, and so have all records
+        together: of a slope whose diagonal is 1 no eigenvalue is above t. What noise shows of a metric beside
+        its blocks knows neither, and would grow from round to round.
+
+        Parameters
+        ----------
+        slopes : ndarray, shape (m, p, p)
+            In the metric.
+        metric : ndarray, shape (p, p)
+        touched : int
+            t.
+        """
+        if touched >= self._size:
+            return slopes
+        back = np.linalg.inv(metric)
+        found = self._seen * (back @ slopes @ back.T)
+        root = np.sqrt(np.maximum(np.diagonal(found, axis1=1, axis2=2), 1e-300))
+        values, vectors = np.linalg.eigh(found / (root[:, :, None] * root[:, None, :]))
+        half = metric @ (root[:, :, None] * vectors * np.sqrt(np.clip(values, _LEAST, touched))[:, None, :])
+        return half @ half.transpose(0, 2, 1)
 
     def hidden(self, n: float) -> np.ndarray:
         """Records that a coordinate touches whose counts do not stand out: all; one of a look-up its part."""

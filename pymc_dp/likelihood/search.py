@@ -235,6 +235,7 @@ class Search:
         self._expected, most = now.mean, self._n * bounds.slope * math.sqrt(self._size)
         noise = left.slope * np.sqrt(now.variance / both)
         drawn = information.draws(left.slope * now.mean, noise, most, together)
+        drawn = self._places.possible(drawn, metric, self._measure.source.touched)
         self._volumes = np.linalg.slogdet(drawn)[1]
         return with_common_factors(drawn, common)
 
