@@ -99,11 +99,15 @@ def lookups_of(
         # Of codes beyond what is looked up none is to have a place.
         most = max([8 * columns.size, *(max(shape, default=0) for shape in tables)])
         tried = np.arange(max(columns.size, min(most, int(np.iinfo(codes.type.dtype).max) + 1)))
-        positions = guarded(function, *parts.values(), tried.astype(codes.type.dtype))
-        rows = np.reshape(positions, (tried.size, -1)).astype(np.int64)
+        rows = _places(function, parts, codes, tried)
         known = np.all((rows >= 0) & (rows < columns.size), axis=1)
-        below = -1 - tried[: columns.size] if codes.type.dtype[:3] == "int" else tried[:0]
-        if known[columns.size :].any() or _any_place(function, parts, codes, below, columns.size):
+        # Codes below zero are to be those from the end of the table, if they have places.
+        number = 1 + int(np.max(np.flatnonzero(known), initial=-1))
+        below = np.arange(-number, 0) if codes.type.dtype[:3] == "int" else np.zeros(0, dtype=int)
+        last = _places(function, parts, codes, below)
+        there = np.all((last >= 0) & (last < columns.size), axis=1)
+        other = np.any(last != rows[: len(last)], axis=1)
+        if known[columns.size :].any() or np.any(there & other):
             found[k] = unknown  # codes are not places in the table
             continue
         rows, known = rows[: columns.size], known[: columns.size]
@@ -114,15 +118,14 @@ def lookups_of(
     return found
 
 
-def _any_place(
-    function: Function, parts: Mapping[Variable, np.ndarray], codes: Variable, tried: np.ndarray, size: int
-) -> bool:
-    """Whether some of these codes has a place in a table of this size."""
+def _places(
+    function: Function, parts: Mapping[Variable, np.ndarray], codes: Variable, tried: np.ndarray
+) -> np.ndarray:
+    """Places, shape (m, q), of codes of shape (m,)."""
     if not tried.size:
-        return False
+        return np.zeros((0, 1), dtype=np.int64)
     positions = guarded(function, *parts.values(), tried.astype(codes.type.dtype))
-    places = np.reshape(positions, (tried.size, -1)).astype(np.int64)
-    return bool(np.any((places >= 0) & (places < size)))
+    return np.reshape(positions, (tried.size, -1)).astype(np.int64)
 
 
 def seen_apart(lookups: Sequence[Lookup], whole: np.ndarray) -> list[np.ndarray]:
