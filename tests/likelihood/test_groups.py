@@ -10,6 +10,7 @@ import pymc_dp as dp
 from pymc_dp.likelihood import beliefs, groups, search
 from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import Slope
+from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.points import points_around
 from pymc_dp.likelihood.search import Search
@@ -208,3 +209,27 @@ def test_a_group_of_which_nothing_is_known_stays_beyond_the_others():
     variances = np.diag(np.linalg.inv(found.information))
     assert variances[3] > 10 and np.all(variances[:3] < 0.25)
     assert np.ptp(variances[:3]) < 1e-6
+
+
+def test_slopes_of_two_look_ups_are_such_as_records_have():
+    """Noise alone would show two levels of one grouping together, and too much of all."""
+    rng = np.random.default_rng(0)
+    lookups = [np.arange(4)[:, None], np.arange(4, 7)[:, None]]
+    places = Places(lookups, 8)
+    a, b, x = rng.integers(0, 4, 500), rng.integers(0, 3, 500), rng.normal(size=500)
+    rows = np.c_[np.eye(4)[a], np.eye(3)[b], x]
+    right = rows.T @ rows
+    root = rng.normal(size=(8, 8))
+    metric = np.linalg.inv(np.linalg.cholesky(right + root @ root.T))
+    kept = places.possible((metric @ right @ metric.T)[None], metric, 3)[0]
+    back = np.linalg.inv(metric)
+    np.testing.assert_allclose(back @ kept @ back.T, right, atol=5e-3 * right.max())
+    root = rng.normal(size=(8, 3))
+    wrong = right + 1e4 * root @ root.T
+    found = places.possible((metric @ wrong @ metric.T)[None], metric, 3)[0]
+    found = back @ found @ back.T
+    deviations = np.sqrt(np.diag(found))
+    values = np.linalg.eigvalsh(found / np.outer(deviations, deviations))
+    assert values[-1] < 4.0 and values[0] > 0
+    control = wrong / np.sqrt(np.outer(np.diag(wrong), np.diag(wrong)))
+    assert np.linalg.eigvalsh(control)[-1] > 4.0
