@@ -15,8 +15,9 @@ from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.octaves import Scales
 
-# A number of a direction that is smaller is zero; a prior variance over the largest, of a constant.
-_ZERO, _CONSTANT = 1e-9, 1e-12
+# Entries of a direction below this part of its largest are rounding; a prior variance below this part of the
+# largest is that of a constant.
+_ROUNDING, _CONSTANT = 1e-6, 1e-12
 
 
 def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.ndarray:
@@ -78,15 +79,17 @@ class SeenCoordinates:
             groups[rows] = len(rows)
         order = np.where(variances <= _CONSTANT * variances.max(), -1.0, groups)
         left = []
-        for k in range(directions.shape[1]):
+        # A search needs one coordinate, even if records see none.
+        for k in range(min(directions.shape[1], size - 1)):
             direction = directions[:, k]
             direction = direction / np.abs(direction).max(initial=1e-300)
-            places = np.flatnonzero(np.abs(direction) > _ZERO**0.5)
+            places = np.flatnonzero(np.abs(direction) > _ROUNDING)
             one = int(places[np.argmin(order[places])])
             left.append(one)
             directions[:, k] = direction / direction[one]
             beside = np.arange(directions.shape[1]) != k
             directions[:, beside] -= np.outer(directions[:, k], directions[one, beside])
+        directions = directions[:, : len(left)]
         self.left = np.array(left, dtype=int)
         self.kept = np.setdiff1d(np.arange(size), self.left)
         self.others = -directions[self.kept]

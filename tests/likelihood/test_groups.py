@@ -224,12 +224,11 @@ def test_slopes_of_two_look_ups_are_such_as_records_have():
     kept = places.possible((metric @ right @ metric.T)[None], metric, 3)[0]
     back = np.linalg.inv(metric)
     np.testing.assert_allclose(back @ kept @ back.T, right, atol=5e-3 * right.max())
-    root = rng.normal(size=(8, 3))
-    wrong = right + 1e4 * root @ root.T
+    wrong = right + 1e4  # all of them together
     found = places.possible((metric @ wrong @ metric.T)[None], metric, 3)[0]
     found = back @ found @ back.T
     deviations = np.sqrt(np.diag(found))
     values = np.linalg.eigvalsh(found / np.outer(deviations, deviations))
-    assert values[-1] < 4.0 and values[0] > 0
+    assert values[-1] < 3.5 and values[0] > 0
     control = wrong / np.sqrt(np.outer(np.diag(wrong), np.diag(wrong)))
-    assert np.linalg.eigvalsh(control)[-1] > 4.0
+    assert np.linalg.eigvalsh(control)[-1] > 7.0

@@ -102,6 +102,15 @@ def test_the_prior_and_messages_are_those_of_the_coordinates():
     np.testing.assert_allclose(whole.vector @ phi - 0.5 * phi @ whole.information @ phi, says)
 
 
+def test_one_coordinate_stays_where_records_see_none():
+    sums = places([[0], ["-", 0]], [[1, 2], ["-", 1, 2]])
+    seen = SeenCoordinates(shapes_of(sums, 3, []), Normal(np.eye(3), np.zeros(3)))
+    assert unseen(sums, 3).shape == (3, 2) and seen.size == 1
+    sums = places([[0], ["-", 0]])
+    seen = SeenCoordinates(shapes_of(sums, 1, []), Normal(np.eye(1), np.zeros(1)))
+    assert seen.size == 1 and not len(seen.left) and seen.others.shape == (1, 0)
+
+
 def test_constants_are_left_first():
     """Or a reference level of zero would be one that is to be found."""
     sums, lookups = places([[0, 1, 2], [3, 4]]), [np.arange(3)[:, None], np.array([[3], [4]])]
@@ -169,8 +178,13 @@ def players(a, b, x):
     return strength[a] - strength[b] + pm.Normal("c") * x
 
 
+def shifted(a, b, x):
+    return pm.Normal("A", 0, 1, shape=5)[pm.Data("codes", a - 2) + 2]
+
+
 @pytest.mark.parametrize(
-    "build, number", [(two, 1), (difference, 1), (players, 1), (reference, 0), (sloped, 0), (one, 0)]
+    "build, number",
+    [(shifted, 0), (two, 1), (difference, 1), (players, 1), (reference, 0), (sloped, 0), (one, 0)],
 )
 def test_directions_are_those_of_the_model(build, number):
     """Against derivatives of the log-likelihood of made-up records with all pairs of codes."""
@@ -193,6 +207,20 @@ def test_directions_are_those_of_the_model(build, number):
     control[0] = 1.0
     assert not np.allclose(rows(phi + control), rows(phi))
     assert all(np.ndim(graph.leaf_value(root)) >= 1 for root in records.tables[0]._roots)
+
+
+def test_any_level_of_a_look_up_by_several_numbers_may_be_seen():
+    """Choices among items in any order: each number of a record sees any item, and its own place."""
+    rng = np.random.default_rng(6)
+    order = np.argsort(rng.random((60, 4)), 1)
+    with pm.Model() as model:
+        items, places = pm.Normal("items", 0, 1, shape=4), pm.Normal("places", 0, 1, shape=4)
+        pm.Categorical("y", logit_p=items[order] + places, observed=rng.integers(0, 4, 60))
+    twins = TablesTwins(read_records(model, verify=False))
+    directions = unseen(twins.sums, twins.size)
+    softmax = np.c_[np.r_[np.ones(4), np.zeros(4)], np.r_[np.zeros(4), np.ones(4)]]
+    apart = directions - softmax @ np.linalg.lstsq(softmax, directions)[0]
+    np.testing.assert_allclose(apart, 0, atol=1e-12)
 
 
 def test_nothing_is_said_of_a_direction_that_no_record_sees():

@@ -101,3 +101,17 @@ def test_rows_that_meet_are_no_rows():
     assert seen_apart([Lookup(None, apart), Lookup(None, meeting)], whole) == []
     whole[3] = True
     assert seen_apart([Lookup(None, apart)], whole) == []
+
+
+def test_codes_below_zero_that_are_shifted_are_not_known():
+    """Of codes from zero on alone a table would seem to begin at its third level."""
+    with pm.Model() as model:
+        a = pm.Normal("a", shape=6)
+        pm.Normal("y", a[pm.Data("code", CODE - 2) + 2], 1, observed=np.zeros(N))
+    (scores,) = Twins(RecordModel(model, verify=False))._scores
+    assert [one.root for one in scores.lookups] == [None]
+    with pm.Model() as model:  # control
+        a = pm.Normal("a", shape=6)
+        pm.Normal("y", a[pm.Data("code", CODE)], 1, observed=np.zeros(N))
+    (scores,) = Twins(RecordModel(model, verify=False))._scores
+    assert all(one.root is not None for one in scores.lookups) and len(scores.lookups) == 1
