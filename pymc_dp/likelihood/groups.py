@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care, Round
-from pymc_dp.likelihood.information import Slope
+from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it. Fewest groups that have
@@ -21,6 +21,8 @@ _ENTRIES, _FEWEST_DRAWS, _MOST_DRAWS = 800, 4, 24
 # Slopes of groups are like each other, relatively, but for so much; and what they have in common, over what
 # is expected, is no smaller than that.
 _UNLIKE, _LEAST_LEVEL = 0.5, 0.2
+# Power of the known part of what groups have in common: a metric that goes by noise is worse than none.
+_SURE = 4
 # A variance beyond so many times that of most groups is a group's own: it stays beyond the others as it is.
 _OTHERWISE = 4.0
 # Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
@@ -131,6 +133,65 @@ def slopes_alike(
         variance[places, places] = np.minimum(variance[places, places], most)
         common[places] = min(math.sqrt(part) * error / level, 1.0)
     return Slope(before.metric, mean, variance), common
+
+
+class Alike:
+    """How look-ups' groups go with other coordinates, on average: what is known of it, round by round.
+
+    A covariate is, on average, alike in all groups: beside a look-up's coordinates a column of the slope is
+    about a number times the units that they touch. Each entry is behind its noise; the number is less so, and
+    it decides how well the level of all groups is told from the covariate's effect.
+
+    Parameters
+    ----------
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of the metric, of each group.
+    sums : sequence of ndarray of int
+        Coordinates whose entries the graph shows: see `Places.alike`.
+    size : int
+        p.
+
+    Attributes
+    ----------
+    known : ndarray, shape (p, p)
+        Weight of such a number in the metric: nearly 1 where it is known.
+    """
+
+    def __init__(self, lookups: Sequence[np.ndarray], sums: Sequence[np.ndarray], size: int):
+        self.known = np.ones((size, size))
+        self._columns: list[tuple[np.ndarray, np.ndarray]] = []
+        for rows in lookups:
+            others = np.setdiff1d(np.arange(size), rows)
+            for one in sums:
+                others = np.setdiff1d(others, one) if np.isin(rows, one).any() else others
+            self._columns += [(column, others) for column in rows.T]
+        self._variances = [np.zeros(len(others)) for _, others in self._columns]
+
+    def learn(
+        self, before: Slope, seen: Slope, touched: np.ndarray, change: float
+    ) -> tuple[Slope, list[InCommon]]:
+        """What was known of a slope, with what is seen of all groups together; and what is not known of that.
+
+        Parameters
+        ----------
+        before, seen : Slope
+        touched : ndarray, shape (p,)
+            What the slopes' diagonal is expected to be.
+        change : float
+            Of such a number, since it was known.
+        """
+        mean, unknown = before.mean.copy(), []
+        for k, (column, others) in enumerate(self._columns):
+            beside, units = np.ix_(column, others), touched[column][:, None]
+            within = units / (before.variance[beside] + seen.variance[beside])
+            found = (within * units).sum(0)
+            precision = 1 / (self._variances[k] + change**2) + found
+            self.known[beside] = (found / precision) ** _SURE
+            mean[beside] += units * (within * (seen.mean[beside] - mean[beside])).sum(0) / precision
+            mean[np.ix_(others, column)] = mean[beside].T
+            self._variances[k] = 1 / precision
+            unknown.append(InCommon(column, others, units * np.sqrt(self._variances[k])))
+        return before._replace(mean=mean), unknown
 
 
 def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What noisy slopes say of the information: of each entry, and draws that are positive definite."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numba
@@ -44,6 +45,12 @@ class Slope(NamedTuple):
         change = metric @ np.linalg.inv(self.metric)
         return Slope(metric, change @ self.mean @ change.T, change**2 @ self.variance @ change.T**2)
 
+    def within(self, other: "Slope") -> "Slope":
+        """Of each entry what both say, and as certain as the surer one: they are not independent."""
+        gain = self.variance / np.maximum(self.variance + other.variance, 1e-300)
+        mean = self.mean + gain * (other.mean - self.mean)
+        return Slope(self.metric, mean, np.minimum(self.variance, other.variance))
+
     def and_also(self, mean: np.ndarray, variance: np.ndarray) -> "Slope":
         """With what another release says of each entry."""
         total = np.maximum(self.variance + variance, 1e-300)
@@ -51,7 +58,39 @@ class Slope(NamedTuple):
         return Slope(self.metric, self.mean + gain * (mean - self.mean), gain * variance)
 
 
-def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: np.ndarray) -> np.ndarray:
+class InCommon(NamedTuple):
+    """Entries of a symmetric matrix that are off by the same number, for each of some coordinates.
+
+    Attributes
+    ----------
+    column : ndarray of int, shape (G,)
+    others : ndarray of int, shape (r,)
+    deviations : ndarray, shape (G, r)
+        Each times the number of its coordinate, which is standard normal.
+    """
+
+    column: np.ndarray
+    others: np.ndarray
+    deviations: np.ndarray
+
+    def times(self, factor: float) -> "InCommon":
+        """Of a matrix times a factor."""
+        return self._replace(deviations=factor * self.deviations)
+
+    def add(self, matrices: np.ndarray, rng: np.random.Generator) -> None:
+        """Draw the numbers for each of some matrices (m, p, p), and add them."""
+        move = rng.normal(size=(len(matrices), 1, len(self.others))) * self.deviations
+        matrices[:, self.column[:, None], self.others] += move
+        matrices[:, self.others[:, None], self.column] += move.swapaxes(1, 2)
+
+
+def draws(
+    seen: np.ndarray,
+    noise: np.ndarray,
+    largest_trace: float,
+    together: np.ndarray,
+    in_common: Sequence[InCommon] = (),
+) -> np.ndarray:
     """Positive definite matrices that may be behind a noisy one.
 
     Parameters
@@ -65,6 +104,8 @@ def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: n
     together : ndarray, shape (p, p)
         Zero where entries are known to be zero. The zeros are those of a block diagonal matrix in some first
         rows and columns, so that its Cholesky factor has them too.
+    in_common : sequence of InCommon, optional
+        What is in the noise as well.
 
     Returns
     -------
@@ -81,8 +122,8 @@ def draws(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: n
     values, vectors = np.linalg.eigh(seen)
     if noise.max() <= _NONE:
         return ((vectors * np.maximum(values, _NONE)) @ vectors.T)[None]
-    found = _kept(seen, noise, largest_trace)
-    return _chains(seen, noise, largest_trace, together) if found is None else found
+    found = _kept(seen, noise, largest_trace, in_common)
+    return _chains(seen, noise, largest_trace, together, in_common) if found is None else found
 
 
 def _number(p: int) -> int:
@@ -90,7 +131,9 @@ def _number(p: int) -> int:
     return int(np.clip(_ENTRIES // p, _LEAST_DRAWS, _DRAWS))
 
 
-def _kept(seen: np.ndarray, noise: np.ndarray, largest_trace: float) -> np.ndarray | None:
+def _kept(
+    seen: np.ndarray, noise: np.ndarray, largest_trace: float, in_common: Sequence[InCommon]
+) -> np.ndarray | None:
     """By rejection; None where too few would be kept."""
     if np.linalg.eigvalsh(seen)[0] < _HOPELESS * np.diag(noise).max():
         return None
@@ -98,6 +141,8 @@ def _kept(seen: np.ndarray, noise: np.ndarray, largest_trace: float) -> np.ndarr
     for times in _TRIED:
         tried = rng.normal(size=(times * number, len(seen), len(seen)))
         tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
+        for one in in_common:
+            one.add(tried, rng)
         inside = np.linalg.eigvalsh(tried)[:, 0] > 0
         inside &= np.trace(tried, axis1=1, axis2=2) < largest_trace
         if inside.sum() >= number:
@@ -107,7 +152,13 @@ def _kept(seen: np.ndarray, noise: np.ndarray, largest_trace: float) -> np.ndarr
     return None
 
 
-def _chains(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together: np.ndarray) -> np.ndarray:
+def _chains(
+    seen: np.ndarray,
+    noise: np.ndarray,
+    largest_trace: float,
+    together: np.ndarray,
+    in_common: Sequence[InCommon],
+) -> np.ndarray:
     """By Gibbs sampling, entry by entry, of many chains.
 
     Where blocks have zeros between each other, a block and what it shares with others is drawn with these
@@ -120,14 +171,16 @@ def _chains(seen: np.ndarray, noise: np.ndarray, largest_trace: float, together:
     while np.linalg.eigvalsh(start)[0] < 0.1 * least:  # without the zeros it was positive definite
         start = _LESS * start + (1 - _LESS) * np.diag(np.diag(start))
     start *= min(1.0, _ROOM * largest_trace / float(np.trace(start)))
-    chains = np.repeat(start[None], number, axis=0)
+    chains, around = (np.repeat(one[None], number, axis=0) for one in (start, seen))
+    for one in in_common:
+        one.add(around, rng)
     whole = together.all(1)
     shared = np.flatnonzero(whole)
     own = together[:, ~whole] > 0
     blocks = [np.flatnonzero(~whole)[columns] for columns in np.unique(own[~whole], axis=0)]
     for _ in range(_SWEEPS):
         try:
-            moved = _moved(chains, seen, noise, largest_trace, blocks, shared, rng)
+            moved = _moved(chains, around, noise, largest_trace, blocks, shared, rng)
         except np.linalg.LinAlgError:
             break
         if not np.isfinite(moved).all():
@@ -156,7 +209,7 @@ def _moved(
         small = chains[:, places[:, None], places]
         small[:, len(block) :, len(block) :] = rest
         room = largest_trace - np.trace(chains, axis1=1, axis2=2)
-        _sweep(small, seen[places[:, None], places], noise[places[:, None], places], room, len(block), rng)
+        _sweep(small, seen[:, places[:, None], places], noise[places[:, None], places], room, len(block), rng)
         chains[:, block[:, None], places] = small[:, : len(block)]
         chains[:, places[:, None], block] = small[:, :, : len(block)]
         rest = rest - _through(chains, block, shared)
@@ -168,7 +221,7 @@ def _moved(
             chains[:, shared[:, None], shared] += more
     if len(shared):
         apart = chains[:, shared[:, None], shared] - rest
-        around, deviations = seen[shared[:, None], shared] - apart, noise[shared[:, None], shared]
+        around, deviations = seen[:, shared[:, None], shared] - apart, noise[shared[:, None], shared]
         room = largest_trace - np.trace(chains, axis1=1, axis2=2)
         _sweep(rest, around, deviations, room, len(shared), rng)
         chains[:, shared[:, None], shared] = rest + apart
@@ -199,7 +252,7 @@ def _sweep(
     ----------
     matrices : ndarray, shape (m, p, p)
         Changed in place.
-    seen : ndarray, shape (p, p) or (m, p, p)
+    seen : ndarray, shape (m, p, p)
     noise : ndarray, shape (p, p)
     room : ndarray, shape (m,)
         That the trace may grow by.
@@ -207,7 +260,7 @@ def _sweep(
     rng : numpy.random.Generator
     """
     ridge = _RIDGE * np.diagonal(matrices, axis1=1, axis2=2)[:, :, None] * np.eye(matrices.shape[-1])
-    inverse, seen = np.linalg.inv(matrices + ridge), np.broadcast_to(seen, matrices.shape)
+    inverse = np.linalg.inv(matrices + ridge)
     entries = [(i, j) for j in range(first) for i in range(j, matrices.shape[-1])]
     uniform = rng.uniform(size=(len(entries), len(matrices)))
     for k in rng.permutation(len(entries)):

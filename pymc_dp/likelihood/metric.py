@@ -19,6 +19,8 @@ class Places:
         Coordinates of which each unit touches those of one row.
     size : int
         p, likelihood coordinates.
+    sums : sequence of sequence of tuple
+        See `Shapes.sums`; -1 for what is none of the coordinates.
 
     Attributes
     ----------
@@ -28,21 +30,35 @@ class Places:
         Coordinates of the largest look-up.
     lookups : list of ndarray of int, shape (G, q)
         Of the metric, those of each look-up's groups.
-    groups : list of ndarray of int
-        Those of the metric that are about each look-up's.
+    alike : list of ndarray of int
+        Those of the metric that are about a look-up's, and about what is added to it: of them a record's
+        scores are the same number.
     together : ndarray, shape (p, p)
         Zero for coordinates of the metric that no record sees together, else 1: the slope has blocks of q by
         q on the diagonal of its first part, and no more there.
     """
 
-    def __init__(self, lookups: Sequence[np.ndarray], size: int):
-        self._lookups, self._size = lookups, size
+    def __init__(
+        self,
+        lookups: Sequence[np.ndarray],
+        size: int,
+        sums: Sequence[Sequence[tuple[int, np.ndarray]]],
+    ):
+        self._lookups, self._size, self._sums = lookups, size, sums
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks = first.size
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         places = np.argsort(self.order)
         self.lookups = [places[rows] for rows in lookups]
-        self.groups = [np.sort(rows, axis=None) for rows in self.lookups]
+        like = np.arange(size)
+        for some in [
+            *(rows.ravel() for rows in lookups),
+            *(np.concatenate([p for _, p in one]) for one in sums),
+        ]:
+            same = like[some[some >= 0]]
+            like[np.isin(like, same)] = same.min(initial=size)
+        chosen = np.unique([like[rows[0, 0]] for rows in lookups])
+        self.alike = [np.sort(places[like == one]) for one in chosen]
         self._seen = np.ones((size, size))
         for rows in lookups:
             self._seen[np.ix_(rows.ravel(), rows.ravel())] = np.kron(
@@ -62,6 +78,35 @@ class Places:
         """
         both = np.minimum.outer(touched, touched) / np.sqrt(np.outer(touched, touched))
         return float((self.together * both).sum() / self._size)
+
+    def information(self, sizes: np.ndarray, touched: np.ndarray, n: float) -> np.ndarray:
+        """What records tell, shape (p, p), as far as the graph and counts show it.
+
+        A record's scores by all coordinates of one sum are the same number v, but for signs. Where codes
+        choose from look-ups independently, with the parts q_a and q_b of all records, the slope has
+        ``E v^2 diag(q_a)`` for one of them, and ``E v^2 q_a q_b'`` for two.
+
+        Parameters
+        ----------
+        sizes, touched : ndarray, shape (p,)
+            The diagonal, and units that each coordinate touches; zero where nothing stands out.
+        n : float
+            All units.
+        """
+        number, found = np.where(touched > 0, touched, self.hidden(n)), np.zeros((self._size, self._size))
+        for one in self._sums:
+            choices = []
+            for sign, places in one:
+                inside, choice = places[places >= 0], np.zeros(self._size)
+                whole = float(number[inside].sum())
+                if len(inside) < len(places):  # some are none of the coordinates
+                    whole = max(whole, n * sum(np.array_equal(places, other) for _, other in one))
+                choice[inside] = number[inside] / max(whole, 1e-300)
+                found += np.diag(choice) - np.outer(choice, choice)
+                choices.append(sign * choice)
+            found += np.outer(sum(choices), sum(choices))
+        roots = np.sqrt(sizes / np.maximum(np.diag(found), 1e-300))
+        return found * np.outer(roots, roots)
 
     def possible(self, slopes: np.ndarray, metric: np.ndarray, touched: int) -> np.ndarray:
         """Slopes, shape (m, p, p), such as those of records: of look-ups' groups no record sees two.

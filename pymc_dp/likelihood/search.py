@@ -5,23 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood import information, shares
+from pymc_dp.likelihood import shares
 from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
-from pymc_dp.likelihood.groups import (
-    Spreads,
-    as_known_as_each_other,
-    slopes_alike,
-    with_common_factors,
-)
-from pymc_dp.likelihood.information import DRIFT, Slope
-from pymc_dp.likelihood.measurements import Comparison, NoisySums
+from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
+from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.points import points_around
 from pymc_dp.likelihood.reach import Reach
+from pymc_dp.likelihood.slopes import Slopes
 
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
 _NEAR = 0.05
@@ -39,12 +34,9 @@ _PASSES, _LAST_PASSES = 3, 4
 _ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
 # Scores that are computed of a round's records and twins, at all points: on the way, and at the end.
 _SCORES = 1_000_000, 4_000_000
-# What is known of a slope before it is released, relatively to what records can tell of two coordinates
-# together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
-_OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
-# The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, since
-# eigenvalues of a matrix differ by all its entries together.
-_ENTRIES_OF = 3.0
+# A coordinate that does not stand out touches units as many as so many standard deviations of a count's noise
+# at most.
+_HIDDEN = 4.0
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
@@ -110,7 +102,8 @@ class Search:
         self._moved = 0.0
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
         self._around = self._covariance
-        self._places, self._reach = Places(measurements.source.lookups, self._size), Reach()
+        source = measurements.source
+        self._places, self._reach = Places(source.lookups, self._size, source.sums), Reach()
 
     def __call__(self, start: np.ndarray) -> Found:
         """Make all releases.
@@ -157,11 +150,18 @@ class Search:
         return float(self._touched.sum() / self._n) if self.shares else float(self._measure.source.touched)
 
     def _count(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Sizes of scores at the point, and the units that each coordinate touches; noise of a count."""
+        """Sizes of scores at the point, and the units that each coordinate touches; noise of a count.
+
+        In units of the prior, what does not stand out is taken for like others, of as many units as may be.
+        """
         scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
         self.shares.append(share)
         found, touched = scales.sizes(self._measure.source.lookups)
-        return found * self._unit**2, touched, scales.noise
+        found, told = found * self._unit**2, touched > 0
+        if told.any():
+            most = np.minimum(self._places.hidden(self._n), _HIDDEN * scales.noise)
+            found = np.where(told, found, most * np.median(found[told] / touched[told]))
+        return found, touched, scales.noise
 
     def _scale(self) -> None:
         """Count the sizes of scores at the point: a first metric there."""
@@ -169,17 +169,10 @@ class Search:
         while share is not None:
             found, touched, noise = self._count(share)
             share = None if touched.all() else shares.of_sizes_again(share, self._measure.left)
-        # In the order of the metric's coordinates.
-        self._touched = np.where(touched > 0, np.clip(touched, 1.0, self._n), self._places.hidden(self._n))[
-            self._places.order
-        ]
-        # What counts are off by, where about four octaves are added up; a group's at most by its size.
-        self._counted = np.minimum(2 * noise / self._touched, 1.0)
-        if not touched.all():
-            # Scores of hidden coordinates may be so large that a clip leaves nothing of the others.
-            self._counted = np.ones(self._size)
-        self._slope: Slope | None = None
-        self._information = self._about = np.diag(found)
+        source = self._measure.source
+        self._slopes = Slopes(self._places, self._n, source.touched, found, touched, noise)
+        self._touched, self._information = self._slopes.touched, self._slopes.counted
+        self._about = self._information
         self._sizes = Sizes(found, touched, noise)
 
     def _count_again(self, share: float) -> None:
@@ -189,14 +182,16 @@ class Search:
         clipped records, and not of records that tell less.
         """
         part = shares.of_sizes_beside(self._sizes_share, share)
-        if self._sizes.since < _SINCE or part is None or self._slope is None:
+        if self._sizes.since < _SINCE or part is None:
             return
-        self._sizes = Sizes(*self._count(part))
+        found, touched, noise = self._count(part)
+        self._sizes = Sizes(found, touched, noise)
+        self._slopes.count_again(found, touched)
         factor = self._sizes.factor(self._information)
         if abs(math.log(factor)) > math.log(_MUCH):
             self._moved = max(self._moved, 1.0)
             self._information, self._about = self._information * factor, self._about * factor
-            self._slope = self._slope._replace(metric=self._slope.metric / math.sqrt(factor))
+            self._slopes.scale(factor)
 
     def _metric(self) -> np.ndarray:
         return self._places.metric(self._about + self._prior.precision, self._touched)
@@ -209,35 +204,11 @@ class Search:
         last = self.rounds[-1]
         mean = np.einsum("k,kij->ij", last.weights, last.slopes)
         k = self._places.blocks
-        mean[:k, k:] = self._places.beside(mean, self._expected[:k, k:] * left.slope)
+        beside = self._places.beside(mean, self._slopes.expected[:k, k:] * left.slope)
+        mean[:k, k:] = self._slopes.sure[:k, k:] * beside
         mean[k:, :k] = mean[:k, k:].T
         back = np.linalg.inv(last.metric)
         return symmetric(back @ mean @ back.T) / left.slope
-
-    def _slopes(self, seen: Comparison, metric: np.ndarray, bounds: Bounds, left: Efficiency) -> np.ndarray:
-        """Draws of the slope: it was released, and is about what it was."""
-        both_touch, diagonal = np.minimum.outer(self._touched, self._touched), np.eye(self._size) > 0
-        beside = min(1.0, _ENTRIES_OF / self._places.entries(self._touched))
-        if self._slope is None:
-            before = Slope(metric, metric @ self._information @ metric.T, np.zeros_like(metric))
-            unlike = np.where(diagonal, np.hypot(_OF_COUNTS, self._counted), beside * _CORRELATED)
-        else:
-            before = self._slope.seen_in(metric)
-            unlike = np.where(diagonal, 1.0, beside) * (_ALIKE + DRIFT * min(self._moved, 1.0))
-        both = np.where(diagonal, 1.0, 0.5)
-        before = before._replace(variance=before.variance + (unlike * both_touch) ** 2)
-        first = 1.0 if self._slope is None else DRIFT + min(self._moved, 1.0)
-        seen_here = Slope(metric, seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
-        before, common = slopes_alike(before, seen_here, self._touched, self._places.groups, first)
-        now = before.and_also(seen_here.mean, seen_here.variance)
-        together = self._places.together
-        now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
-        self._expected, most = now.mean, self._n * bounds.slope * math.sqrt(self._size)
-        noise = left.slope * np.sqrt(now.variance / both)
-        drawn = information.draws(left.slope * now.mean, noise, most, together)
-        drawn = self._places.possible(drawn, metric, self._measure.source.touched)
-        self._volumes = np.linalg.slogdet(drawn)[1]
-        return with_common_factors(drawn, common)
 
     # rounds
 
@@ -253,7 +224,8 @@ class Search:
         )
         rest = self._sizes.rest(seen, left, metric, self._information, self._places.order)
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
-        draws = self._slopes(seen, metric, bounds, left)
+        most = self._n * bounds.slope * math.sqrt(self._size)
+        draws, volumes = self._slopes.draw(seen, metric, left, most, self._moved, self._sizes.since)
         self.rounds.append(
             Round(
                 point=self._point,
@@ -262,7 +234,7 @@ class Search:
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
                 bound=bounds.score,
                 slopes=draws,
-                volumes=self._volumes,
+                volumes=volumes,
                 touched=self._touched * left.slope * rest**2,
                 prior=self._prior.variances(metric),
                 weights=np.full(len(draws), 1 / len(draws)),

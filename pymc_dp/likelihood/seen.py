@@ -67,7 +67,7 @@ class SeenCoordinates:
         Of phi. Left are constants before coordinates of their own, and these before groups.
     others : ndarray, shape (r, k)
     size, touched, rank, parts, lookups, sums
-        As of `Shapes`, of psi.
+        As of `Shapes`, of psi; in sums -1 for what was left.
     """
 
     def __init__(self, shapes: Shapes, prior: Normal):
@@ -100,7 +100,7 @@ class SeenCoordinates:
         lookups = [place[rows][(place[rows] >= 0).all(axis=1)] for rows in shapes.lookups]
         self.lookups = [rows for rows in lookups if len(rows) > 1]
         self.sums: Sequence[Sequence[tuple[int, np.ndarray]]] = [
-            [(1, np.array([k]))] for k in range(self.size)
+            [(sign, place[places]) for sign, places in one] for one in shapes.sums
         ]
 
     def of(self, phi: np.ndarray) -> np.ndarray:

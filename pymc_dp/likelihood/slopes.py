@@ -1,0 +1,159 @@
+"""What is known of the slope of scores, round by round: by counts, by rounds before, by what groups share."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_dp.likelihood import information
+from pymc_dp.likelihood.efficiency import Efficiency
+from pymc_dp.likelihood.groups import Alike, slopes_alike, with_common_factors
+from pymc_dp.likelihood.information import DRIFT, Slope
+from pymc_dp.likelihood.measurements import Comparison
+from pymc_dp.likelihood.metric import Places
+
+# What is known of a slope before it is released, relatively to what records can tell of two coordinates
+# together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
+_OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
+# The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, since
+# eigenvalues of a matrix differ by all its entries together.
+_ENTRIES_OF = 3.0
+# The same of what all groups have in common beside the diagonal.
+_IN_COMMON = 0.5
+# Relative error of the slope of a coordinate whose count does not stand out: nothing is known of it.
+_UNKNOWN = 1e6
+
+
+class Drawn(NamedTuple):
+    """Draws of a slope.
+
+    Attributes
+    ----------
+    slopes : ndarray, shape (m, p, p)
+        In the metric, of clipped scores.
+    volumes : ndarray, shape (m,)
+        Logarithms of their determinants, but for what groups have in common.
+    """
+
+    slopes: np.ndarray
+    volumes: np.ndarray
+
+
+class Slopes:
+    """Beliefs of the slope of unclipped scores, from one point to the next.
+
+    Noise hides slopes of a thousand records. A metric that goes by what noise shows makes some scores so
+    large that they are clipped to nothing, and a slope that is clipped seems small, so that the next makes
+    them larger. What counts say bounds how far a belief goes.
+
+    Parameters
+    ----------
+    places : Places
+    n : float
+        Number of units, or about that.
+    most : int
+        Coordinates that a unit touches.
+    found, touched : ndarray, shape (p,)
+        Information about each coordinate, and units that it touches, as counted; zero where that does not
+        stand out.
+    noise : float
+        Of a count.
+
+    Attributes
+    ----------
+    counted : ndarray, shape (p, p)
+        What records tell, as far as counts and the graph show it.
+    touched : ndarray, shape (p,)
+        Units that each coordinate of the metric touches.
+    expected : ndarray, shape (p, p)
+        In the metric of the last round.
+    """
+
+    def __init__(
+        self, places: Places, n: float, most: int, found: np.ndarray, touched: np.ndarray, noise: float
+    ):
+        self._places, self._n, self._most, self._told = places, n, most, touched > 0
+        number = np.where(self._told, np.clip(touched, 1.0, n), places.hidden(n))
+        self.touched, self._number = number[places.order], number
+        # What counts are off by, where about four octaves are added up. Scores of hidden coordinates may be
+        # so large that a clip leaves nothing of the others.
+        off = np.minimum(2 * noise / number, 1.0) if touched.all() else np.ones(len(number))
+        self._errors = np.hypot(_OF_COUNTS, off)
+        self.counted = self.expected = places.information(found, touched, n)
+        self._slope: Slope | None = None
+        self._alike = Alike(places.lookups, places.alike, len(number))
+
+    @property
+    def sure(self) -> np.ndarray:
+        """How far a metric may go by each entry, shape (p, p)."""
+        return self._alike.known
+
+    def count_again(self, found: np.ndarray, touched: np.ndarray) -> None:
+        """Learn from counts at another point; what does not stand out there goes with what does."""
+        told = touched > 0
+        if told.any():
+            before = np.diag(self.counted)
+            ratio = np.median(found[told] / np.maximum(before[told], 1e-300))
+            self.counted = self._places.information(np.where(told, found, ratio * before), touched, self._n)
+            self._told = self._told | told
+
+    def scale(self, factor: float) -> None:
+        """Scale what is believed, where counts differ from it by this factor."""
+        if self._slope is not None:
+            self._slope = self._slope._replace(metric=self._slope.metric / math.sqrt(factor))
+
+    def draw(
+        self,
+        seen: Comparison,
+        metric: np.ndarray,
+        left: Efficiency,
+        largest: float,
+        moved: float,
+        since: float,
+    ) -> Drawn:
+        """Learn from a released slope, and draw what may be behind it.
+
+        Parameters
+        ----------
+        seen : Comparison
+        metric : ndarray, shape (p, p)
+        left : Efficiency
+            What the clip leaves.
+        largest : float
+            Bound of the trace of a clipped slope.
+        moved, since : float
+            Distances from the point of the last round, and from where sizes were counted.
+        """
+        first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
+        both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
+        here = Slope(metric, seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
+        before = self._before(metric, drift, since)
+        before, common = slopes_alike(
+            before, here, self.touched, self._places.alike, 1.0 if first else DRIFT + min(moved, 1.0)
+        )
+        before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
+        now, together = before.and_also(here.mean, here.variance), self._places.together
+        now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
+        self.expected = now.mean
+        noise = left.slope * np.sqrt(now.variance / both)
+        shared = [one.times(left.slope) for one in in_common]
+        drawn = information.draws(left.slope * now.mean, noise, largest, together, shared)
+        drawn = self._places.possible(drawn, metric, self._most)
+        return Drawn(with_common_factors(drawn, common), np.linalg.slogdet(drawn)[1])
+
+    def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
+        """What is known before a slope is released: from the last round, and by counts."""
+        diagonal, beside = np.eye(len(metric)) > 0, min(1.0, _ENTRIES_OF / self._places.entries(self.touched))
+        both = np.minimum.outer(self.touched, self.touched)
+        errors = np.where(diagonal, self._errors[self._places.order], beside * _CORRELATED)
+        if self._slope is None:
+            return Slope(metric, metric @ self.counted @ metric.T, (errors * both) ** 2)
+        last = self._slope.seen_in(metric)
+        last = last._replace(variance=last.variance + (np.where(diagonal, 1.0, beside) * drift * both) ** 2)
+        number = self._number
+        both = np.minimum.outer(number, number) / np.sqrt(np.outer(number, number))
+        errors = np.where(diagonal, self._errors + DRIFT * min(since, 1.0), beside * _CORRELATED * both)
+        told = np.outer(self._told, self._told)
+        sizes = np.sqrt(np.where(self._told, np.diag(self.counted), number))
+        errors = np.where(told, errors, _UNKNOWN) * np.outer(sizes, sizes)
+        return last.within(Slope(np.eye(len(metric)), self.counted, errors**2).seen_in(metric))
