@@ -29,6 +29,7 @@ from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.owners import Owners
 from pymc_dp.remote.shards import Shards
+from pymc_dp.rounding import round_up
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Chain, Iterating, Released
 from pymc_dp.versions import versions
@@ -150,11 +151,19 @@ class DPStep(Iterating):
         Raises
         ------
         BudgetError
-            No setting of this step is within the budget.
+            No setting of this step is within the budget, or what `_price` returned is not.
         """
         chains = self.chains if chains is None else chains
         tune = self.default_tune_steps if tune is None else tune
-        return self._price(Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws))
+        call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
+        plan = self._price(call)
+        if plan.call != call.call or plan.epsilon_at(call.delta) > call.epsilon:
+            raise BudgetError(
+                f"{type(self).__name__}._price returned the plan of another call, or one that is not within "
+                f"its budget: epsilon = {round_up(plan.epsilon_at(call.delta))} for {plan.iterations} "
+                f"iterations, and the budget is {call.epsilon:g} for {call.iterations}."
+            )
+        return plan
 
     @property
     def is_private(self) -> bool:

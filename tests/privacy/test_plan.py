@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,6 +131,13 @@ def test_printed_plan():
     text = str(dp.calibrate(2.0, 1e-6, draws=100, tune=50, chains=3))
     for part in ("(2, 1e-06)", "450 iterations", "one record replaced", "Gaussian limit accounting"):
         assert part in text
+
+
+def test_no_plan_promises_less_than_its_events_cost():
+    plan = dp.calibrate(1.0, 1e-5, draws=100, tune=0, chains=1, clip_fraction=False)
+    over = replace(plan, mechanism=Penalty(plan.noise_multiplier / 3))
+    assert over.epsilon_at(1e-5) > 3 and str(plan).startswith("(1, 1e-05)")
+    assert str(over).startswith(f"({round_up(over.epsilon_at(1e-5))}, 1e-05)")
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,11 @@ class PrivacyPlan(Call):
         """Epsilon of the whole call at another delta, an upper bound."""
         return self.guarantee.epsilon(delta)
 
+    @property
+    def promise(self) -> str:
+        """The guarantee by its name: never less than the events cost, whatever was asked for."""
+        return promise(max(self.epsilon, self.epsilon_at(self.delta)), self.delta)
+
     @cached_property
     def _running_epsilon(self) -> np.ndarray:
         if not self.is_private:
@@ -302,8 +307,7 @@ class PrivacyPlan(Call):
         gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
-                f"{promise(self.epsilon, self.delta)} for the whole call, "
-                f"{relation[self.neighboring_relation]}",
+                f"{self.promise} for the whole call, {relation[self.neighboring_relation]}",
                 calls,
                 "  " + "; ".join(part for part in (self.settings(), gaussian) if part),
                 f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, "
