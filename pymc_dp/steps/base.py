@@ -29,7 +29,6 @@ from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.owners import Owners, refuse_as_data
 from pymc_dp.remote.template import Elsewhere
-from pymc_dp.rounding import round_up
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Chain, Iterating, Released
 from pymc_dp.versions import versions
@@ -159,14 +158,7 @@ class DPStep(Iterating):
         chains = self.chains if chains is None else chains
         tune = self.default_tune_steps if tune is None else tune
         call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
-        plan = self._price(call)
-        if plan.call != call.call or plan.epsilon_at(call.delta) > call.epsilon:
-            raise BudgetError(
-                f"{type(self).__name__}._price returned the plan of another call, or one that is not within "
-                f"its budget: epsilon = {round_up(plan.epsilon_at(call.delta))} for {plan.iterations} "
-                f"iterations, and the budget is {call.epsilon:g} for {call.iterations}."
-            )
-        return plan
+        return self._price(call).checked(call, f"{type(self).__name__}._price")
 
     @property
     def is_private(self) -> bool:

@@ -11,11 +11,13 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.bounds import check_counts, check_delta, check_relation, check_target
+from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting.calibration import epsilon_of
 from pymc_dp.privacy.accounting.composition import Guarantee, compose, exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet, decode, encode, plain
 from pymc_dp.privacy.budget.words import promise
-from pymc_dp.privacy.mechanisms.iterations import REGISTRY, ClipFraction, Mechanism, Unlimited
+from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
+from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
 from pymc_dp.rounding import round_up
 
 
@@ -237,6 +239,22 @@ class PrivacyPlan(Call):
     def epsilon_at(self, delta: float) -> float:
         """Epsilon of the whole call at another delta, an upper bound."""
         return self.guarantee.epsilon(delta)
+
+    def checked(self, call: Call, who: str) -> "PrivacyPlan":
+        """Itself, if it is the plan of a call and within its budget.
+
+        Raises
+        ------
+        BudgetError
+            It is not: `who` made it.
+        """
+        if self.call != call.call or self.epsilon_at(call.delta) > call.epsilon:
+            raise BudgetError(
+                f"{who} returned the plan of another call, or one that is not within its budget: epsilon = "
+                f"{round_up(self.epsilon_at(call.delta))} for {self.iterations} iterations, and the budget "
+                f"is {call.epsilon:g} for {call.iterations}."
+            )
+        return self
 
     @property
     def promise(self) -> str:
