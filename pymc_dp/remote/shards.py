@@ -220,7 +220,7 @@ class ShardedRecords(Template):
         if self.n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
-        self._set_lengths({size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows})
+        self._set_lengths([self.n, *(one.n for one in facts)], [self.n_rows, *(one.n_rows for one in facts)])
         self._first = np.cumsum([0, *(one.n for one in facts)])
 
     @property

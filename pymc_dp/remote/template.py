@@ -146,10 +146,10 @@ class Template(ABC):
                 "pass cores=1 to pm.sample (dp.sample does). What runs in parallel is where the records are."
             )
 
-    def _set_lengths(self, lengths: Collection[int]) -> None:
-        """Of all parts: what is as long as one of these, or as the template's records, is withheld."""
-        self.lengths = self._records.lengths.union(lengths)
-        of_parts = {name for name, length in self._dims.items() if length in lengths}
+    def _set_lengths(self, units: Collection[int], rows: Collection[int] = ()) -> None:
+        """Of all parts: dimensions as long as one has units are withheld; rows of units are not counted."""
+        self.lengths = self._records.lengths.union(units, rows)
+        of_parts = {name for name, length in self._dims.items() if length in units}
         self.withheld_dims = sorted(of_parts.union(self._records.withheld_dims))
 
     def agreement(self) -> Agreement:

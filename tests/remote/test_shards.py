@@ -460,9 +460,8 @@ def test_sample_and_report(quiet):
 @pytest.mark.slow
 def test_dimensions_as_long_as_a_part_are_withheld():
     def with_coords(part):
-        x, y = part
+        x, y = part[:2]
         with pm.Model(coords={"feature": ["a", "b"], "group": list("abcde")}) as model:
-            pm.Normal("u", dims="group")
             beta = pm.Normal("beta", 0, 2, dims="feature")
             pm.Bernoulli("y", logit_p=x @ beta, observed=y)
         return model
@@ -470,6 +469,11 @@ def test_dimensions_as_long_as_a_part_are_withheld():
     parts = [simple_data(n=5), simple_data(n=7)]
     template = with_coords(simple_data(n=4))
     assert dp.Shards(with_coords, parts).records(template).withheld_dims == ["group"]
+    for persons, withheld in ((3, []), (5, ["group"])):  # not of rows, whose number is private then
+        ids = [np.arange(5) % persons, 5 + np.arange(7) % 6]
+        of_persons = [(*part, own) for part, own in zip(parts, ids, strict=True)]
+        records = dp.Shards(with_coords, of_persons, privacy_unit=by_person).records(template)
+        assert records.withheld_dims == withheld and 5 in records.lengths
 
 
 def test_dask_collections_are_computed_where_the_model_is_made():
