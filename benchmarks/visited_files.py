@@ -15,16 +15,20 @@ import numpy as np
 import pymc as pm
 
 import pymc_dp as dp
+from pymc_dp.steps.base import DPStep
 
 PACKAGE = Path(dp.__file__).parent
 # Iterations before the first that counts, and how many count: moves are accepted and rejected, tuned and not.
 WARM_UP, COUNTED = 5, 40
+# Arguments of some samplers, and every public step with its own.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "DPFastMH": {"batch_size": 20.0},
+    "DPSGHMC": {"sampling_probability": 0.3},
+}
 SAMPLERS: dict[str, tuple[type, dict[str, Any]]] = {
-    "DPPenaltyMH": (dp.DPPenaltyMH, {}),
-    "DPBarker": (dp.DPBarker, {}),
-    "DPFastMH": (dp.DPFastMH, {"batch_size": 20.0}),
-    "DPHMC": (dp.DPHMC, {}),
-    "DPSGHMC": (dp.DPSGHMC, {"sampling_probability": 0.3}),
+    one.__name__: (one, ARGUMENTS.get(one.__name__, {}))
+    for one in (getattr(dp, name) for name in dp.__all__)
+    if isinstance(one, type) and issubclass(one, DPStep)
 }
 
 

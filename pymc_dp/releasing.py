@@ -28,8 +28,8 @@ from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
-from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
-from pymc_dp.remote.shards import ShardedRecords, Shards
+from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_as_data, refuse_beside_owners
+from pymc_dp.remote.template import Elsewhere, Template
 from pymc_dp.versions import versions
 
 
@@ -38,7 +38,7 @@ def release_likelihood(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    data: Shards | None = None,
+    data: Elsewhere | None = None,
     owners: Sequence[Owner] | None = None,
     privacy_unit: object = None,
     exclude_deterministics: Collection[str] = (),
@@ -117,6 +117,7 @@ def release_likelihood(
     model = pm.modelcontext(model)
     check_count("cores", cores)
     joint = None
+    refuse_as_data(data)
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}
         refuse_beside_owners({**own, "data": data})
@@ -144,7 +145,7 @@ def release_likelihood(
     kept = kept_shares(n, mu, neighboring_relation) if fit_test and joint is None else {}
     entry = spending.pay()
     measurements: NoisySums
-    if isinstance(records, ShardedRecords | RecordsOfOwners):  # owners charge the call here
+    if isinstance(records, Template):  # owners charge the call here
         measurements = records.measurements(spending, debug_seed, kept)
     else:
         measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)
@@ -166,7 +167,7 @@ class Opened(NamedTuple):
 
 
 def open_records(
-    model: pm.Model, elsewhere: Shards | Owners | None, settings: RecordSettings, privacy_unit: object = None
+    model: pm.Model, elsewhere: Elsewhere | None, settings: RecordSettings, privacy_unit: object = None
 ) -> Opened:
     """Read a model, here or where its records are, and what is public of their scores.
 
@@ -181,7 +182,7 @@ def open_records(
         twins = TablesTwins(here)
     else:
         records = there = elsewhere.records(model, likelihood=True, privacy_unit=privacy_unit, **settings)
-        if not isinstance(there, ShardedRecords | RecordsOfOwners):  # rows of a template would be measured
+        if not isinstance(there, Template):  # rows of a template would be measured
             raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
     part = PublicModel(records)

@@ -19,7 +19,6 @@ from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.budget.words import promise
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.nuts import DPNUTS, OF_NUTS, OF_RELEASE
@@ -234,7 +233,7 @@ def notice(known: Facts, groups: Sequence[str]) -> str:
         return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
     plan = PrivacyPlan.from_dict(known["plan"])
     return (
-        f"{promise(plan.epsilon, plan.delta)} for the groups {', '.join(groups)} as dp.release made "
+        f"{plan.promise} for the groups {', '.join(groups)} as dp.release made "
         "them. Any other group is NOT covered: do not publish it. Nor what "
         "pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they predict at, "
         f"or evaluate, the private rows of the model. {results.AT_PUBLIC_INPUTS}"

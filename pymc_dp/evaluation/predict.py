@@ -13,7 +13,6 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.evaluation.fitted import check_same, declared_in, settings_of
 from pymc_dp.privacy.budget.known import Facts, Predictions
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.budget.words import promise
 from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.reader import read, why
@@ -114,7 +113,7 @@ def predict(
     }
     plan = PrivacyPlan.from_dict(known["plan"])
     notice = (
-        f"{promise(plan.epsilon, plan.delta)}: predictions at public inputs, from released draws alone"
+        f"{plan.promise}: predictions at public inputs, from released draws alone"
         if known["is_private"]
         else "NOT PRIVATE: made from a run without a guarantee"
     )

@@ -94,7 +94,8 @@ class Ratio[K, R](Protocol):
 
 
 type Propose[K] = Callable[[np.random.Generator, State[K]], Move]
-#: From a log-ratio, the standard deviation of its noise, and the privacy randomness, to a decision.
+#: From a log-ratio, the standard deviation of its noise, and the privacy randomness, to a decision; False for
+#: NaN. `tests/privacy/test_accept_tests.py` holds each to what its mechanisms' events charge.
 type Accept[R] = Callable[[float, float, R], bool]
 
 

@@ -81,9 +81,8 @@ class RecordModel(Scored):
     Data are not copied. `check_data` detects `pm.set_data` after construction.
     """
 
-    # Whether chains must run in this process, and what a report says of where the records are.
+    # Whether chains must run in this process.
     one_process = False
-    facts: Mapping[str, int] = {}
 
     def __init__(
         self,

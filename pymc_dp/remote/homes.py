@@ -33,7 +33,19 @@ class Servant[Q, A](Protocol):
 
 
 class Home[Q, A](Protocol):
-    """Where one servant lives."""
+    """Where one servant lives.
+
+    Notes
+    -----
+    `ShardedRecords` relies on four things:
+
+    1. The first request is `Shard.open`, and its answer is a `ShardFacts`.
+    2. `ask` sends a request at most. What takes time or memory here waits until its result is called: then
+       one part after the other is worked on.
+    3. A failure is an answer (`remote.answers.Failure`), and is not raised: an exception may carry values.
+    4. `LostError` alone leads to a restart. The part is opened again, must have the digest that it had, and
+       is asked again: an answer is a function of the request and of the rows.
+    """
 
     def ask(self, request: Q) -> Callable[[], A]:
         """Send a request; the result waits for the answer, or raises `LostError`."""

@@ -23,7 +23,7 @@ from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OnWorker, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
-from pymc_dp.remote.recipe import PartSettings, Recipe, Unit
+from pymc_dp.remote.recipe import Recipe, Unit
 from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
 
 if TYPE_CHECKING:
@@ -198,9 +198,8 @@ class Owners:
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
         refuse_privacy_unit(privacy_unit)
-        theirs: PartSettings = {**settings, "integrate": likelihood}
         homes = [
-            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, theirs), terms)
+            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings, likelihood), terms)
             for owner, terms in zip(self.owners, self.terms, strict=True)
         ]
         unit = next((one.privacy_unit for one in self.owners if one.privacy_unit is not None), None)
@@ -213,6 +212,15 @@ def refuse_beside_owners(given: Mapping[str, object]) -> None:
         raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
 
 
+def refuse_as_data(data: object, owners: Owners | None = None) -> None:
+    """Refuse owners as data=, but for those that were given as owners=: their budgets are not the call's."""
+    if isinstance(data, Owners) and data is not owners:
+        raise TypeError(
+            "data= takes dp.Shards. Several data owners, each with its own budget, are given as owners=, to "
+            "dp.DPPenaltyMH and to dp.release_likelihood."
+        )
+
+
 class RecordsOfOwners(Template):
     """Parameters and prior here; records with their owners.
 
@@ -221,7 +229,7 @@ class RecordsOfOwners(Template):
     model : pymc.Model
         See `Template`.
     owners : Owners
-    homes : list of Home
+    homes : sequence of Home
         Of a `DataOwner` each, in the order of the owners.
     **settings
         Arguments of `Template`.
@@ -244,7 +252,7 @@ class RecordsOfOwners(Template):
         self,
         model: pm.Model,
         owners: Owners,
-        homes: list[Home[str, str]],
+        homes: Sequence[Home[str, str]],
         **settings: Unpack[TemplateSettings],
     ):
         super().__init__(model, **settings)

@@ -18,12 +18,6 @@ from pymc_dp.remote.answers import call_for_user
 Unit = Callable[[object], ArrayLike] | str | Mapping[str, Callable[[object], ArrayLike] | str] | None
 
 
-class PartSettings(RecordSettings, total=False):
-    """... and whether effects are integrated, as for a likelihood."""
-
-    integrate: bool
-
-
 @dataclass(frozen=True)
 class Recipe:
     """A part of the records and the function that makes its model.
@@ -40,12 +34,15 @@ class Recipe:
         the name of the model's `pymc.Data` with them; or either by the name of the unit.
     settings : mapping
         Other arguments of `RecordModel`.
+    likelihood : bool
+        Whether a likelihood is released: effects of persons are integrated then.
     """
 
     build: Callable[[object], pm.Model]
     part: Any
     privacy_unit: Unit = None
-    settings: PartSettings = field(default_factory=PartSettings)
+    settings: RecordSettings = field(default_factory=RecordSettings)
+    likelihood: bool = False
 
     def pickled(self) -> bytes:
         """Serialised, functions that were defined in a notebook included."""
@@ -65,7 +62,7 @@ class Recipe:
         _, ids = unit_of(self.privacy_unit)
         if callable(ids):
             ids = call_for_user(ids, part)
-        records = RecordModel(model, privacy_unit=ids, **self.settings)
+        records = RecordModel(model, privacy_unit=ids, integrate=self.likelihood, **self.settings)
         _, ids = ids_in(model, ids)
         if ids is None:
             return model, records, None

@@ -1,7 +1,10 @@
-"""A data set in parts: the interface of `RecordModel`, and exact sums, on rows that are elsewhere."""
+"""A data set in parts: the interface of `RecordModel`, and exact sums, on rows that are elsewhere.
+
+A part is what the user gives; a `Shard` is the model of its rows; a `Home` is where that lives.
+"""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
@@ -87,11 +90,14 @@ class Shards:
     ----------
     build : callable
         ``build(part)`` returns the `pymc.Model` of a part's rows. It treats each row by itself: nothing that
-        it computes from the rows of a part (a mean, a number of groups) may enter the model.
+        it computes from the rows of a part (a mean, a number of groups) may enter the model. No NaN may reach
+        ``observed=``: PyMC makes a parameter of it, and the refusal of such a model tells of that record.
     parts : iterable or Dask collection
         What `build` takes, one a part: paths of files, arrays, ...; or `dask.delayed` objects, or a Dask
         DataFrame, Bag or Array in partitions along the rows, which are computed on the workers. At least two
-        records each.
+        records each, and each record in one of them. The same path (or object, or equal slices or tuples)
+        given twice is refused; that two other parts have a row in common is not noticed, and each such record
+        then moves sums by twice what the noise is for.
     client : distributed.Client, optional
         Where the parts go, each to the worker with the fewest. Default: all in this process, one after the
         other.
@@ -106,7 +112,7 @@ class Shards:
     Raises
     ------
     ValueError
-        There are no parts, one is there twice, or an array is divided along another axis too.
+        There are no parts, one is seen to be there twice, or an array is divided along another axis too.
 
     Notes
     -----
@@ -140,7 +146,7 @@ class Shards:
     patience: float = 300.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _parts(self.parts))
+        object.__setattr__(self, "parts", _parts(self.parts, here=self.client is None))
 
     def records(
         self,
@@ -154,7 +160,7 @@ class Shards:
         refuse_privacy_unit(privacy_unit)
         homes: list[PartHome] = []
         for part in self.parts:
-            recipe = Recipe(self.build, part, self.privacy_unit, {**settings, "integrate": likelihood})
+            recipe = Recipe(self.build, part, self.privacy_unit, settings, likelihood)
             if self.client is None:
                 homes.append(Here(Shard(recipe)))
             else:
@@ -176,8 +182,8 @@ class ShardedRecords(Template):
     ----------
     model : pymc.Model
         See `Template`.
-    homes : list of Home
-        Of a `Shard` each.
+    homes : sequence of Home
+        Of a `Shard` each, or of what answers as one does.
     one_process : bool
         Whether chains must run in this process.
     **settings
@@ -187,8 +193,6 @@ class ShardedRecords(Template):
     ----------
     n, n_rows : int
         Privacy units and rows, of all parts.
-    facts : dict
-        For the report.
 
     Raises
     ------
@@ -202,7 +206,7 @@ class ShardedRecords(Template):
     def __init__(
         self,
         model: pm.Model,
-        homes: list[PartHome],
+        homes: Sequence[PartHome],
         *,
         one_process: bool,
         **settings: Unpack[TemplateSettings],
@@ -216,8 +220,7 @@ class ShardedRecords(Template):
         if self.n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
-        self._set_lengths({size for one in facts for size in (one.n, one.n_rows)} | {self.n, self.n_rows})
-        self.facts = {"shards": len(homes)}
+        self._set_lengths([self.n, *(one.n for one in facts)], [self.n_rows, *(one.n_rows for one in facts)])
         self._first = np.cumsum([0, *(one.n for one in facts)])
 
     @property
@@ -263,7 +266,7 @@ class ShardedRecords(Template):
             out[here] = values
         return out
 
-    def measurements(self, spending: Spending, seed: int | None, kept: dict[str, float]) -> Measurements:
+    def measurements(self, spending: Spending, seed: int | None, kept: Mapping[str, float]) -> Measurements:
         """Noisy sums of a likelihood; twins have a stream of their own, the same for any number of parts."""
         return Measurements(self.source(PrivacyRandom(seed, stream=1)), spending, kept)
 
@@ -307,7 +310,7 @@ class ShardedRecords(Template):
         return self._homes[k].ask(request)
 
 
-def _parts(parts: Iterable[object]) -> list[object]:
+def _parts(parts: Iterable[object], here: bool) -> list[object]:
     if hasattr(parts, "to_delayed"):
         if hasattr(parts, "numblocks") and any(blocks > 1 for blocks in parts.numblocks[1:]):
             raise ValueError("a Dask array of records is divided into chunks along its first axis only.")
@@ -317,12 +320,24 @@ def _parts(parts: Iterable[object]) -> list[object]:
     listed = list(parts)
     if not listed:
         raise ValueError("parts must hold at least one part of the records.")
-    names = {os.fspath(one) if isinstance(one, str | os.PathLike) else id(one) for one in listed}
-    if len(names) < len(listed):
+    if len({_name(one, here) for one in listed}) < len(listed):
         raise ValueError(
             "parts holds one part twice: each of its records would move sums by twice what the noise is for."
         )
     return listed
+
+
+def _name(part: Any, here: bool) -> Hashable:
+    """What two parts that are the same have in common; the path of a file, if it is here."""
+    if isinstance(part, str | os.PathLike):
+        return os.path.realpath(part) if here else os.fspath(part)
+    if hasattr(part, "__dask_graph__"):
+        return part.key
+    try:
+        hash(part)
+    except TypeError:  # an array, and what holds one
+        return id(part)
+    return part
 
 
 def no_person_twice(units: Sequence[Ids]) -> None:

@@ -1,14 +1,17 @@
 """What is needed of a model and reads no record: parameters, prior, names, the form of its likelihood."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.likelihood.measurements import NoisySums
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records import gate
 from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.effects import find_effects
@@ -35,7 +38,25 @@ class TemplateSettings(RecordSettings, total=False):
     unit: Unit
 
 
-class Template:
+class Elsewhere(Protocol):
+    """What is given as `data=`: records that are not in the model, as `Shards`."""
+
+    @property
+    def privacy_unit(self) -> object:
+        """Whose a row is, where the rows are."""
+
+    def records(
+        self,
+        model: pm.Model,
+        *,
+        privacy_unit: object = None,
+        likelihood: bool = False,
+        **settings: Unpack[RecordSettings],
+    ) -> "Template":
+        """Open the records, and check their models, for a step or for a likelihood."""
+
+
+class Template(ABC):
     """The model in whose context a step is made, or a likelihood released, when its rows are not the records.
 
     Its rows may be made up, or those of one part; the likelihood that they give is never used.
@@ -54,6 +75,8 @@ class Template:
 
     Attributes
     ----------
+    n, unit_of_row : object
+        As of a `RecordModel`, of all parts: a subclass sets them.
     tables : list of RecordModel
         One: the template itself.
     lengths, withheld_dims : set of int, list of str
@@ -72,7 +95,8 @@ class Template:
     """
 
     one_process: bool = True
-    facts: Mapping[str, int] = {}
+    n: Any
+    unit_of_row: object
 
     def __init__(
         self,
@@ -110,6 +134,10 @@ class Template:
         """See `RecordModel.twins`."""
         return self._records.twins
 
+    @abstractmethod
+    def measurements(self, spending: Spending, seed: int | None, kept: Mapping[str, float]) -> NoisySums:
+        """Noisy sums that a likelihood is made of; `seed` makes twins reproducible, `kept` is for the end."""
+
     def check_data(self) -> None:
         """Refuse a process that cannot reach the records; that they changed is noticed where they are."""
         if self.one_process and self._process != os.getpid():
@@ -118,10 +146,10 @@ class Template:
                 "pass cores=1 to pm.sample (dp.sample does). What runs in parallel is where the records are."
             )
 
-    def _set_lengths(self, lengths: Collection[int]) -> None:
-        """Of all parts: what is as long as one of these, or as the template's records, is withheld."""
-        self.lengths = self._records.lengths.union(lengths)
-        of_parts = {name for name, length in self._dims.items() if length in lengths}
+    def _set_lengths(self, units: Collection[int], rows: Collection[int] = ()) -> None:
+        """Of all parts: dimensions as long as one has units are withheld; rows of units are not counted."""
+        self.lengths = self._records.lengths.union(units, rows)
+        of_parts = {name for name, length in self._dims.items() if length in units}
         self.withheld_dims = sorted(of_parts.union(self._records.withheld_dims))
 
     def agreement(self) -> Agreement:

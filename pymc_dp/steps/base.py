@@ -27,8 +27,8 @@ from pymc_dp.privacy.budget.words import weaknesses
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import unit_of
-from pymc_dp.remote.owners import Owners
-from pymc_dp.remote.shards import Shards
+from pymc_dp.remote.owners import Owners, refuse_as_data
+from pymc_dp.remote.template import Elsewhere
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Chain, Iterating, Released
 from pymc_dp.versions import versions
@@ -47,6 +47,8 @@ class DPStep(Iterating):
     approximation = ""
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
+    # Those that the step was given as owners=: their budgets are its own.
+    _owners: Owners | None = None
     default_tune_steps = 500
     _state_class = StepMethodState
     stats_dtypes_shapes: ClassVar[dict[str, tuple[type, list[int] | None]]] = {
@@ -73,7 +75,7 @@ class DPStep(Iterating):
         tempering: float = 1.0,
         neighboring_relation: str = "substitute",
         privacy_unit: object = None,
-        data: Shards | Owners | None = None,
+        data: Elsewhere | None = None,
         exclude_deterministics: Collection[str] = (),
         public: Collection[object] = (),
         trusted_ops: Collection[object] = (),
@@ -89,6 +91,7 @@ class DPStep(Iterating):
         model = pm.modelcontext(model)
         if data is not None and not self.takes_data:
             raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
+        refuse_as_data(data, self._owners)
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
         _check_shared(exclude_deterministics, debug_seed, tempering)
         self.chains = chains
@@ -150,11 +153,12 @@ class DPStep(Iterating):
         Raises
         ------
         BudgetError
-            No setting of this step is within the budget.
+            No setting of this step is within the budget, or what `_price` returned is not.
         """
         chains = self.chains if chains is None else chains
         tune = self.default_tune_steps if tune is None else tune
-        return self._price(Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws))
+        call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
+        return self._price(call).checked(call, f"{type(self).__name__}._price")
 
     @property
     def is_private(self) -> bool:
@@ -213,7 +217,6 @@ class DPStep(Iterating):
             "stats": self.recorded_stats,
             **self._released.facts(),
             "versions": versions(),
-            **records.facts,
         }
 
     @property

@@ -18,13 +18,12 @@ from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.known import ReleasedFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.mechanisms.iterations import ClipFraction
+from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.proposals.walk import Moves, RandomWalk
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.reading import RecordSettings
-from pymc_dp.remote.owners import Owners
-from pymc_dp.remote.shards import Shards
+from pymc_dp.remote.template import Elsewhere
 from pymc_dp.steps import surroundings
 
 
@@ -93,7 +92,7 @@ class StepSettings(RecordSettings, total=False):
     chains: int
     tempering: float
     privacy_unit: object
-    data: Shards | Owners | None
+    data: Elsewhere | None
     clip_fraction: bool
     ledger: Ledger | None
     label: str | None

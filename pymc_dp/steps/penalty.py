@@ -157,7 +157,7 @@ class DPPenaltyMH(WalkStep):
         given |= {name: kwargs.get(name) for name in ("ledger", "privacy_unit", "data")}
         if owners is not None:
             refuse_beside_owners(given)
-            joint = Owners(owners, kwargs.get("neighboring_relation", "substitute"))
+            self._owners = joint = Owners(owners, kwargs.get("neighboring_relation", "substitute"))
             epsilon, delta = joint.epsilon, joint.delta
             lipschitz, clip_bound = joint.lipschitz, joint.clip_bound
             kwargs |= {"data": joint, "clip_fraction": False}

@@ -26,8 +26,8 @@ from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import REFUSALS, UnavailableError, refused
 from pymc_dp.remote.homes import Here
 from pymc_dp.remote.owner import DataOwner, Terms
+from pymc_dp.remote.owners import Owners
 from pymc_dp.remote.recipe import Recipe
-from pymc_dp.remote.template import Template
 from tests.conftest import simple_data
 from tests.remote import processes
 from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk
@@ -93,7 +93,7 @@ _AGREEMENT: list = []
 
 def agreement():
     if not _AGREEMENT:
-        _AGREEMENT.append(Template(made_up()).agreement())
+        _AGREEMENT.append(dp.Shards(build, [DATA]).records(made_up()).agreement())
     return _AGREEMENT[0]
 
 
@@ -400,6 +400,17 @@ def test_without_a_public_n_it_is_not_said(here, quiet):
 def test_arguments_of_the_step(kwargs, message):
     with made_up(), pytest.raises(ValueError, match=message):
         dp.DPPenaltyMH(**{"owners": owners(), "chains": 1, **kwargs})
+
+
+@pytest.mark.parametrize("kind", [dp.DPPenaltyMH, dp.DPBarker, dp.DPFastMH, dp.DPNUTS, dp.release_likelihood])
+def test_owners_are_not_taken_as_data(kind, here):
+    """The call's own epsilon would be another than what they are guaranteed."""
+    likelihood = kind in (dp.DPNUTS, dp.release_likelihood)
+    bound = {} if likelihood else {"lipschitz": 1.0}
+    joint = Owners(owners(**{"lipschitz": None} if likelihood else {}), "substitute", likelihood)
+    with made_up(), pytest.raises(TypeError, match="given as owners="):
+        kind(epsilon=1000.0, delta=1e-6, data=joint, **bound)
+    assert not HOMES
 
 
 @pytest.mark.parametrize(

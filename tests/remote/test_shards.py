@@ -68,7 +68,7 @@ def test_draws_are_those_of_one_piece(k, kwargs):
     np.testing.assert_array_equal(many, one)
     np.testing.assert_array_equal(same, accepted)
     assert 5 < accepted.sum() < 75
-    assert step.facts()["shards"] == k and step.facts()["n"] == 61
+    assert step.facts()["n"] == 61
 
 
 @pytest.mark.slow
@@ -94,6 +94,18 @@ def test_other_steps_that_take_parts(kind, kwargs):
 def test_steps_that_need_all_records_refuse_parts():
     with made_up(), pytest.raises(ValueError, match="DPHMC does not take data="):
         dp.DPHMC(epsilon=1.0, delta=1e-6, lipschitz=1.0, chains=1, data=dp.Shards(build, [DATA]))
+
+
+@pytest.mark.parametrize("relation", ["substitute", "add_remove"])
+def test_no_fact_tells_the_number_of_parts(relation):
+    """Which may follow from the number of rows, where parts have a length."""
+    found = []
+    for k in (1, 4):
+        data = dp.Shards(build, split(DATA, k))
+        step = make_step(made_up(), data=data, neighboring_relation=relation)
+        found.append({name: fact for name, fact in step.facts().items() if name != "call"})
+    assert found[0] == found[1]
+    assert found[0]["n"] == (61 if relation == "substitute" else None)  # control
 
 
 @pytest.mark.slow
@@ -366,10 +378,42 @@ def test_whose_rows_are_whose_and_sparse_rows_tell_a_part_from_another():
     assert digest(x, persons.copy()) == several[1] and digest(x.copy(), made=sparse_rows) == several[6]
 
 
-@pytest.mark.parametrize("parts", [[DATA, DATA], ["a.npy", "b.npy", "a.npy"], ["a.npy", Path("a.npy")]])
+TWICE = {
+    "object": [DATA, DATA],
+    "path": ["a.npy", "b.npy", "a.npy"],
+    "kind of path": ["a.npy", Path("a.npy")],
+    "way to a file": ["a.npy", "./a.npy"],
+    "absolute": ["a.npy", Path("a.npy").absolute()],
+    "slice": [slice(0, 100), slice(100, 200), slice(0, 100)],
+    "tuple": [("a.npy", 3), ("a.npy", 3)],
+}
+
+
+@pytest.mark.parametrize("parts", TWICE.values(), ids=TWICE)
 def test_a_part_that_is_given_twice_is_refused(parts):
     with pytest.raises(ValueError, match="one part twice"):
         dp.Shards(build, parts)
+
+
+def test_a_link_to_a_part_is_that_part(tmp_path):
+    os.symlink(tmp_path / "a.npy", tmp_path / "b.npy")
+    with pytest.raises(ValueError, match="one part twice"):
+        dp.Shards(build, [tmp_path / "a.npy", tmp_path / "b.npy"])
+    # Elsewhere a path may lead to another file: only its text is known.
+    dp.Shards(build, [tmp_path / "a.npy", tmp_path / "b.npy"], client=object())
+
+
+def test_other_parts_are_not_refused():
+    """Arrays of equal numbers among them: who reads two tables of one number each has two tables."""
+    x = np.zeros(3)
+    for parts in (
+        [x, x.copy()],
+        [(x, x), (x, x.copy())],
+        [slice(0, 100), slice(100, 200)],
+        [("a.npy", 3), ("a.npy", 4)],
+        [{"rows": 1}, {"rows": 1}],
+    ):
+        assert len(dp.Shards(build, parts).parts) == 2
 
 
 def test_rows_are_evaluated_once_an_iteration(monkeypatch):
@@ -416,9 +460,8 @@ def test_sample_and_report(quiet):
 @pytest.mark.slow
 def test_dimensions_as_long_as_a_part_are_withheld():
     def with_coords(part):
-        x, y = part
+        x, y = part[:2]
         with pm.Model(coords={"feature": ["a", "b"], "group": list("abcde")}) as model:
-            pm.Normal("u", dims="group")
             beta = pm.Normal("beta", 0, 2, dims="feature")
             pm.Bernoulli("y", logit_p=x @ beta, observed=y)
         return model
@@ -426,6 +469,11 @@ def test_dimensions_as_long_as_a_part_are_withheld():
     parts = [simple_data(n=5), simple_data(n=7)]
     template = with_coords(simple_data(n=4))
     assert dp.Shards(with_coords, parts).records(template).withheld_dims == ["group"]
+    for persons, withheld in ((3, []), (5, ["group"])):  # not of rows, whose number is private then
+        ids = [np.arange(5) % persons, 5 + np.arange(7) % 6]
+        of_persons = [(*part, own) for part, own in zip(parts, ids, strict=True)]
+        records = dp.Shards(with_coords, of_persons, privacy_unit=by_person).records(template)
+        assert records.withheld_dims == withheld and 5 in records.lengths
 
 
 def test_dask_collections_are_computed_where_the_model_is_made():
@@ -447,6 +495,9 @@ def test_dask_collections_are_computed_where_the_model_is_made():
     np.testing.assert_array_equal(np.concatenate([block.compute() for block in blocks]), table)
     with pytest.raises(ValueError, match="first axis only"):
         dp.Shards(build, array.from_array(table, chunks=(31, 2)))
+    for twice in ([load(1)] * 2, [dask.delayed(split, pure=True)(DATA, 2) for _ in range(2)]):
+        with pytest.raises(ValueError, match="one part twice"):
+            dp.Shards(build, twice)
 
 
 @pytest.mark.slow

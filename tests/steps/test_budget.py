@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+from dataclasses import replace
 
 import cloudpickle
 import numpy as np
@@ -12,6 +13,7 @@ from pymc.sampling.parallel import ParallelSamplingError
 
 import pymc_dp as dp
 from pymc_dp.privacy.budget.call import ChainSlots
+from pymc_dp.privacy.mechanisms.iterations import Penalty, Unlimited
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.conftest import logistic_model
 from tests.remote import processes
@@ -49,6 +51,37 @@ def test_more_or_fewer_chains_than_declared_are_refused_before_a_read(logistic, 
             with logistic, pytest.raises(dp.errors.BudgetError, match="chains=2"):
                 pm.sample(20, tune=10, chains=chains, cores=cores, step=step, **quiet)
     assert not reads
+
+
+class OverItsBudget(dp.DPPenaltyMH):
+    """A step of somebody else's, whose price is wrong."""
+
+    def _price(self, call):
+        return self.wrong(super()._price(call))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda plan: replace(plan, mechanism=Penalty(plan.noise_multiplier / 3)),
+        lambda plan: replace(plan, mechanism=Penalty(0.999 * plan.noise_multiplier)),
+        lambda plan: replace(plan, mechanism=Unlimited()),
+        lambda plan: replace(plan, tune=0, draws=1, mechanism=Penalty(plan.noise_multiplier / 3)),
+        lambda plan: replace(plan, epsilon=100.0, mechanism=Penalty(plan.noise_multiplier / 3)),
+        lambda plan: replace(plan, delta=0.1, mechanism=Penalty(plan.noise_multiplier / 3)),
+    ],
+)
+def test_a_price_over_the_budget_is_refused_before_a_read(logistic, reads, wrong):
+    with logistic:
+        step = OverItsBudget(chains=1, **ARGS)
+    reads.clear()
+    step.wrong = wrong
+    for priced in (step.cost, lambda *call: step.setup_chain(np.random.default_rng(0), *call)):
+        with pytest.raises(dp.errors.BudgetError, match=r"OverItsBudget\._price"):
+            priced(20, 10)
+    assert not reads
+    step.wrong = lambda plan: replace(plan, mechanism=Penalty(1.001 * plan.noise_multiplier))  # control
+    step.setup_chain(np.random.default_rng(0), 20, 10)
 
 
 @pytest.mark.slow

@@ -105,7 +105,6 @@ class Facts(ReleasedFacts, SharedFacts):
     excluded_deterministics: list[str]
     call: str
     stats: dict[str, str]
-    shards: NotRequired[int]
     owners: NotRequired[list[OwnerFacts]]
     verdict: NotRequired[dict[str, Verdict]]
     predictions: NotRequired[Predictions]

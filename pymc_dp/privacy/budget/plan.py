@@ -11,11 +11,13 @@ import numpy as np
 from dp_accounting import dp_event
 
 from pymc_dp.bounds import check_counts, check_delta, check_relation, check_target
+from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting.calibration import epsilon_of
 from pymc_dp.privacy.accounting.composition import Guarantee, compose, exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet, decode, encode, plain
 from pymc_dp.privacy.budget.words import promise
-from pymc_dp.privacy.mechanisms.iterations import REGISTRY, ClipFraction, Mechanism, Unlimited
+from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
+from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
 from pymc_dp.rounding import round_up
 
 
@@ -238,6 +240,27 @@ class PrivacyPlan(Call):
         """Epsilon of the whole call at another delta, an upper bound."""
         return self.guarantee.epsilon(delta)
 
+    def checked(self, call: Call, who: str) -> "PrivacyPlan":
+        """Itself, if it is the plan of a call and within its budget.
+
+        Raises
+        ------
+        BudgetError
+            It is not: `who` made it.
+        """
+        if self.call != call.call or self.epsilon_at(call.delta) > call.epsilon:
+            raise BudgetError(
+                f"{who} returned the plan of another call, or one that is not within its budget: epsilon = "
+                f"{round_up(self.epsilon_at(call.delta))} for {self.iterations} iterations, and the budget "
+                f"is {call.epsilon:g} for {call.iterations}."
+            )
+        return self
+
+    @property
+    def promise(self) -> str:
+        """The guarantee by its name: never less than the events cost, whatever was asked for."""
+        return promise(max(self.epsilon, self.epsilon_at(self.delta)), self.delta)
+
     @cached_property
     def _running_epsilon(self) -> np.ndarray:
         if not self.is_private:
@@ -302,8 +325,7 @@ class PrivacyPlan(Call):
         gaussian = "" if math.isnan(self.mu) else f"mu = {self.mu:.4g}"
         return "\n".join(
             [
-                f"{promise(self.epsilon, self.delta)} for the whole call, "
-                f"{relation[self.neighboring_relation]}",
+                f"{self.promise} for the whole call, {relation[self.neighboring_relation]}",
                 calls,
                 "  " + "; ".join(part for part in (self.settings(), gaussian) if part),
                 f"  epsilon({self.delta:g}) = {round_up(self.epsilon_at(self.delta))}, "

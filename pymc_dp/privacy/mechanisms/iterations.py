@@ -1,4 +1,4 @@
-"""What an iteration runs, and what a chain says of clipping: frozen settings, one class a mechanism.
+"""What an iteration runs: frozen settings, one class a mechanism.
 
 The same object is priced (`event`), is what a plan carries, and is what a chain runs (`ratios.build`).
 As with events, the meaning of a class and of its fields never changes: results are stored with it. Nothing
@@ -17,9 +17,7 @@ from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.randomness import (
     ExactSum,
     FixedSizeBatches,
-    Gaussian,
     PoissonBatches,
-    PrivacyRandom,
     TunaBatches,
 )
 
@@ -328,44 +326,3 @@ REGISTRY: tuple[type, ...] = (
     *(OnTunaBatches, Hamiltonian, Friction),
     *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
 )
-
-
-@dataclass(frozen=True)
-class ClipFraction:
-    """A chain's mean share of clipped ratios, with Gaussian noise.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation of the noise over the sensitivity 1 / n; 0 for none.
-
-    Notes
-    -----
-    **Privacy.** Given the chain's trajectory, one record moves each iteration's share, and so their mean, by
-    at most 1 / n: one Gaussian release. Rounded to a grid of a sixteenth to a thirty-second of the noise, so
-    that the last bits of a floating-point sum are not released.
-    """
-
-    noise_multiplier: float
-
-    def event(self) -> dp_event.DpEvent:
-        """What a chain releases."""
-        return dp_event.GaussianDpEvent(self.noise_multiplier)
-
-    def release(self, clipped: float, n: int, iterations: int, random: PrivacyRandom) -> float:
-        """Noisy share; it may lie slightly outside [0, 1].
-
-        Parameters
-        ----------
-        clipped : float
-            Number of clipped ratios, summed over the chain's iterations.
-        n : int
-            Number of records (public).
-        iterations : int
-            Iterations of the chain, tuning included.
-        random : PrivacyRandom
-        """
-        share = clipped / (n * iterations)
-        if self.noise_multiplier == 0:
-            return share
-        return float(Gaussian(self.noise_multiplier / n).release(ExactSum(share), random))
