@@ -157,7 +157,7 @@ def _chains(
     noise: np.ndarray,
     largest_trace: float,
     together: np.ndarray,
-    in_common: Sequence[InCommon],
+    in_common: Sequence[InCommon] = (),
 ) -> np.ndarray:
     """By Gibbs sampling, entry by entry, of many chains.
 

@@ -106,7 +106,9 @@ class Places:
                 choices.append(sign * choice)
             found += np.outer(sum(choices), sum(choices))
         roots = np.sqrt(sizes / np.maximum(np.diag(found), 1e-300))
-        return found * np.outer(roots, roots)
+        found *= np.outer(roots, roots)
+        np.fill_diagonal(found, sizes)
+        return found
 
     def possible(self, slopes: np.ndarray, metric: np.ndarray, touched: int) -> np.ndarray:
         """Slopes, shape (m, p, p), such as those of records: of look-ups' groups no record sees two.

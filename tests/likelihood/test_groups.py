@@ -7,9 +7,9 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood import beliefs, groups, search
-from pymc_dp.likelihood.groups import Spreads, slopes_alike, with_common_factors
-from pymc_dp.likelihood.information import Slope
+from pymc_dp.likelihood import beliefs, groups, information, search
+from pymc_dp.likelihood.groups import Alike, Spreads, slopes_alike, with_common_factors
+from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.points import points_around
@@ -126,7 +126,7 @@ def test_points_have_their_centre_and_their_spread():
 @pytest.mark.parametrize("n", [300, 1000, 3000, 4200, 5000, 10_000, 30_000, 110_000])
 def test_twins_are_drawn_as_often_on_either_side(n):
     """With six twins at the first six of sixteen points, all on one side, scores had no mean of zero."""
-    source = SimpleNamespace(lookups=[], size=3, rank=1, touched=3)
+    source = SimpleNamespace(lookups=[], sums=[], size=3, rank=1, touched=3)
     search = Search(SimpleNamespace(source=source), n, 0.8, Normal(np.eye(3), np.zeros(3)))
     for last in (False, True):
         twins = search._twins(last)
@@ -172,7 +172,7 @@ def test_crossed_groups_are_not_said_to_be_alike(monkeypatch):
         return right - alike
 
     assert sum(told(seed) for seed in range(4)) > 0
-    control = beliefs.OF_GROUPS._replace(misfit=0.8, half=0.25)
+    control = beliefs.OF_GROUPS._replace(misfit=4.0)
     monkeypatch.setattr(groups, "OF_GROUPS", control)
     monkeypatch.setattr(search, "OF_GROUPS", control)
     assert sum(told(seed) for seed in range(4)) < 0
@@ -215,7 +215,7 @@ def test_slopes_of_two_look_ups_are_such_as_records_have():
     """Noise alone would show two levels of one grouping together, and too much of all."""
     rng = np.random.default_rng(0)
     lookups = [np.arange(4)[:, None], np.arange(4, 7)[:, None]]
-    places = Places(lookups, 8)
+    places = Places(lookups, 8, [])
     a, b, x = rng.integers(0, 4, 500), rng.integers(0, 3, 500), rng.normal(size=500)
     rows = np.c_[np.eye(4)[a], np.eye(3)[b], x]
     right = rows.T @ rows
@@ -232,3 +232,90 @@ def test_slopes_of_two_look_ups_are_such_as_records_have():
     assert values[-1] < 3.5 and values[0] > 0
     control = wrong / np.sqrt(np.outer(np.diag(wrong), np.diag(wrong)))
     assert np.linalg.eigvalsh(control)[-1] > 7.0
+
+
+def rows_of(rng, n, signs=(1, 1, 1)):
+    """Of ``level + school[a] - year[b]``, say, and of a covariate: what each coordinate adds to a record's sum."""
+    a, b, x = (
+        rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1]),
+        rng.choice(3, n, p=[0.6, 0.3, 0.1]),
+        rng.normal(size=n),
+    )
+    columns = [np.ones((n, 1)), np.eye(4)[a], np.eye(3)[b]]
+    rows = np.hstack([sign * one for sign, one in zip(signs, columns, strict=True)])
+    return np.hstack([rows, x[:, None]])
+
+
+def sums_of(signs=(1, 1, 1)):
+    places = [np.array([0]), np.arange(1, 5), np.arange(5, 8)]
+    return [list(zip(signs, places, strict=True)), [(1, np.array([8]))]]
+
+
+LOOKUPS = [np.arange(1, 5)[:, None], np.arange(5, 8)[:, None]]
+
+
+@pytest.mark.parametrize("signs", [(1, 1, 1), (1, 1, -1), (1, -1, -1)])
+def test_the_graph_and_counts_show_a_slope(signs):
+    """Where codes are independent, all but the covariate's entries: of 40,000 records, within four of their errors."""
+    n = 40_000
+    rows = rows_of(np.random.default_rng(4), n, signs)
+    right = 0.25 * rows.T @ rows
+    touched = np.r_[n, (rows[:, 1:8] != 0).sum(0), n].astype(float)
+    found = Places(LOOKUPS, 9, sums_of(signs)).information(np.diag(right), touched, n)
+    np.testing.assert_allclose(found, right, atol=4 * 0.25 * np.sqrt(n))
+    control = Places(LOOKUPS, 9, sums_of()).information(np.diag(right), touched, n)
+    assert (signs == (1, 1, 1)) == (np.abs(control - right).max() < 0.05 * right.max())
+
+
+def test_a_slope_of_players_has_no_direction_that_all_go_together():
+    """Codes that are chosen twice from one look-up: home less away; and a reference level, which is no coordinate."""
+    players, n = np.arange(5), 1_000.0
+    counts = np.full(5, 2 * n / 5)
+    found = Places([], 5, [[(1, players), (-1, players)]]).information(counts, counts, n)
+    np.testing.assert_allclose(found @ np.ones(5), 0.0, atol=1e-9)
+    left = Places([], 4, [[(1, np.r_[-1, 0, 1, 2, 3]), (-1, np.r_[-1, 0, 1, 2, 3])]])
+    np.testing.assert_allclose(left.information(counts[1:], counts[1:], n), found[1:, 1:], atol=1e-9)
+
+
+def test_what_is_added_up_has_a_slope_in_common():
+    """Levels and what is added to them; not a covariate, nor the groups of another sum."""
+    one = Places(LOOKUPS, 9, sums_of())
+    assert [sorted(one.order[places]) for places in one.alike] == [[*range(8)]]
+    apart = Places(LOOKUPS, 9, [[(1, places.ravel())] for places in LOOKUPS])
+    assert sorted(sorted(apart.order[places]) for places in apart.alike) == [[1, 2, 3, 4], [5, 6, 7]]
+
+
+def test_groups_show_together_how_they_go_with_a_covariate():
+    """Forty groups whose entries have three times their own noise, and one number in common, 0.5 or none."""
+    size, rng = 41, np.random.default_rng(8)
+    touched, noise = np.r_[np.full(40, 50.0), 2_000.0], 150.0
+    for number in (0.5, 0.0):
+        right = np.diag(touched)
+        right[:40, 40] = right[40, :40] = number * touched[:40]
+        noisy = rng.normal(0, noise, (size, size))
+        here = Slope(np.eye(size), right + (noisy + noisy.T) / 2, np.full((size, size), noise**2 / 2))
+        before = Slope(np.eye(size), np.diag(touched), np.full((size, size), 10.0))
+        alike = Alike([np.arange(40)[:, None]], [], size)
+        learnt, (unknown,) = alike.learn(before, here, touched, 0.5)
+        error = unknown.deviations[0, 0] / touched[0]
+        assert 0.2 < error < 0.4 and 0 < alike.known[0, 40] < 0.6 and alike.known[40, 40] == 1
+        assert abs(learnt.mean[0, 40] / touched[0] - number) < 4 * error
+        assert np.ptp(learnt.mean[:40, 40]) < 1e-9 and np.all(learnt.mean == learnt.mean.T)
+        again, (less,) = alike.learn(learnt, here, touched, 0.05)
+        assert less.deviations[0, 0] < unknown.deviations[0, 0]  # of earlier rounds as well
+    none = Alike([np.arange(40)[:, None]], [np.arange(41)], size)  # where the graph shows it
+    assert none.learn(before, here, touched, 0.5)[0].mean[0, 40] == 0.0
+
+
+def test_what_groups_have_in_common_is_drawn_as_one_number():
+    """Chains and rejection alike; the control has the same variances, entry by entry."""
+    rng, seen_here = np.random.default_rng(3), np.diag([9.0, 9.0, 9.0, 40.0])
+    one = InCommon(np.arange(3), np.array([3]), np.full((3, 1), 1.5))
+    noise, together = np.full((4, 4), 0.2), np.ones((4, 4))
+    for by in (information.draws, information._chains):
+        entries = by(seen_here, noise, 1e9, together, [one])[:, :3, 3]
+        assert 1.0 < entries.std(0).min() and np.corrcoef(entries.T).min() > 0.9
+    alone = np.full((4, 4), 0.2)
+    alone[:3, 3] = alone[3, :3] = 1.5 * np.sqrt(2)
+    entries = information.draws(seen_here, alone, 1e9, together)[:, :3, 3]
+    assert 1.0 < entries.std(0).min() and np.abs(np.corrcoef(entries.T) - np.eye(3)).max() < 0.5

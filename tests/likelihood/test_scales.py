@@ -30,7 +30,7 @@ def test_noise_alone_does_not_stand_out():
 
 def test_a_look_up_that_does_not_stand_out_touches_one_coordinate_a_record():
     """Or a metric would take each group for one that all records are in, and clip what shows the others."""
-    source = SimpleNamespace(lookups=[LOOKUP], size=SIZE, rank=1, touched=1 + SLOPES)
+    source = SimpleNamespace(lookups=[LOOKUP], sums=[], size=SIZE, rank=1, touched=1 + SLOPES)
     nothing = Scales(np.zeros((SIZE, OCTAVES)), NOISE)
     measured = SimpleNamespace(source=source, left=1.0, scales=lambda phi, twins, share: nothing)
     search = Search(measured, N, 0.8, Normal(np.eye(SIZE), np.zeros(SIZE)))
