@@ -18,6 +18,8 @@ _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
 # The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, since
 # eigenvalues of a matrix differ by all its entries together.
 _ENTRIES_OF = 3.0
+# A correlation of scores of which nothing is known.
+_ANY = 0.5
 # The same of what all groups have in common beside the diagonal.
 _IN_COMMON = 0.5
 # Relative error of the slope of a coordinate whose count does not stand out: nothing is known of it.
@@ -152,7 +154,11 @@ class Slopes:
         last = last._replace(variance=last.variance + (np.where(diagonal, 1.0, beside) * drift * both) ** 2)
         number = self._number
         both = np.minimum.outer(number, number) / np.sqrt(np.outer(number, number))
-        errors = np.where(diagonal, self._errors + DRIFT * min(since, 1.0), beside * _CORRELATED * both)
+        errors = np.full_like(both, _ANY)
+        for one in self._places.alike:
+            errors[self._places.order[one]] = beside * _CORRELATED
+            errors[:, self._places.order[one]] = beside * _CORRELATED
+        errors = both * np.where(diagonal, self._errors + DRIFT * min(since, 1.0), errors)
         told = np.outer(self._told, self._told)
         sizes = np.sqrt(np.where(self._told, np.diag(self.counted), number))
         errors = np.where(told, errors, _UNKNOWN) * np.outer(sizes, sizes)

@@ -235,7 +235,7 @@ def test_slopes_of_two_look_ups_are_such_as_records_have():
 
 
 def rows_of(rng, n, signs=(1, 1, 1)):
-    """Of ``level + school[a] - year[b]``, say, and of a covariate: what each coordinate adds to a record's sum."""
+    """Of ``level + school[a] - year[b]``, say, and of a covariate: what records have of each coordinate."""
     a, b, x = (
         rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1]),
         rng.choice(3, n, p=[0.6, 0.3, 0.1]),
@@ -256,7 +256,7 @@ LOOKUPS = [np.arange(1, 5)[:, None], np.arange(5, 8)[:, None]]
 
 @pytest.mark.parametrize("signs", [(1, 1, 1), (1, 1, -1), (1, -1, -1)])
 def test_the_graph_and_counts_show_a_slope(signs):
-    """Where codes are independent, all but the covariate's entries: of 40,000 records, within four of their errors."""
+    """Where codes are independent, of 40,000 records: within four of their errors."""
     n = 40_000
     rows = rows_of(np.random.default_rng(4), n, signs)
     right = 0.25 * rows.T @ rows
@@ -268,7 +268,7 @@ def test_the_graph_and_counts_show_a_slope(signs):
 
 
 def test_a_slope_of_players_has_no_direction_that_all_go_together():
-    """Codes that are chosen twice from one look-up: home less away; and a reference level, which is no coordinate."""
+    """Home less away, of one look-up; and with a reference level, which is no coordinate."""
     players, n = np.arange(5), 1_000.0
     counts = np.full(5, 2 * n / 5)
     found = Places([], 5, [[(1, players), (-1, players)]]).information(counts, counts, n)
@@ -301,7 +301,7 @@ def test_groups_show_together_how_they_go_with_a_covariate():
         assert 0.2 < error < 0.4 and 0 < alike.known[0, 40] < 0.6 and alike.known[40, 40] == 1
         assert abs(learnt.mean[0, 40] / touched[0] - number) < 4 * error
         assert np.ptp(learnt.mean[:40, 40]) < 1e-9 and np.all(learnt.mean == learnt.mean.T)
-        again, (less,) = alike.learn(learnt, here, touched, 0.05)
+        _, (less,) = alike.learn(learnt, here, touched, 0.05)
         assert less.deviations[0, 0] < unknown.deviations[0, 0]  # of earlier rounds as well
     none = Alike([np.arange(40)[:, None]], [np.arange(41)], size)  # where the graph shows it
     assert none.learn(before, here, touched, 0.5)[0].mean[0, 40] == 0.0
@@ -309,7 +309,7 @@ def test_groups_show_together_how_they_go_with_a_covariate():
 
 def test_what_groups_have_in_common_is_drawn_as_one_number():
     """Chains and rejection alike; the control has the same variances, entry by entry."""
-    rng, seen_here = np.random.default_rng(3), np.diag([9.0, 9.0, 9.0, 40.0])
+    seen_here = np.diag([9.0, 9.0, 9.0, 40.0])
     one = InCommon(np.arange(3), np.array([3]), np.full((3, 1), 1.5))
     noise, together = np.full((4, 4), 0.2), np.ones((4, 4))
     for by in (information.draws, information._chains):
