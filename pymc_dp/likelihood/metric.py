@@ -33,6 +33,8 @@ class Places:
     alike : list of ndarray of int
         Those of the metric that are about a look-up's, and about what is added to it: of them a record's
         scores are the same number.
+    shown : ndarray of bool, shape (p, p)
+        Of the coordinates: those that are added up, of which the graph shows how their scores go together.
     together : ndarray, shape (p, p)
         Zero for coordinates of the metric that no record sees together, else 1: the slope has blocks of q by
         q on the diagonal of its first part, and no more there.
@@ -50,6 +52,9 @@ class Places:
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         places = np.argsort(self.order)
         self.lookups = [places[rows] for rows in lookups]
+        self.shown = np.zeros((size, size), dtype=bool)
+        for some in (np.concatenate([p for _, p in one]) for one in sums):
+            self.shown[np.ix_(some[some >= 0], some[some >= 0])] = True
         like = np.arange(size)
         for some in [
             *(rows.ravel() for rows in lookups),

@@ -154,11 +154,12 @@ class Slopes:
         last = last._replace(variance=last.variance + (np.where(diagonal, 1.0, beside) * drift * both) ** 2)
         number = self._number
         both = np.minimum.outer(number, number) / np.sqrt(np.outer(number, number))
-        errors = np.full_like(both, _ANY)
-        for one in self._places.alike:
-            errors[self._places.order[one]] = beside * _CORRELATED
-            errors[:, self._places.order[one]] = beside * _CORRELATED
-        errors = both * np.where(diagonal, self._errors + DRIFT * min(since, 1.0), errors)
+        grouped = np.zeros(len(number), dtype=bool)
+        for rows in self._places.lookups:
+            grouped[self._places.order[rows]] = True
+        known = self._places.shown | grouped[:, None] | grouped
+        errors = both * np.where(known, beside * _CORRELATED, _ANY)
+        errors[diagonal] = self._errors + DRIFT * min(since, 1.0)
         told = np.outer(self._told, self._told)
         sizes = np.sqrt(np.where(self._told, np.diag(self.counted), number))
         errors = np.where(told, errors, _UNKNOWN) * np.outer(sizes, sizes)
