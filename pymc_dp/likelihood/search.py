@@ -311,4 +311,6 @@ class Search:
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
         found = self._mixture.widened(variances + way).matched(self._whole)
-        return as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
+        found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
+        finite = np.isfinite(found.information).all() and np.isfinite(found.vector).all()
+        return found if finite else Message.nothing(self._size)

@@ -91,13 +91,10 @@ class Slopes:
         return self._alike.known
 
     def count_again(self, found: np.ndarray, touched: np.ndarray) -> None:
-        """Learn from counts at another point; what does not stand out there goes with what does."""
-        told = touched > 0
+        """Learn from counts at another point how much all of it has changed: of each they know less."""
+        told = self._told & (touched > 0)
         if told.any():
-            before = np.diag(self.counted)
-            ratio = np.median(found[told] / np.maximum(before[told], 1e-300))
-            self.counted = self._places.information(np.where(told, found, ratio * before), touched, self._n)
-            self._told = self._told | told
+            self.counted = self.counted * np.median(found[told] / np.diag(self.counted)[told])
 
     def scale(self, factor: float) -> None:
         """Scale what is believed, where counts differ from it by this factor."""
@@ -157,9 +154,11 @@ class Slopes:
         grouped = np.zeros(len(number), dtype=bool)
         for rows in self._places.lookups:
             grouped[self._places.order[rows]] = True
-        known = self._places.shown | grouped[:, None] | grouped
+        known = (self._places.shown & ~diagonal) | grouped[:, None] | grouped
+        if not known.any():  # coordinates of which each has many records
+            return last
         errors = both * np.where(known, beside * _CORRELATED, _ANY)
-        errors[diagonal] = self._errors + DRIFT * min(since, 1.0)
+        errors[diagonal] = 3 * self._errors + DRIFT * min(since, 1.0)
         told = np.outer(self._told, self._told)
         sizes = np.sqrt(np.where(self._told, np.diag(self.counted), number))
         errors = np.where(told, errors, _UNKNOWN) * np.outer(sizes, sizes)
