@@ -34,8 +34,7 @@ _PASSES, _LAST_PASSES = 3, 4
 _ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
 # Scores that are computed of a round's records and twins, at all points: on the way, and at the end.
 _SCORES = 1_000_000, 4_000_000
-# A coordinate that does not stand out touches units as many as so many standard deviations of a count's noise
-# at most.
+# Units that a coordinate touches stand out beyond so many standard deviations of a count's noise.
 _HIDDEN = 4.0
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
@@ -312,5 +311,4 @@ class Search:
         way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
         found = self._mixture.widened(variances + way).matched(self._whole)
         found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
-        finite = np.isfinite(found.information).all() and np.isfinite(found.vector).all()
-        return found if finite else Message.nothing(self._size)
+        return found if np.isfinite(found.information).all() else Message.nothing(self._size)
