@@ -34,7 +34,7 @@ class Places:
         Those of the metric that are about a look-up's, and about what is added to it: of them a record's
         scores are the same number.
     shown : ndarray of bool, shape (p, p)
-        Of the coordinates: those that are added up, of which the graph shows how their scores go together.
+        Of the coordinates: pairs of which the graph shows how scores go together, since both are of a sum.
     together : ndarray, shape (p, p)
         Zero for coordinates of the metric that no record sees together, else 1: the slope has blocks of q by
         q on the diagonal of its first part, and no more there.
@@ -55,6 +55,7 @@ class Places:
         self.shown = np.zeros((size, size), dtype=bool)
         for some in (np.concatenate([p for _, p in one]) for one in sums):
             self.shown[np.ix_(some[some >= 0], some[some >= 0])] = True
+        np.fill_diagonal(self.shown, False)
         like = np.arange(size)
         for some in [
             *(rows.ravel() for rows in lookups),
@@ -104,8 +105,9 @@ class Places:
             for sign, places in one:
                 inside, choice = places[places >= 0], np.zeros(self._size)
                 whole = float(number[inside].sum())
-                if len(inside) < len(places):  # some are none of the coordinates
-                    whole = max(whole, n * sum(np.array_equal(places, other) for _, other in one))
+                if 0 < len(inside) < len(places):  # some are none of the coordinates, and have their part
+                    times = sum(np.array_equal(places, other) for _, other in one)
+                    whole = max(whole * len(places) / len(inside), n * times)
                 choice[inside] = number[inside] / max(whole, 1e-300)
                 found += np.diag(choice) - np.outer(choice, choice)
                 choices.append(sign * choice)

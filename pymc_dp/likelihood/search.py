@@ -151,13 +151,13 @@ class Search:
     def _count(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Sizes of scores at the point, and the units that each coordinate touches; noise of a count.
 
-        In units of the prior, what does not stand out is taken for like others, of as many units as may be.
+        Beside groups what does not stand out is, in units of the prior, like others, of as many units as may be.
         """
         scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
         self.shares.append(share)
         found, touched = scales.sizes(self._measure.source.lookups)
         found, told = found * self._unit**2, touched > 0
-        if told.any():
+        if told.any() and self._places.shown.any():
             most = np.minimum(self._places.hidden(self._n), _HIDDEN * scales.noise)
             found = np.where(told, found, most * np.median(found[told] / touched[told]))
         return found, touched, scales.noise

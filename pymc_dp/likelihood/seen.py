@@ -75,8 +75,8 @@ class SeenCoordinates:
         self._size = size
         variances = np.diag(inverse(prior.precision)) if directions.size else np.ones(size)
         groups = np.zeros(size)
-        for rows in shapes.lookups:
-            groups[rows] = len(rows)
+        for places in (places for one in shapes.sums for _, places in one if len(places) > 1):
+            groups[places] = np.maximum(groups[places], len(places))
         order = np.where(variances <= _CONSTANT * variances.max(), -1.0, groups)
         left = []
         # A search needs one coordinate, even if records see none.

@@ -151,14 +151,10 @@ class Slopes:
         last = last._replace(variance=last.variance + (np.where(diagonal, 1.0, beside) * drift * both) ** 2)
         number = self._number
         both = np.minimum.outer(number, number) / np.sqrt(np.outer(number, number))
-        grouped = np.zeros(len(number), dtype=bool)
-        for rows in self._places.lookups:
-            grouped[self._places.order[rows]] = True
-        known = (self._places.shown & ~diagonal) | grouped[:, None] | grouped
-        if not known.any():  # coordinates of which each has many records
+        if not self._places.shown.any():  # coordinates of which each has many records
             return last
-        errors = both * np.where(known, beside * _CORRELATED, _ANY)
-        errors[diagonal] = 3 * self._errors + DRIFT * min(since, 1.0)
+        errors = both * np.where(self._places.shown, beside * _CORRELATED, _ANY)
+        errors[diagonal] = self._errors + DRIFT * min(since, 1.0)
         told = np.outer(self._told, self._told)
         sizes = np.sqrt(np.where(self._told, np.diag(self.counted), number))
         errors = np.where(told, errors, _UNKNOWN) * np.outer(sizes, sizes)

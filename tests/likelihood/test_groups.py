@@ -14,6 +14,7 @@ from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.points import points_around
 from pymc_dp.likelihood.search import Search
+from pymc_dp.likelihood.slopes import Slopes
 
 GROUPS = 20
 
@@ -319,3 +320,23 @@ def test_what_groups_have_in_common_is_drawn_as_one_number():
     alone[:3, 3] = alone[3, :3] = 1.5 * np.sqrt(2)
     entries = information.draws(seen_here, alone, 1e9, together)[:, :3, 3]
     assert 1.0 < entries.std(0).min() and np.abs(np.corrcoef(entries.T) - np.eye(3)).max() < 0.5
+
+
+@pytest.mark.parametrize("lookups", [LOOKUPS, []])
+def test_counts_hold_a_belief_that_noise_has_carried_away(lookups):
+    """A round believed thirty times too much, by noise. Control: without groups rounds alone count."""
+    n, touched = 1_000.0, np.r_[1_000.0, np.full(4, 250.0), np.full(3, 333.0), 1_000.0]
+    sums = sums_of() if lookups else [[(1, np.array([k]))] for k in range(9)]
+    places = Places(lookups, 9, sums)
+    slopes = Slopes(places, n, 4, 0.25 * touched, touched, 10.0)
+    wrong, unsure = 30 * np.diag(0.25 * touched), np.full((9, 9), 1e6)
+    slopes._slope = Slope(np.eye(9), wrong, unsure)
+    found = slopes._before(np.eye(9)[places.order], 0.1, 0.0)
+    ratio = np.diag(found.mean) / (0.25 * touched[places.order])
+    assert np.all(ratio < 2) if lookups else np.all(ratio == 30)
+    slopes.count_again(0.5 * touched, touched)  # what counts say elsewhere is said of all of it
+    np.testing.assert_allclose(np.diag(slopes.counted), 0.5 * touched)
+    hidden = Slopes(places, n, 4, 0.25 * touched, np.where(touched > 300, touched, 0.0), 10.0)
+    hidden._slope = Slope(np.eye(9), wrong, unsure)  # of what does not stand out counts say nothing
+    ratio = np.diag(hidden._before(np.eye(9)[places.order], 0.1, 0.0).mean) / (0.25 * touched[places.order])
+    assert np.all(ratio[touched[places.order] < 300] > 25)
