@@ -47,9 +47,8 @@ class Slope(NamedTuple):
 
     def within(self, other: "Slope") -> "Slope":
         """Of each entry what both say, and as certain as the surer one: they are not independent."""
-        gain = self.variance / np.maximum(self.variance + other.variance, 1e-300)
-        mean = self.mean + gain * (other.mean - self.mean)
-        return Slope(self.metric, mean, np.minimum(self.variance, other.variance))
+        both = self.and_also(other.mean, other.variance)
+        return both._replace(variance=np.minimum(self.variance, other.variance))
 
     def and_also(self, mean: np.ndarray, variance: np.ndarray) -> "Slope":
         """With what another release says of each entry."""
