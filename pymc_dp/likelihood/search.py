@@ -121,9 +121,8 @@ class Search:
             self._step = self._move()
             if self._step > _FAR and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
-            if self._way < _NEAR:
-                break
-            share = shares.of_next_round(share, self._step, self._turned_back)
+            after = shares.of_next_round(share, self._step, self._turned_back)
+            share = self._measure.left if self._way < _NEAR else after
             self._count_again(shares.at_most(share, self._measure.left))
         self._round(_ALL * self._measure.left, last=True)
         unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()
