@@ -8,6 +8,9 @@ from pymc_dp.likelihood.mixtures import symmetric
 
 # Least eigenvalue of a slope whose diagonal is 1.
 _LEAST = 1e-3
+# Part of the prior's precision that is added to a look-up's information where it is inverted: counts may show
+# nothing.
+_RIDGE = 1e-6
 
 
 class Places:
@@ -160,16 +163,19 @@ class Places:
         most_taken = 0.5
         return noisy * min(1.0, np.sqrt(most_taken / max(most, 1e-300)))
 
-    def metric(self, information: np.ndarray, touched: np.ndarray) -> np.ndarray:
+    def metric(self, information: np.ndarray, prior: np.ndarray, touched: np.ndarray) -> np.ndarray:
         """A in which what a record tells about each of its coordinates is about 1.
 
         The coordinates of a look-up come first, and each row stays by itself; from the others what these tell
-        is taken away.
+        is taken away: records alone say how much that is, since of the level of all groups the prior, which
+        is only known group by group here, may say much less than of each.
 
         Parameters
         ----------
         information : ndarray, shape (p, p)
-            With the prior's.
+            Of the records.
+        prior : ndarray, shape (p, p)
+            Precision.
         touched : ndarray, shape (p,)
             Units that each coordinate of the metric touches.
 
@@ -178,18 +184,22 @@ class Places:
         ndarray, shape (p, p)
         """
         k, root = self.blocks, np.sqrt(touched)
-        whole = information[np.ix_(self.order, self.order)]
-        own = self.together[:k, :k] * whole[:k, :k]
-        shared = whole[k:, :k] @ np.linalg.inv(own)
+        whole, prior = (one[np.ix_(self.order, self.order)] for one in (information, prior))
+        own, also = (self.together[:k, :k] * one[:k, :k] for one in (whole, prior))
+        shared = whole[k:, :k] @ np.linalg.inv(own + _RIDGE * also)
+        rest = whole[k:, k:] + prior[k:, k:] - shared @ whole[:k, k:]
         found = np.zeros_like(whole)
-        found[:k, :k] = _whitening(own, root[:k])
-        found[k:, k:] = _whitening(symmetric(whole[k:, k:] - shared @ whole[:k, k:]), root[k:])
+        found[:k, :k] = _whitening(own + also, root[:k])
+        found[k:, k:] = _whitening(symmetric(rest), root[k:])
         found[k:, :k] = -found[k:, k:] @ shared
         return found[:, np.argsort(self.order)]
 
 
 def _whitening(matrix: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """The inverse root of a matrix in units of these numbers; blocks of zeros stay zero."""
+    """W with ``W matrix W'`` diagonal, squares of these numbers; blocks of zeros stay zero.
+
+    Each row is about one coordinate: without units it is the symmetric root of the inverse.
+    """
     values, vectors = np.linalg.eigh(matrix / np.outer(root, root))
     values = np.maximum(values, 1e-20 * values.max(initial=1e-300))
-    return (vectors / np.sqrt(values)) @ vectors.T
+    return root[:, None] * ((vectors / np.sqrt(values)) @ vectors.T) / root

@@ -192,7 +192,7 @@ class Search:
             self._slopes.scale(factor)
 
     def _metric(self) -> np.ndarray:
-        return self._places.metric(self._about + self._prior.precision, self._touched)
+        return self._places.metric(self._about, self._prior.precision, self._touched)
 
     def _shrunk(self, left: Efficiency) -> np.ndarray:
         """Expected J over what the clip leaves, where a metric may go by it.
