@@ -1,10 +1,10 @@
-"""Matrix products in which each record is computed alike, wherever its row stands.
+"""Matrix products, and triangular systems, in which each record is computed alike wherever its row stands.
 
 A library's product rounds the last rows of a matrix otherwise than those before them. Where large numbers
 cancel that is all there is: the same record then has another score when others are added or leave.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numba
 import numpy as np
@@ -122,6 +122,88 @@ class RowProduct(Op):
         outputs[0][0] = multiply(*inputs).astype(node.outputs[0].type.dtype)
 
 
+@numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def solve(triangle, right, lower, unit, turned):
+    """Solve a triangular system for each column.
+
+    Parameters
+    ----------
+    triangle : ndarray, shape (k, k)
+    right : ndarray, shape (k, m)
+    lower : bool
+        Whether the lower triangle is read; the other one is not.
+    unit : bool
+        Whether the diagonal is one, and not read.
+    turned : bool
+        Whether the system is that of the transposed triangle.
+
+    Returns
+    -------
+    ndarray of float64, shape (k, m)
+        Not a number where one of the diagonal is zero.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit.
+
+    Notes
+    -----
+    **Privacy.** As of `multiply`: a column of the result is the same function of its column of `right`,
+    wherever that stands.
+    """
+    k, m = right.shape
+    if triangle.shape != (k, k):
+        raise ValueError("the matrices have other shapes than a system needs.")
+    out = np.empty((k, m))
+    for step in range(k):
+        i = step if lower != turned else k - 1 - step
+        out[i] = right[i]
+        for done in range(step):
+            j = done if lower != turned else k - 1 - done
+            factor = triangle[j, i] if turned else triangle[i, j]
+            for column in range(m):
+                out[i, column] -= factor * out[j, column]
+        if not unit:
+            pivot = triangle[i, i] if triangle[i, i] != 0 else np.nan
+            for column in range(m):
+                out[i, column] /= pivot
+    return out
+
+
+class ColumnsSolved(Op):
+    """`solve` in a graph; with the triangle times its transpose, if `twice`."""
+
+    __props__ = ("lower", "unit", "twice")
+    gufunc_signature = "(m,m),(m,n)->(m,n)"
+
+    def __init__(self, lower: bool, unit: bool, twice: bool):
+        self.lower, self.unit, self.twice = lower, unit, twice
+
+    def make_node(self, *inputs: Variable) -> Apply:
+        """As of a system with one triangle."""
+        triangle, right = inputs
+        dtype = upcast(triangle.type.dtype, right.type.dtype, "float32")
+        return Apply(self, [triangle, right], [pt.tensor(dtype=dtype, shape=right.type.shape)])
+
+    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
+        """Without the Numba backend."""
+        outputs[0][0] = self.solved(np.dtype(node.outputs[0].type.dtype))(*inputs)
+
+    def solved(self, dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """A function that a compiler takes."""
+        lower, unit, twice = self.lower, self.unit, self.twice
+
+        def once(triangle, right):
+            return solve(triangle, right, lower, unit, False).astype(dtype)
+
+        def both(triangle, right):
+            first = solve(triangle, right, lower, False, not lower)
+            return solve(triangle, first, lower, False, lower).astype(dtype)
+
+        return both if twice else once
+
+
 def _register() -> None:
     """Tell PyTensor's Numba backend; a version without this door runs it as Python."""
     try:
@@ -138,7 +220,11 @@ def _register() -> None:
 
         return (multiply if dtype == np.float64 else product), 1  # version of the code, for what is cached
 
+    def solved(op, node, **kwargs):
+        return numba_njit(op.solved(np.dtype(node.outputs[0].type.dtype)), fastmath=False), 1
+
     register_funcify_default_op_cache_key(RowProduct)(compiled)
+    register_funcify_default_op_cache_key(ColumnsSolved)(solved)
 
 
 _register()

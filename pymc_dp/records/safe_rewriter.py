@@ -21,6 +21,8 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.blas.batched import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.linalg.solvers.psd import CholeskySolve
+from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.math import Dot
 from pytensor.tensor.variable import TensorVariable
 
@@ -40,7 +42,7 @@ from pymc_dp.records.positions import (
     masks,
     positions,
 )
-from pymc_dp.records.row_products import RowProduct
+from pymc_dp.records.row_products import ColumnsSolved, RowProduct
 from pymc_dp.records.row_types.index_rules import places_of
 
 
@@ -153,6 +155,8 @@ def _safe_op(op: Op) -> Op | None:
         return RowProduct()
     if isinstance(op, BatchedDot):
         return Blockwise(RowProduct())
+    if isinstance(op, SolveTriangular | CholeskySolve) and op.b_ndim == 2:  # records may be columns
+        return ColumnsSolved(op.lower, getattr(op, "unit_diagonal", False), isinstance(op, CholeskySolve))
     if isinstance(op, Blockwise):
         new = _safe_op(op.core_op)
         return None if new is None else Blockwise(new, signature=op.signature, name=op.name)

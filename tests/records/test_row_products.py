@@ -9,6 +9,8 @@ import pytest
 from pytensor.compile.mode import Mode
 from pytensor.tensor.blas import Dot22, Dot22Scalar, Gemm, Gemv
 from pytensor.tensor.blas.batched import BatchedDot
+from pytensor.tensor.linalg.solvers.psd import CholeskySolve
+from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.math import Dot
 
 from pymc_dp.likelihood.comparisons import SCORE_GRID, Bounds
@@ -16,7 +18,7 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.row_products import RowProduct, multiply
+from pymc_dp.records.row_products import ColumnsSolved, RowProduct, multiply
 from pymc_dp.records.sums import GRID
 from tests.conftest import NUMBA
 
@@ -109,6 +111,9 @@ def declared(family, x):
     y, width = np.zeros(len(x)), x.shape[1]
     if family == "softmax":
         pm.Categorical("y", logit_p=x @ pm.Normal("b", 0, 1, shape=(width, 3)), observed=y.astype(int))
+    elif family == "correlated":
+        chol = pt.as_tensor(1e-8 * np.tril(np.random.default_rng(0).normal(size=(width, width))))
+        pm.MvNormal("y", pm.Normal("b", shape=width), chol=chol + 0 * pm.Normal("s"), observed=x)
     elif family == "two sums":
         terms = [pm.Normal(f"b{k}") * pt.as_tensor(np.ascontiguousarray(x[:, k])) for k in range(2)]
         pm.Normal("y", terms[0] + terms[1], 1, observed=y)
@@ -118,7 +123,7 @@ def declared(family, x):
 
 @pytest.mark.parametrize("persons", [False, True])
 @pytest.mark.parametrize(
-    ("family", "width"), [("normal", 16), ("normal", 40), ("softmax", 4), ("two sums", 2)]
+    ("family", "width"), [("normal", 16), ("normal", 40), ("softmax", 4), ("correlated", 5), ("two sums", 2)]
 )
 @pytest.mark.parametrize("mode", [{}, NUMBA], ids=["py", "numba"])
 def test_one_record_has_the_same_scores_at_any_place(family, width, persons, mode):
@@ -192,6 +197,33 @@ def test_a_table_of_another_width_is_not_read_beyond_its_end(width):
     """That would be memory of something else."""
     with pytest.raises(ValueError, match="shapes"):
         multiply(np.ones((8, width)), np.ones((4, 1)))
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("kind", ["triangular", "unit", "Cholesky"])
+@pytest.mark.parametrize("linker", ["py", "numba"])
+def test_a_column_is_solved_alike_wherever_it_stands(lower, kind, linker):
+    """And as LAPACK solves it; a matrix that has no inverse gives no number."""
+    r = np.random.default_rng(0)
+    a, b = pt.matrix("a"), pt.matrix("b")
+    solver = SolveTriangular(lower=lower, unit_diagonal=kind == "unit", b_ndim=2)
+    out = (CholeskySolve(lower=lower, b_ndim=2) if kind == "Cholesky" else solver)(a, b)
+    found = gate.compile_graph([a, b], out, private=[b], mode=Mode(linker))
+    assert any(isinstance(node.op, ColumnsSolved) for node in found.maker.fgraph.toposort())
+    for k in (1, 2, 5):
+        whole, right = r.normal(size=(k, k)) + 3 * np.eye(k), r.normal(size=(k, 67))
+        used = np.tril(whole) if lower else np.triu(whole)
+        if kind == "unit":
+            np.fill_diagonal(used, 1.0)
+        matrix = (used @ used.T if lower else used.T @ used) if kind == "Cholesky" else used
+        solved = found(whole, right)
+        np.testing.assert_allclose(matrix @ solved, right, rtol=1e-9, atol=1e-9)
+        for columns in (r.permutation(67), slice(1, None), slice(66, None)):
+            np.testing.assert_array_equal(found(whole, right[:, columns]), solved[:, columns])
+        if kind != "unit":
+            assert np.all(np.isnan(found(np.zeros((k, k)), right)[-1 if lower and kind != "Cholesky" else 0]))
+    with pytest.raises(ValueError, match="shapes"):
+        found(np.eye(3), np.ones((4, 5)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8", "bool"])
