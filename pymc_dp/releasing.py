@@ -88,7 +88,8 @@ def release_likelihood(
         Threads in which records of this process are compared: sums are the same. With `data` the workers of
         its client are what works at once.
     compile_kwargs : mapping, optional
-        Passed to `pytensor.function`.
+        ``{"mode": ...}``: how PyTensor compiles; a plain mode, with the linker ``"numba"`` (the default),
+        ``"cvm"``, ``"vm"`` or ``"py"``. Others, such as `NanGuardMode`, stop at a record or show it.
     debug_seed : int, optional
         Makes noise and twins reproducible, for tests; the release is then not private.
 

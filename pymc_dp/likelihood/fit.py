@@ -111,8 +111,8 @@ def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray) -> np.nda
 
 def _norms(scores: np.ndarray, gram: np.ndarray) -> np.ndarray:
     """Of scores, shape (G, m, k), with the inner products of their rows: shape (G, m)."""
-    turned = np.matmul(scores[:, :, None, :], gram)[:, :, 0, :]
-    return np.sqrt(np.maximum((turned * scores).sum(2), 0.0))
+    # Not a library's product, which may round a record by its place.
+    return np.sqrt(np.maximum(np.einsum("gma,mab,gmb->gm", scores, gram, scores), 0.0))
 
 
 def where_to_look(

@@ -194,7 +194,7 @@ class PublicModel:
         phi = [_on_its_scale(source, free) for source in sources]
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
-        left_out.Inspector(records).inspect((self._graphs, self._coords))
+        left_out.Inspector(records).inspect(self._graphs)
 
     def model(self, log_likelihood: Callable[[Sequence[Variable]], Variable]) -> pm.Model:
         """Make a PyMC model of the public part, with one Potential more.

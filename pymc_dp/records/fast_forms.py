@@ -1,25 +1,21 @@
-"""Puts functions and loops into compiled graphs that work on several records at once, or on narrow rows.
+"""Puts functions and loops into compiled graphs that work on several records at once.
 
 Other models of the process keep PyTensor's: the forms come with the mode that graphs are compiled in here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import signature
 from typing import cast
 
-import numba
-import numpy as np
 import pytensor.tensor as pt
 from numba.core.dispatcher import Dispatcher
 from pytensor.compile.mode import Mode, get_mode
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op, OutputStorageType
+from pytensor.graph.basic import Variable
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.basic import Linker
 from pytensor.scalar import basic
 from pytensor.scalar.math import GammaLn, Sigmoid, Softplus
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.math import Dot
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.records import vector_math as fast
@@ -94,71 +90,6 @@ def _inline(fgraph, node):
     return inlined(*node.inputs, return_list=True)
 
 
-class NarrowProduct(Op):
-    """``X @ b``, (n, 1), for a matrix of a width that is known when it is compiled.
-
-    What a record gets depends on its own row alone: products are added in the order of the columns.
-
-    Parameters
-    ----------
-    width : int
-    """
-
-    __props__ = ("width",)
-
-    def __init__(self, width: int):
-        self.width = width
-
-    def make_node(self, *inputs: Variable) -> Apply:
-        """As of a product."""
-        table, column = inputs
-        return Apply(self, [table, column], [pt.tensor(dtype="float64", shape=(table.type.shape[0], 1))])
-
-    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
-        """Without compiled code."""
-        outputs[0][0] = np.dot(*inputs)
-
-
-@node_rewriter([Dot])
-def narrow(fgraph, node):
-    """A matrix of up to twelve columns times one of known length, in a loop of its own.
-
-    With up to seven it is faster than a library's product, by a factor of two. With more a library is, but
-    rounds what a record gets by the record's place.
-    """
-    table, column = node.inputs
-    width, number = column.type.shape
-    if number != 1 or width is None or not 0 < width <= 12:
-        return None
-    if table.type.dtype != "float64" or column.type.dtype != "float64":
-        return None
-    return [NarrowProduct(width)(table, column)]
-
-
-def _loop(width: int) -> Dispatcher:
-    @numba.njit(fastmath=False)  # said, or it would be as of the loop that calls it: sums in any order
-    def narrow_product(table, column):
-        if table.shape[1] != width or column.shape[0] != width or not table.flags.c_contiguous:
-            # Never read beyond a table; with columns one after the other the library is as fast.
-            return np.dot(table, np.ascontiguousarray(column))
-        n = table.shape[0]
-        out = np.empty((n, 1))
-        numbers, factors = table.ravel(), column.ravel()
-        for i in range(n):
-            total = 0.0
-            if width < 8:
-                for j in range(width):
-                    total += numbers[i * width + j] * factors[j]
-            else:  # compilers may gather a column of several rows at once: four times as slow
-                row = numbers[i * width : (i + 1) * width]
-                for j in range(width):
-                    total += row[j] * factors[j]
-            out[i, 0] = total
-        return out
-
-    return narrow_product
-
-
 # Before PyTensor makes one loop of many (49); after, and before it looks for memory to overwrite (50.5).
 _BEFORE, _AFTER = 48.9, 49.5
 
@@ -174,7 +105,7 @@ def vectorised(mode: Mode | str | None) -> Mode:
     plain = get_mode(mode)
     if NUMBA is None or not isinstance(plain.linker, NUMBA):
         return plain
-    forms = in2out(_fast_form, narrow, ignore_newtrees=True, name="fast_forms")
+    forms = in2out(_fast_form, ignore_newtrees=True, name="fast_forms")
     inline = in2out(_inline, ignore_newtrees=True, name="inline")
     # Numbers that all records share stay vectors of length 1: otherwise a function is put between.
     return plain.excluding("scalarize").register((forms, _BEFORE), (inline, _AFTER))
@@ -187,7 +118,6 @@ def _register() -> type[Linker] | None:
             numba_funcify_and_cache_key,
             numba_njit,
             register_funcify_and_cache_key,
-            register_funcify_default_op_cache_key,
         )
         from pytensor.link.numba.dispatch.scalar import register_scalar_funcify, scalar_op_cache_key
         from pytensor.link.numba.linker import NumbaLinker
@@ -195,19 +125,15 @@ def _register() -> type[Linker] | None:
         return None
 
     def compiled(op, node, **kwargs):
-        return op.function, scalar_op_cache_key(op, pymc_dp=1, function=op.name)
+        return op.function, scalar_op_cache_key(op, pymc_dp=2, function=op.name)
 
     def inlined(op, node, **kwargs):
         plain = basic.Composite(op.inputs, op.outputs)
         function, key = numba_funcify_and_cache_key(plain, node=node, **kwargs)
         return numba_njit(function.py_func, forceinline=True), key and f"inlined {key}"
 
-    def product(op, node, **kwargs):
-        return _loop(op.width), 2  # version of the code, for what is cached
-
     register_scalar_funcify(_Compiled)(compiled)
     register_funcify_and_cache_key(_Inlined)(inlined)
-    register_funcify_default_op_cache_key(NarrowProduct)(product)
     return NumbaLinker
 
 

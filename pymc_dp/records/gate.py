@@ -7,9 +7,8 @@ of Ops.
 """
 
 import warnings
-from collections.abc import Collection, Sequence
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pymc as pm
@@ -22,8 +21,10 @@ from pytensor.compile.io import In
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
 from pytensor.link.basic import PerformLinker
+from pytensor.link.vm import VMLinker
 
-from pymc_dp.records.fast_forms import vectorised
+from pymc_dp.records import graph, refusals
+from pymc_dp.records.fast_forms import NUMBA, vectorised
 from pymc_dp.records.row_types.admitted import admit
 from pymc_dp.records.safe_rewriter import Safe
 
@@ -33,6 +34,24 @@ CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
 PLAIN_MODE = Mode(linker="py", optimizer="merge")
 # After PyTensor has put a graph into its final form, and before it makes one loop of many Ops (49).
 _LAST = 48.95
+# Compilers reorder sums, and fuse products with them, otherwise at the end of a loop than within: what a
+# record gets would depend on where it stands.
+_AS_WRITTEN = {"numba__fastmath": False, "gcc__cxxflags": f"{config.gcc__cxxflags} -ffp-contract=off".strip()}
+
+
+def settings(compile_kwargs: Mapping[str, object] | None) -> dict[str, Any]:
+    """What users may say of how graphs are compiled.
+
+    Raises
+    ------
+    ValueError
+        Another name than `mode`, or a mode that is not a plain one: see `_safe`.
+    """
+    given = dict(compile_kwargs or {})
+    if unknown := given.keys() - {"mode"}:
+        raise ValueError(f"compile_kwargs has {sorted(unknown)}; what it may have is 'mode'.")
+    _safe(cast(Mode | str | None, given.get("mode")))
+    return given
 
 
 def compile_graph(
@@ -77,26 +96,45 @@ def compile_graph(
     Raises
     ------
     ModelRefusedError
-        An Op that reads records may raise.
+        An Op that reads records may raise; or a shared variable has a `default_update`.
+    ValueError
+        The mode may raise because of a record.
 
     Notes
     -----
     **Privacy.** Of a record with a position that its table does not have, what is read there counts as not a
     number; what other records have, and whether there is a result, does not depend on it.
     """
-    admit([outputs] if isinstance(outputs, Variable) else outputs, private, random, trusted)
+    graphs = [outputs] if isinstance(outputs, Variable) else outputs
+    if changing := graph.changing(graphs):
+        raise refusals.refuse_changing([v.name for v in changing])
+    admit(graphs, private, random, trusted)
     safe = _safe(vectorised(mode), raising)
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
     # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
-    runs_python = isinstance(safe.linker, PerformLinker)
-    with config.change_flags(cxx="") if runs_python else nullcontext(), warnings.catch_warnings():
+    flags = {"cxx": ""} if isinstance(safe.linker, PerformLinker) else {}
+    with config.change_flags(**flags, **_AS_WRITTEN), warnings.catch_warnings():
         # How fast an Op is (mixtures that are drawn have one) is nothing that a user can mend.
         warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
         return compiler(list(inputs), outputs, **{"mode": safe, "on_unused_input": "ignore", **options})
 
 
 def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
-    return get_mode(mode).register((Safe(raising), _LAST))
+    """A mode that computes and does nothing else: others stop at a number, or show it."""
+    plain = get_mode(mode)
+    linker = plain.linker
+    if (
+        type(plain) is not Mode
+        or type(linker) not in (PerformLinker, VMLinker, NUMBA)
+        or vars(linker).get("callback")
+    ):
+        raise ValueError(
+            f"The mode {type(plain).__name__} with {type(linker).__name__} is not taken: what looks at "
+            "numbers while they are computed stops at a record, or shows it, and other compilers may round "
+            "a record by its place. Take a plain pytensor.compile.mode.Mode with the linker 'numba', 'cvm', "
+            "'vm' or 'py'."
+        )
+    return plain.excluding("BlasOpt").register((Safe(raising), _LAST))
 
 
 def evaluate(variable: Variable) -> np.ndarray:

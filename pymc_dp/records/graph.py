@@ -17,6 +17,7 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, AllocEmpty
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
@@ -114,6 +115,18 @@ def inner_leaves(outputs: Iterable[Variable]) -> list[Variable]:
     """Constants of the graphs inside of Ops."""
     nodes = dict.fromkeys(v.owner for v in ancestors(list(outputs)) if v.owner is not None)
     return list(dict.fromkeys(leaf for node in nodes for leaf in inner_constants(node.op)))
+
+
+def changing(outputs: Iterable[Variable]) -> list[SharedVariable]:
+    """Shared variables that a function of these graphs changes when it is called; but for random streams."""
+    found: list[SharedVariable] = []
+    new = list(outputs)
+    while new:
+        shared = [v for v in ancestors(new) if isinstance(v, SharedVariable) and v not in found]
+        updates = {v: v.default_update for v in shared if v.default_update is not None}
+        found += updates
+        new = list(updates.values())
+    return [v for v in found if not isinstance(v.type, RandomType)]
 
 
 def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:

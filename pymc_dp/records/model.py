@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.records import graph, verification
+from pymc_dp.records import gate, graph, verification
 from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
@@ -38,7 +38,7 @@ class RecordModel(Scored):
     observed : collection of str, optional
         See `pymc_dp.records.reader.read`.
     compile_kwargs : dict, optional
-        Passed to `pytensor.function`; as in `pm.sample`.
+        ``{"mode": ...}``, as in `pm.sample`: a plain mode, see `pymc_dp.records.gate`.
     verify : bool
         Whether rows are looked at a second time, by numbers (`records.verification`); without it no value of
         a record is read here.
@@ -96,7 +96,7 @@ class RecordModel(Scored):
         **settings: Unpack[ReadingSettings],
     ):
         self.neighboring_relation = settings.get("neighboring_relation", "substitute")
-        self.compile_kwargs = dict(compile_kwargs or {})
+        self.compile_kwargs = gate.settings(compile_kwargs)
         self._model, self.effects, of_persons = Complete(model, [], set())
         if integrate:
             self._model, self.effects, of_persons = complete(

@@ -23,6 +23,7 @@ from pymc_dp.records import gate, graph
 from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.derivatives import NotStructuredError, numbers_a_record, replaced
 from pymc_dp.records.meetings import Kind, Meeting, Met, Summand, added, meet
+from pymc_dp.records.row_products import multiply
 
 # What takes numbers of an input and changes none; or puts constants beside them.
 _SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp, Join)
@@ -229,7 +230,6 @@ def _selected(
 def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> np.ndarray:
     """Rows of k predictors of m records, each times a matrix A of shape (q, p): shape (k, m, q)."""
     out = np.zeros((k, m, len(metric)))
-    fresh = [True] * k
     with_nothing = np.vstack([metric.T, np.zeros(len(metric))])  # its last row is that of constants
     with np.errstate(all="ignore"):
         for piece, other in pieces:
@@ -240,11 +240,8 @@ def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> n
                 elif piece.kind == "lookup":
                     table = piece.sign * with_nothing[piece.columns]
                     _add_looked_up(target, table, np.ascontiguousarray(other[:, j]))
-                elif fresh[piece.first + j]:
-                    np.matmul(other, piece.sign * metric[:, piece.columns[:, j]].T, out=target)
                 else:
-                    target += other @ (piece.sign * metric[:, piece.columns[:, j]].T)
-                fresh[piece.first + j] = False
+                    target += multiply(other, piece.sign * metric[:, piece.columns[:, j]].T)
     return out
 
 

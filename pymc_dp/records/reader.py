@@ -120,6 +120,8 @@ class _Reader:
             checks.observed_term(name, densities[name].type.ndim, self.n_rows)
         factors = self.opaque.on_values(list(self.opaque.potentials.values()))
         potentials = dict(zip(self.opaque.potentials, factors, strict=True))
+        if not self._same_always([*densities.values(), *potentials.values()]):
+            return found
         densities, potentials = self.data.hide_new(self.opaque, densities, potentials)
         self.data.check([*densities.values(), *potentials.values()], self.refuse)
         conditions: list[Variable] = []
@@ -166,6 +168,8 @@ class _Reader:
 
         Whether it is fit for a density to be derived from it.
         """
+        if not self._same_always(graphs_of(self.model)):
+            return False
         for label, leaf in self.data.leaves.items():
             if self.data.is_hidden(leaf):
                 self.refuse(refusals.refuse_inner(label))
@@ -184,6 +188,12 @@ class _Reader:
                 self.refuse(error(rv.name, why(t)))
                 fit = False
         return fit
+
+    def _same_always(self, graphs: Sequence[Variable]) -> bool:
+        """Refuse shared variables that change when they are read."""
+        if changing := graph.changing(graphs):
+            self.refuse(refusals.refuse_changing([v.name for v in changing]))
+        return not changing
 
     def _mixed(self, given: Sequence[Variable], sources: Mapping[Variable, RowType]) -> RowType:
         """The first type that is not public, mixed ones first; random variables count as public here."""

@@ -44,6 +44,16 @@ def refuse_inner(label: str) -> ModelRefusedError:
     )
 
 
+def refuse_changing(names: Sequence[str | None]) -> ModelRefusedError:
+    """Build the error for shared variables with a `default_update`."""
+    return ModelRefusedError(
+        f"The model reads shared variables that have a default_update ({', '.join(map(repr, names))}).",
+        "PyTensor sets them to another value each time that they are read: to an exact sum of the records, "
+        "say, or to how often they were read, and no noise is added.",
+        "give the model a number or an array, which does not change (pm.Data).",
+    )
+
+
 def refuse_two_axes(labels: Sequence[str], n_rows: int) -> ModelRefusedError:
     """Build the error for arrays that could be read in two ways."""
     return ModelRefusedError(

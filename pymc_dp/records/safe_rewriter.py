@@ -18,8 +18,12 @@ from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
+from pytensor.tensor.blas.batched import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.linalg.solvers.psd import CholeskySolve
+from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
+from pytensor.tensor.math import Dot
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import PrivacyError
@@ -38,6 +42,7 @@ from pymc_dp.records.positions import (
     masks,
     positions,
 )
+from pymc_dp.records.row_products import ColumnsSolved, RowProduct
 from pymc_dp.records.row_types.index_rules import places_of
 
 
@@ -46,7 +51,7 @@ class NotRewrittenError(PrivacyError, AssertionError):
 
 
 class Safe(GraphRewriter):
-    """Keep positions in range, and whole numbers from dividing by zero.
+    """Keep positions in range, whole numbers from dividing by zero, and what a record gets from its place.
 
     A position that is not proved to be in range is limited to it. Where it was not, what is read counts as
     not a number (of whole numbers, as one that is no position either), nothing is added, and what is set
@@ -103,9 +108,9 @@ class Safe(GraphRewriter):
             fgraph.replace_all_validate(pairs, reason="pymc_dp_safe")
 
     def _rewritten(self, node: Apply) -> list[Variable] | None:
-        inner = _with_safe_inner_graph(node.op)
-        if inner is not None:
-            return list(inner.make_node(*node.inputs).outputs)
+        safe = _safe_op(node.op)
+        if safe is not None:
+            return list(safe.make_node(*node.inputs).outputs)
         if indexes(node):
             return self._indexed(node)
         if isinstance(node.op, Elemwise) and node.outputs[0].type.dtype.startswith(("int", "uint")):
@@ -144,10 +149,16 @@ class Safe(GraphRewriter):
         return checked if index.type.ndim or hasattr(index.type, "shape") else pt.scalar_from_tensor(checked)
 
 
-def _with_safe_inner_graph(op: Op) -> Op | None:
-    """The same Op with such a graph inside of it; None where nothing changes."""
+def _safe_op(op: Op) -> Op | None:
+    """The same Op with such a graph inside of it, and products by row; None where nothing changes."""
+    if isinstance(op, Dot):
+        return RowProduct()
+    if isinstance(op, BatchedDot):
+        return Blockwise(RowProduct())
+    if isinstance(op, SolveTriangular | CholeskySolve) and op.b_ndim == 2:  # records may be columns
+        return ColumnsSolved(op.lower, getattr(op, "unit_diagonal", False), isinstance(op, CholeskySolve))
     if isinstance(op, Blockwise):
-        new = _with_safe_inner_graph(op.core_op)
+        new = _safe_op(op.core_op)
         return None if new is None else Blockwise(new, signature=op.signature, name=op.name)
     if not isinstance(op, Scan | OpFromGraph):
         return None

@@ -123,7 +123,8 @@ class FullBatch:
         ratio = (rows - old) * scale
         inside = pt.le(pt.abs(ratio), GRID)  # False for NaN as well
         step = pt.round(pt.switch(pt.isnan(ratio), 0.0, pt.clip(ratio, -GRID, GRID)), mode="half_to_even")
-        outputs = [step.sum(), inside.sum(dtype="float64"), rows, log_prior]
+        # Added outside: a loop that adds in the order that is written works on one record at a time.
+        outputs = [step, inside, rows, log_prior]
         return compiled([theta, old, scale], outputs, self._kwargs, private=[old, *self._roots])
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
@@ -141,8 +142,8 @@ class FullBatch:
         -------
         SumOfRatios
         """
-        total, inside, rows, log_prior = guarded(self._function, theta, old, np.float64(GRID / clip_bound))
-        return SumOfRatios(float(total), self.n - float(inside), rows, float(log_prior))
+        steps, inside, rows, log_prior = guarded(self._function, theta, old, np.float64(GRID / clip_bound))
+        return SumOfRatios(float(steps.sum()), float(self.n - inside.sum()), rows, float(log_prior))
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Rows and log-prior at one point."""

@@ -13,9 +13,9 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-# No reordering: that would undo corrections of rounding errors. Products may be fused with sums. Inlined, or
-# the loop around them is not vectorised.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}, "forceinline": True}
+# No reordering: that would undo corrections of rounding errors. Nor are products fused with sums: at the end
+# of a loop they would be otherwise than within. Inlined, or the loop around them is not vectorised.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "forceinline": True}
 # Added to a number below 2**51 it leaves the nearest integer in the last bits.
 _ROUND = 6755399441055744.0
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10

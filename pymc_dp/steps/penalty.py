@@ -96,7 +96,8 @@ class DPPenaltyMH(WalkStep):
         Reproducible noise, for debugging; marks every result as not private.
     model : pymc.Model, optional
     compile_kwargs : dict, optional
-        Passed to `pytensor.function`.
+        ``{"mode": ...}``: how PyTensor compiles; a plain mode, with the linker ``"numba"`` (the default),
+        ``"cvm"``, ``"vm"`` or ``"py"``. Others, such as `NanGuardMode`, stop at a record or show it.
 
     Raises
     ------

@@ -1,14 +1,17 @@
 """The public part of a model: the same priors, and nothing private in it, whatever the model is."""
 
 import gc
+from collections import deque
 from types import FunctionType, ModuleType
 
 import cloudpickle
 import numpy as np
+import pandas
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 
 import pymc_dp as dp
 from pymc_dp.likelihood import left_out
@@ -277,9 +280,71 @@ def test_code_that_takes_a_table_along_is_refused():
         return lambda *args: (pt.constant(-5.0 - 0 * len(values)), pt.constant(5.0))
 
     PublicModel(model(interval_by([1.0, 2.0])))
-    for table in (private["y"], private["y"].tolist(), {"of persons": private["y"]}):
-        with pytest.raises(dp.errors.PrivacyError, match=r"holds a (ndarray|list)"):
+    pairs = {f"Secretperson{k}": value for k, value in enumerate(private["y"].tolist())}
+    tables = [
+        private["y"],
+        private["y"].tolist(),
+        {"of persons": private["y"]},
+        pairs,
+        list(pairs.items()),
+        {"of persons": [dict([pair]) for pair in pairs.items()]},
+        deque(pairs),
+        "; ".join(f"{name} {value}" for name, value in pairs.items()),
+        "; ".join(pairs).encode(),
+        np.array(list(pairs)[:-1]),
+        np.array([None, *pairs], dtype=object),
+        np.repeat(private["y"], 2),
+        pandas.DataFrame({"person": list(pairs), "y": list(pairs.values())}),
+        [Person(*pair) for pair in pairs.items()],
+    ]
+    for table in tables:
+        with pytest.raises(dp.errors.PrivacyError, match=r"holds a .*(as long as|more than a few)"):
             PublicModel(model(interval_by(table)))
+
+
+class Person:
+    """An object of the user's."""
+
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+
+def test_a_table_in_code_or_beside_an_operation_is_refused():
+    """As literals in a prior's function, and as a note of an Op."""
+
+    def draw(mu, rng=None, size=None):
+        """A description of this function, however long it is, is no table: it belongs to the code that is
+        released, as its lines do, and what it says its author has written for others to read: that the
+        density is a normal one, that its scale is two, and that this text has more than five hundred letters,
+        which is more than any text may have that is found elsewhere in what is pickled, where a table of
+        names and numbers would be as long as that, and could be read by those who get the likelihood."""
+        return rng.normal(mu, 2.0, size=size)
+
+    def with_literals(mu, rng=None, size=None):
+        return rng.normal(mu, len("Secretperson1 1.25; Secretperson2 2.5; " * 20), size=size)
+
+    def logp(value, mu):
+        return -((value - mu) ** 2) / 8
+
+    def prior(random):
+        return lambda: pm.CustomDist("b", 0.0, logp=logp, random=random)
+
+    def noted():
+        b, v = pm.Normal("b"), pt.scalar()
+        op = OpFromGraph([v], [2 * v], inline=False)
+        op.notes = {f"Secretperson{k}": float(k) for k in range(N)}
+        pm.Deterministic("d", op(b))
+        return b
+
+    def made(declare):
+        with pm.Model() as model:
+            pm.Normal("y", declare(), 1, observed=rows()["y"])
+        return RecordModel(model, verify=False)
+
+    PublicModel(made(prior(draw)))
+    for declare in (prior(with_literals), noted):
+        with pytest.raises(dp.errors.PrivacyError, match="with more than a few numbers or names"):
+            PublicModel(made(declare))
 
 
 def test_an_array_that_was_not_typed_is_refused():

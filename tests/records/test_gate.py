@@ -9,13 +9,19 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.debug.debugmode import DebugMode
+from pytensor.compile.debug.monitormode import MonitorMode
+from pytensor.compile.debug.nanguardmode import NanGuardMode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.rewriting.basic import GraphRewriter
+from pytensor.link.vm import VMLinker
 from pytensor.scan.basic import scan
 
 import pymc_dp
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import gate, positions
+from pymc_dp.records import model as model_module
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps.chain import Released
 from tests.own_process import printed
@@ -277,3 +283,58 @@ def test_what_is_set_may_be_of_a_smaller_type_than_what_it_is_set_in():
     out = pt.zeros((3, 2))[pt.arange(3), i].set(np.int8(1))
     found = gate.compile_graph([i], out, private=[i], mode=gate.CHECK_MODE)
     np.testing.assert_array_equal(found(np.array([0, 1, 7])), [[1, 0], [0, 1], [0, np.nan]])
+
+
+def test_a_shared_variable_that_changes_when_it_is_read_is_not_compiled():
+    """Whatever reads it, and when it was given its update."""
+    a, shared = pt.vector("a"), pytensor.shared(0.0)
+    assert callable(gate.compile_graph([a], a + shared, private=[a], mode=gate.PLAIN_MODE))
+    stream = pytensor.shared(np.random.default_rng(0))
+    with pytest.warns(DeprecationWarning):
+        shared.default_update = shared + 1
+        stream.default_update, _ = pt.random.normal(shared, rng=stream, return_next_rng=True)
+    _, drawn = pt.random.normal(0, 1, rng=stream, return_next_rng=True)
+    for out, private in ((a + shared, [a]), (a + shared, []), (drawn, [])):
+        with pytest.raises(ModelRefusedError, match="default_update"):
+            gate.compile_graph([a], out, private=private, mode=gate.PLAIN_MODE, random=True)
+
+
+class Alike(Mode):
+    """Any subclass may do more."""
+
+
+def show(*args):
+    """A mode may call a function for each node."""
+
+
+REFUSED_MODES = [
+    NanGuardMode(nan_is_error=True, inf_is_error=True, big_is_error=False),
+    DebugMode(),
+    MonitorMode(post_func=show),
+    Alike("py"),
+    Mode(VMLinker(callback=show)),
+    Mode("jax"),
+]
+
+
+@pytest.mark.parametrize("mode", REFUSED_MODES, ids=lambda mode: type(mode).__name__)
+def test_a_mode_that_looks_at_numbers_is_refused_before_a_row_is_read(mode, monkeypatch):
+    """Else whether it stops is about one record; so also where PyTensor's settings have it."""
+    monkeypatch.setattr(model_module, "read", None)
+    with pytest.raises(ValueError, match=type(mode).__name__):
+        RecordModel(model_of("look-up"), compile_kwargs={"mode": mode})
+    monkeypatch.setattr(gate, "get_mode", lambda given: mode if given is None else get_mode(given))
+    with pytest.raises(ValueError, match=type(mode).__name__):
+        RecordModel(model_of("look-up"))
+
+
+@pytest.mark.parametrize("linker", ["py", "vm", "cvm", "numba"])
+def test_plain_modes_are_taken(linker):
+    assert RecordModel(model_of("look-up"), compile_kwargs={"mode": Mode(linker)}).n == N
+
+
+@pytest.mark.parametrize("name", ["profile", "updates", "givens", "no_default_updates", "trusted"])
+def test_nothing_else_is_said_to_the_compiler(name, monkeypatch):
+    monkeypatch.setattr(model_module, "read", None)
+    with pytest.raises(ValueError, match=name):
+        RecordModel(model_of("look-up"), compile_kwargs={name: True})

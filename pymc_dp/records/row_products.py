@@ -1,0 +1,230 @@
+"""Matrix products, and triangular systems, in which each record is computed alike wherever its row stands.
+
+A library's product rounds the last rows of a matrix otherwise than those before them. Where large numbers
+cancel that is all there is: the same record then has another score when others are added or leave.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numba
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op, OutputStorageType
+from pytensor.scalar import upcast
+
+# Rows that are copied at once where they are not one after the other in memory, and columns up to which each
+# number is summed by itself.
+_ROWS, _FEW = 256, 3
+
+
+# No fast mathematics, or sums would be in any order: also where it is inlined into a loop that has it.
+@numba.njit(cache=True, nogil=True, fastmath=False)
+def _by_number(rows, columns, out):
+    width = rows.shape[1]
+    fours = width - width % 4
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(columns.shape[0]):
+            column, total = columns[j], 0.0
+            for k in range(0, fours, 4):
+                total += (row[k] * column[k] + row[k + 1] * column[k + 1]) + (
+                    row[k + 2] * column[k + 2] + row[k + 3] * column[k + 3]
+                )
+            for k in range(fours, width):
+                total += row[k] * column[k]
+            out[i, j] = total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=False)
+def _by_row(rows, matrix, out):
+    width = rows.shape[1]
+    fours = width - width % 4
+    total = np.empty(matrix.shape[1])
+    for i in range(rows.shape[0]):
+        total[:] = 0.0
+        for k in range(0, fours, 4):
+            a, b, c, d = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
+            for j in range(total.size):
+                total[j] += (a * matrix[k, j] + b * matrix[k + 1, j]) + (
+                    c * matrix[k + 2, j] + d * matrix[k + 3, j]
+                )
+        for k in range(fours, width):
+            for j in range(total.size):
+                total[j] += rows[i, k] * matrix[k, j]
+        out[i] = total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=False)
+def _multiply_some(rows, matrix, columns, out):
+    if out.shape[1] <= _FEW:
+        _by_number(rows, columns, out)
+    else:
+        _by_row(rows, matrix, out)
+
+
+@numba.njit(cache=True, nogil=True, fastmath=False)
+def multiply(left, right):
+    """``left @ right``.
+
+    Parameters
+    ----------
+    left : ndarray, shape (m, c)
+    right : ndarray, shape (c, q)
+
+    Returns
+    -------
+    ndarray of float64, shape (m, q)
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit.
+
+    Notes
+    -----
+    **Privacy.** Each number of the result is the same function of its row of `left` and its column of
+    `right`: products are added by fours, in the order of the columns, each rounded as IEEE 754 has it. So it
+    does not depend on where that row or column stands, on how many there are, or on how memory is laid out.
+    """
+    (m, width), q = left.shape, right.shape[1]
+    if right.shape[0] != width:
+        raise ValueError("the matrices have other shapes than a product needs.")
+    out, matrix, columns = np.empty((m, q)), np.empty((width, q)), np.empty((q, width))
+    for k in range(width):
+        for j in range(q):
+            matrix[k, j] = columns[j, k] = right[k, j]
+    if left.flags.c_contiguous:
+        _multiply_some(left, matrix, columns, out)
+        return out
+    rows = np.empty((min(_ROWS, m), width))
+    for first in range(0, m, _ROWS):
+        some = rows[: min(_ROWS, m - first)]
+        some[:] = left[first : first + _ROWS]
+        _multiply_some(some, matrix, columns, out[first : first + _ROWS])
+    return out
+
+
+class RowProduct(Op):
+    """`multiply` in a graph."""
+
+    __props__ = ()
+    gufunc_signature = "(m,n),(n,p)->(m,p)"
+
+    def make_node(self, *inputs: Variable) -> Apply:
+        """As of a product."""
+        left, right = inputs
+        dtype, shape = upcast(left.type.dtype, right.type.dtype), (left.type.shape[0], right.type.shape[1])
+        return Apply(self, [left, right], [pt.tensor(dtype=dtype, shape=shape)])
+
+    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
+        """Without the Numba backend."""
+        outputs[0][0] = multiply(*inputs).astype(node.outputs[0].type.dtype)
+
+
+@numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+def solve(triangle, right, lower, unit, turned):
+    """Solve a triangular system for each column.
+
+    Parameters
+    ----------
+    triangle : ndarray, shape (k, k)
+    right : ndarray, shape (k, m)
+    lower : bool
+        Whether the lower triangle is read; the other one is not.
+    unit : bool
+        Whether the diagonal is one, and not read.
+    turned : bool
+        Whether the system is that of the transposed triangle.
+
+    Returns
+    -------
+    ndarray of float64, shape (k, m)
+        Not a number where one of the diagonal is zero.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit.
+
+    Notes
+    -----
+    **Privacy.** As of `multiply`: a column of the result is the same function of its column of `right`,
+    wherever that stands.
+    """
+    k, m = right.shape
+    if triangle.shape != (k, k):
+        raise ValueError("the matrices have other shapes than a system needs.")
+    out = np.empty((k, m))
+    for step in range(k):
+        i = step if lower != turned else k - 1 - step
+        out[i] = right[i]
+        for done in range(step):
+            j = done if lower != turned else k - 1 - done
+            factor = triangle[j, i] if turned else triangle[i, j]
+            for column in range(m):
+                out[i, column] -= factor * out[j, column]
+        if not unit:
+            pivot = triangle[i, i] if triangle[i, i] != 0 else np.nan
+            for column in range(m):
+                out[i, column] /= pivot
+    return out
+
+
+class ColumnsSolved(Op):
+    """`solve` in a graph; with the triangle times its transpose, if `twice`."""
+
+    __props__ = ("lower", "unit", "twice")
+    gufunc_signature = "(m,m),(m,n)->(m,n)"
+
+    def __init__(self, lower: bool, unit: bool, twice: bool):
+        self.lower, self.unit, self.twice = lower, unit, twice
+
+    def make_node(self, *inputs: Variable) -> Apply:
+        """As of a system with one triangle."""
+        triangle, right = inputs
+        dtype = upcast(triangle.type.dtype, right.type.dtype, "float32")
+        return Apply(self, [triangle, right], [pt.tensor(dtype=dtype, shape=right.type.shape)])
+
+    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
+        """Without the Numba backend."""
+        outputs[0][0] = self.solved(np.dtype(node.outputs[0].type.dtype))(*inputs)
+
+    def solved(self, dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """A function that a compiler takes."""
+        lower, unit, twice = self.lower, self.unit, self.twice
+
+        def once(triangle, right):
+            return solve(triangle, right, lower, unit, False).astype(dtype)
+
+        def both(triangle, right):
+            first = solve(triangle, right, lower, False, not lower)
+            return solve(triangle, first, lower, False, lower).astype(dtype)
+
+        return both if twice else once
+
+
+def _register() -> None:
+    """Tell PyTensor's Numba backend; a version without this door runs it as Python."""
+    try:
+        from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+    except ImportError:
+        return
+
+    def compiled(op, node, **kwargs):
+        dtype = np.dtype(node.outputs[0].type.dtype)
+
+        @numba_njit(fastmath=False)
+        def product(left, right):
+            return multiply(left, right).astype(dtype)
+
+        return (multiply if dtype == np.float64 else product), 1  # version of the code, for what is cached
+
+    def solved(op, node, **kwargs):
+        return numba_njit(op.solved(np.dtype(node.outputs[0].type.dtype)), fastmath=False), 1
+
+    register_funcify_default_op_cache_key(RowProduct)(compiled)
+    register_funcify_default_op_cache_key(ColumnsSolved)(solved)
+
+
+_register()
