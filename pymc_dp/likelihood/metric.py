@@ -198,8 +198,14 @@ class Places:
 def _whitening(matrix: np.ndarray, root: np.ndarray) -> np.ndarray:
     """W with ``W matrix W'`` diagonal, squares of these numbers; blocks of zeros stay zero.
 
-    Each row is about one coordinate: without units it is the symmetric root of the inverse.
+    Each row is about one coordinate, of which what is told of those with larger numbers is taken away: these
+    are known better.
     """
-    values, vectors = np.linalg.eigh(matrix / np.outer(root, root))
+    order = np.argsort(-root, kind="stable")
+    values, vectors = np.linalg.eigh((matrix / np.outer(root, root))[np.ix_(order, order)])
     values = np.maximum(values, 1e-20 * values.max(initial=1e-300))
-    return root[:, None] * ((vectors / np.sqrt(values)) @ vectors.T) / root
+    upper = np.linalg.qr(np.sqrt(values)[:, None] * vectors.T, mode="r")
+    inverse = np.linalg.inv(upper.T * np.sign(np.diag(upper)))
+    found = np.zeros_like(inverse)
+    found[np.ix_(order, order)] = inverse
+    return root[:, None] * found / root

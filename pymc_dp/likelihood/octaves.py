@@ -14,7 +14,7 @@ from pymc_dp.records.twins import Chunk
 LOWEST, OCTAVES = 40, 81
 # The most octaves that are looked at together; how far beside what stands out others count too, where they
 # are beyond so many standard deviations of the noise.
-_WIDEST, _BESIDE, _COUNTS = 4, 2, 3.0
+_WIDEST, _BESIDE, _COUNTS = 4, 2, 4.0
 
 
 class Scales(NamedTuple):

@@ -156,7 +156,7 @@ class Search:
         self.shares.append(share)
         found, touched = scales.sizes(self._measure.source.lookups)
         found, told = found * self._unit**2, touched > 0
-        if told.any() and self._places.shown.any():
+        if told.any():
             most = np.minimum(self._places.hidden(self._n), _HIDDEN * scales.noise)
             found = np.where(told, found, most * np.median(found[told] / touched[told]))
         return found, touched, scales.noise
@@ -206,7 +206,8 @@ class Search:
         mean[:k, k:] = self._slopes.sure[:k, k:] * beside
         mean[k:, :k] = mean[:k, k:].T
         back = np.linalg.inv(last.metric)
-        return symmetric(back @ mean @ back.T) / left.slope
+        found = symmetric(back @ mean @ back.T) / left.slope
+        return found + np.diag(np.maximum(self._slopes.least - np.diag(found), 0.0))
 
     # rounds
 

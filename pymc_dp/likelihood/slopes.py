@@ -15,8 +15,8 @@ from pymc_dp.likelihood.metric import Places
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
 _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
-# The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, since
-# eigenvalues of a matrix differ by all its entries together.
+# The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, unless
+# a first slope shows more: eigenvalues of a matrix differ by all its entries together.
 _ENTRIES_OF = 3.0
 # A correlation of scores of which nothing is known.
 _ANY = 0.5
@@ -83,12 +83,22 @@ class Slopes:
         self._errors = np.hypot(_OF_COUNTS, off)
         self.counted = self.expected = places.information(found, touched, n)
         self._slope: Slope | None = None
+        self._beside = 1.0
         self._alike = Alike(places.lookups, places.alike, len(number))
 
     @property
     def sure(self) -> np.ndarray:
         """How far a metric may go by each entry, shape (p, p)."""
         return self._alike.known
+
+    @property
+    def least(self) -> np.ndarray:
+        """What a metric takes each coordinate's information to be at least, shape (p,).
+
+        Of records that few touch each may tell much, and is clipped: the less seems to be told, the larger a
+        metric would make their scores.
+        """
+        return np.where(self._told | (self._places.hidden(self._n) < self._n), 0.0, np.diag(self.counted))
 
     def count_again(self, found: np.ndarray, touched: np.ndarray) -> None:
         """Learn from counts at another point how much all of it has changed: of each they know less."""
@@ -126,6 +136,8 @@ class Slopes:
         first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
         here = Slope(metric, seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
+        if first:
+            self._beside = self._correlated(here)
         before = self._before(metric, drift, since)
         before, common = slopes_alike(
             before, here, self.touched, self._places.alike, 1.0 if first else DRIFT + min(moved, 1.0)
@@ -142,7 +154,7 @@ class Slopes:
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
         """What is known before a slope is released: from the last round, and by counts."""
-        diagonal, beside = np.eye(len(metric)) > 0, min(1.0, _ENTRIES_OF / self._places.entries(self.touched))
+        diagonal, beside = np.eye(len(metric)) > 0, self._beside
         both = np.minimum.outer(self.touched, self.touched)
         errors = np.where(diagonal, self._errors[self._places.order], beside * _CORRELATED)
         if self._slope is None:
@@ -159,3 +171,19 @@ class Slopes:
         sizes = np.sqrt(np.where(self._told, np.diag(self.counted), number))
         errors = np.where(told, errors, _UNKNOWN) * np.outer(sizes, sizes)
         return last.within(Slope(np.eye(len(metric)), self.counted, errors**2).seen_in(metric))
+
+    def _correlated(self, here: Slope) -> float:
+        """How large correlations of scores may be, over `_CORRELATED`, as a released slope shows of them all.
+
+        Of covariates that are independent it is little: eigenvalues of a matrix differ by all its entries
+        together. An intercept beside dummies has large ones.
+        """
+        least = min(1.0, _ENTRIES_OF / self._places.entries(self.touched))
+        some = (self._places.together > 0) & ~np.eye(len(here.mean), dtype=bool)
+        both = np.minimum.outer(self.touched, self.touched)[some]
+        apart = (here.mean - here.metric @ self.counted @ here.metric.T)[some] / both
+        noise = here.variance[some] / both**2
+        weights = 1 / (_CORRELATED**2 + noise) ** 2
+        square = weights @ (apart**2 - noise) + 2 * math.sqrt(weights**2 @ noise**2)  # and its error
+        root = math.sqrt(max(square / max(weights.sum(), 1e-300), 0.0))
+        return float(np.clip(root / _CORRELATED, least, 1.0))
