@@ -176,9 +176,11 @@ class Slopes:
         """How large correlations of scores may be, over `_CORRELATED`, as a released slope shows of them all.
 
         Of covariates that are independent it is little: eigenvalues of a matrix differ by all its entries
-        together. An intercept beside dummies has large ones.
+        together. An intercept beside dummies has large ones. Beside look-ups the graph and counts show them.
         """
         least = min(1.0, _ENTRIES_OF / self._places.entries(self.touched))
+        if self._places.lookups:
+            return least
         some = (self._places.together > 0) & ~np.eye(len(here.mean), dtype=bool)
         both = np.minimum.outer(self.touched, self.touched)[some]
         apart = (here.mean - here.metric @ self.counted @ here.metric.T)[some] / both
