@@ -39,14 +39,14 @@ def test_a_step_back_that_was_a_surprise_is_made_again():
 def widest_slope():
     """The largest posterior sd; of this data set a round on the way lands beyond the parameters."""
     design = next(one for one in published.DESIGNS if one.name.startswith("logistic, x normal"))
-    x, y = design.rows(1000, np.random.default_rng([34, 1000]))
+    x, y = design.rows(700, np.random.default_rng([19, 700]))
     model = published.model(x, y, design.linear)
-    return published.posterior(dp.release_likelihood(model, debug_seed=34, **design.budget()))[1].max()
+    return published.posterior(dp.release_likelihood(model, debug_seed=19, **design.budget()))[1].max()
 
 
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_a_round_beyond_the_parameters_is_made_good(monkeypatch):
-    assert widest_slope() < 0.6
-    # Control: with shares that grow after it the last round is the one that is far away.
+    assert widest_slope() < 0.2
+    # Control: with shares that grow after it the last round has to go further, and knows less.
     monkeypatch.setattr(Search, "_turned_back", False)
-    assert widest_slope() > 2
+    assert widest_slope() > 0.3
