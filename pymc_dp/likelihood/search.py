@@ -150,7 +150,7 @@ class Search:
     def _count(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Sizes of scores at the point, and the units that each coordinate touches; noise of a count.
 
-        Beside groups what does not stand out is like others, of as many units as may be.
+        What does not stand out is taken to be like others, of as many units as noise can hide.
         """
         scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
         self.shares.append(share)

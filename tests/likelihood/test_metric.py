@@ -1,8 +1,12 @@
 """A metric in which a record tells about 1 of each of its coordinates."""
 
 import numpy as np
+import pymc as pm
+import pytest
 
+import pymc_dp as dp
 from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.slopes import Slopes
 
 
 def test_each_coordinate_is_told_once_by_the_records_that_touch_it():
@@ -46,3 +50,26 @@ def test_columns_beside_groups_are_centred_as_records_are_and_not_as_a_prior_say
 def test_where_counts_show_nothing_of_groups_their_metric_is_the_prior_s():
     found = Places([np.arange(3)[:, None]], 4, []).metric(np.zeros((4, 4)), 4 * np.eye(4), np.full(4, 9.0))
     np.testing.assert_allclose(found, 1.5 * np.eye(4))
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_a_column_that_few_records_have_is_learnt(monkeypatch):
+    """200 of 4,000 records, which no count shows at epsilon = 1: what is bought is not the prior again."""
+    rng = np.random.default_rng(0)
+    column = (rng.random(4_000) < 0.05).astype(float)
+    with pm.Model() as model:
+        level, effect = pm.Normal("level", 0, 5), pm.Normal("effect", 0, 2.5)
+        observed = rng.normal(3 + 2 * column, 2)
+        pm.Normal("y", level + effect * column, pm.HalfNormal("s", 5), observed=observed)
+
+    def deviation():
+        likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=0)
+        precision = np.diag([1 / 25, 1 / 6.25, 1.0])
+        assert list(likelihood.labels[:2]) == ["level", "effect"]
+        return np.sqrt(np.linalg.inv(likelihood.information + precision)[1, 1])
+
+    alone = 2 / np.sqrt(column.sum())
+    assert deviation() < 4 * alone
+    # Control: the less seems to be told, the longer a metric makes these scores, and the more is clipped.
+    monkeypatch.setattr(Slopes, "least", np.zeros(3))
+    assert deviation() > 10 * alone
