@@ -122,7 +122,7 @@ class Search:
             if self._step > _FAR and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
             after = shares.of_next_round(share, self._step, self._turned_back)
-            share = self._measure.left if self._way < _NEAR else after
+            share = self._measure.left if self._way < _NEAR else after  # near: the last round follows
             self._count_again(shares.at_most(share, self._measure.left))
         self._round(_ALL * self._measure.left, last=True)
         unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()

@@ -95,8 +95,8 @@ class Slopes:
     def least(self) -> np.ndarray:
         """What a metric takes each coordinate's information to be at least, shape (p,).
 
-        Of records that few touch each may tell much, and is clipped: the less seems to be told, the larger a
-        metric would make their scores.
+        Zero where a count shows it, and within look-ups. A coordinate that few records touch seems to tell
+        little once they are clipped, and a metric that goes by that would make their scores larger still.
         """
         return np.where(self._told | (self._places.hidden(self._n) < self._n), 0.0, np.diag(self.counted))
 
