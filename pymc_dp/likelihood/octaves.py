@@ -13,7 +13,7 @@ from pymc_dp.records.twins import Chunk
 #: twins are all alike, as where outcomes are rare: these have a score, and say nothing of its size.
 LOWEST, OCTAVES = 40, 81
 # The most octaves that are looked at together; how far beside what stands out others count too, where they
-# are beyond so many standard deviations of the noise: one by chance, three octaves above, would count 64-fold.
+# are beyond so many standard deviations of the noise: one by chance, three octaves up, would count 64-fold.
 _WIDEST, _BESIDE, _COUNTS = 4, 2, 4.0
 
 
