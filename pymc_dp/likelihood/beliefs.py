@@ -85,7 +85,8 @@ class Round:
     score : ndarray, shape (p,)
         Noisy ``A s(t)``.
     noise : float
-        Standard deviation of each of its coordinates.
+        Its standard deviation, but for what groups' sum has less: its covariance is a square of it times
+        `spread`, shape (p, p).
     bound : float
         Of what one record adds to it.
     slopes : ndarray, shape (m, p, p)
@@ -110,6 +111,7 @@ class Round:
     metric: np.ndarray
     score: np.ndarray
     noise: float
+    spread: np.ndarray
     bound: float
     slopes: np.ndarray
     volumes: np.ndarray
@@ -145,6 +147,11 @@ class Round:
         return self._bounded[1]
 
     @property
+    def noises(self) -> np.ndarray:
+        """Covariance of the score's noise, shape (p, p)."""
+        return self.noise**2 * self.spread
+
+    @property
     def mean(self) -> np.ndarray:
         """Expected J, shape (p, p)."""
         slopes = np.einsum("k,kij->ij", self.weights, self.slopes)
@@ -163,7 +170,8 @@ class Round:
     @property
     def _pull(self) -> float:
         """Size of the score, of which noise is not a part."""
-        return math.sqrt(max(float(self.score @ self.score) - self.noise**2 * self.score.size, 0.0))
+        square = float(self.score @ np.linalg.solve(self.spread, self.score))
+        return math.sqrt(max(square - self.noise**2 * self.score.size, 0.0))
 
     @property
     def pulling(self) -> float:
@@ -196,7 +204,7 @@ class Round:
             Of the variance of the records' own sum over its slope.
         """
         slopes = self.slopes @ self.back.T
-        total = self.noise**2 * np.eye(len(mean)) + share * self.slopes
+        total = self.noises + share * self.slopes
         total = total + slopes @ covariance @ slopes.transpose(0, 2, 1)
         apart = self.score - slopes @ (mean - self.point)
         square = float(self.weights @ np.einsum("ki,kij,kj->k", apart, inverse(total), apart))
@@ -257,7 +265,7 @@ def believed(
     """
     message, last = Message.nothing(len(mean)), rounds[-1]
     for one in rounds:
-        noise = one.noise**2 * np.eye(len(mean)) + one.misfit(mean, covariance, care)
+        noise = one.noises + one.misfit(mean, covariance, care)
         slopes = one.slopes
         if one is not last:
             noise = noise * (1 + (one.distance / care.half) ** _SHARP)

@@ -7,7 +7,9 @@ import numpy as np
 
 from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care, Round
 from pymc_dp.likelihood.information import InCommon, Slope
+from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.overall import Overall
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it. Fewest groups that have
 # one.
@@ -92,7 +94,7 @@ class Spreads:
 
 
 def slopes_alike(
-    before: Slope, seen: Slope, touched: np.ndarray, groups: Sequence[np.ndarray], first: float
+    before: Slope, seen: Slope, touched: np.ndarray, places_of: "Places", first: float
 ) -> tuple[Slope, np.ndarray]:
     """What was known of a slope, where what is seen of all groups says what these have in common.
 
@@ -115,11 +117,12 @@ def slopes_alike(
         Relative error of what they have in common.
     """
     mean, variance, common = before.mean.copy(), before.variance.copy(), np.zeros(len(touched))
-    for places in groups:
+    for places in places_of.alike:
         total = float(touched[places].sum())
         old = float(np.diag(mean)[places].sum()) / total
         now = float(np.diag(seen.mean)[places].sum()) / total
-        error = math.sqrt(float(np.diag(seen.variance)[places].sum())) / total
+        noise = places_of.overall.in_sum(places) * float(np.diag(seen.variance)[places].sum())
+        error = math.sqrt(noise) / total
         expected = first * max(old, 1.0)
         part = expected**2 / (expected**2 + error**2)
         level = max(old + part * (now - old), _LEAST_LEVEL)
@@ -157,7 +160,7 @@ class Alike:
         Weight of such a number in the metric: nearly 1 where it is known.
     """
 
-    def __init__(self, lookups: Sequence[np.ndarray], sums: Sequence[np.ndarray], size: int):
+    def __init__(self, lookups: Sequence[np.ndarray], sums: Sequence[np.ndarray], size: int, overall: Overall):
         self.known = np.ones((size, size))
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []
         for rows in lookups:
@@ -165,6 +168,7 @@ class Alike:
             for one in sums:
                 others = np.setdiff1d(others, one) if np.isin(rows, one).any() else others
             self._columns += [(column, others) for column in rows.T]
+        self._shared = [overall.shared(column) for column, _ in self._columns]
         self._variances = [np.zeros(len(others)) for _, others in self._columns]
 
     def learn(
@@ -183,7 +187,10 @@ class Alike:
         mean, unknown = before.mean.copy(), []
         for k, (column, others) in enumerate(self._columns):
             beside, units = np.ix_(column, others), touched[column][:, None]
-            within = units / (before.variance[beside] + seen.variance[beside])
+            together = self._shared[k] * seen.variance[beside]
+            alone = 1 / (before.variance[beside] + seen.variance[beside] + together)
+            within = units * alone
+            within = within + alone * together * within.sum(0) / (1 - (together * alone).sum(0))
             found = (within * units).sum(0)
             precision = 1 / (self._variances[k] + change**2) + found
             self.known[beside] = (found / precision) ** _SURE
@@ -224,7 +231,7 @@ def as_known_as_each_other(
     """
     if not lookups:
         return message
-    usual = np.sqrt(last.noise**2 + share * last.touched) / last.touched
+    usual = np.sqrt(np.diag(last.noises) + share * last.touched) / last.touched
     small = _RIDGE * prior.precision
     whole = inverse(message.information + small)
     mean = whole @ (message.vector + small @ prior.mean)

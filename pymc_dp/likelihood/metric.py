@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
+from pymc_dp.likelihood.overall import Overall
 
 # Least eigenvalue of a slope whose diagonal is 1.
 _LEAST = 1e-3
@@ -52,6 +53,7 @@ class Places:
         self._lookups, self._size, self._sums = lookups, size, sums
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks = first.size
+        self.overall = Overall(*first.shape, size)
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         places = np.argsort(self.order)
         self.lookups = [places[rows] for rows in lookups]

@@ -211,26 +211,32 @@ class Search:
 
     # rounds
 
+    @property
+    def _longer(self) -> float:
+        """A unit's score, with what it says of all groups, over the score alone: squared."""
+        return 1 + self._places.overall.size / self._touches
+
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and learn from them."""
-        metric, size = self._metric(), self._touches
+        metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
         way = float(np.clip(self._way, *_WAY)) if self.rounds else _WAY[1]
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
-        seen = self._measure.compare(
-            self._unit * self._points(last), metric * self._unit, bounds, self._twins(last), parts
-        )
-        rest = self._sizes.rest(seen, left, metric, self._information, self._places.order)
+        points, weighted = self._unit * self._points(last), overall.root @ metric * self._unit
+        seen = self._measure.compare(points, weighted, bounds, self._twins(last), parts)
+        apart = overall.apart(seen, self._longer)
+        rest = self._sizes.rest(apart.seen, left, metric, self._information, self._places.order)
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
-        draws, volumes = self._slopes.draw(seen, metric, left, most, self._moved, self._sizes.since)
+        draws, volumes = self._slopes.draw(apart, metric, left, most, self._moved, self._sizes.since)
         self.rounds.append(
             Round(
                 point=self._point,
                 metric=metric,
-                score=seen.score,
+                score=apart.seen.score,
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
+                spread=overall.spread,
                 bound=bounds.score,
                 slopes=draws,
                 volumes=volumes,

@@ -9,8 +9,8 @@ from pymc_dp.likelihood import information
 from pymc_dp.likelihood.efficiency import Efficiency
 from pymc_dp.likelihood.groups import Alike, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Slope
-from pymc_dp.likelihood.measurements import Comparison
 from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.overall import Apart
 
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
@@ -84,7 +84,7 @@ class Slopes:
         self.counted = self.expected = places.information(found, touched, n)
         self._slope: Slope | None = None
         self._beside = 1.0
-        self._alike = Alike(places.lookups, places.alike, len(number))
+        self._alike = Alike(places.lookups, places.alike, len(number), places.overall)
 
     @property
     def sure(self) -> np.ndarray:
@@ -113,7 +113,7 @@ class Slopes:
 
     def draw(
         self,
-        seen: Comparison,
+        seen: Apart,
         metric: np.ndarray,
         left: Efficiency,
         largest: float,
@@ -124,7 +124,7 @@ class Slopes:
 
         Parameters
         ----------
-        seen : Comparison
+        seen : Apart
         metric : ndarray, shape (p, p)
         left : Efficiency
             What the clip leaves.
@@ -135,12 +135,12 @@ class Slopes:
         """
         first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
-        here = Slope(metric, seen.slope / left.slope, both * (seen.slope_noise / left.slope) ** 2)
+        here = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
         if first:
             self._beside = self._correlated(here)
         before = self._before(metric, drift, since)
         before, common = slopes_alike(
-            before, here, self.touched, self._places.alike, 1.0 if first else DRIFT + min(moved, 1.0)
+            before, here, self.touched, self._places, 1.0 if first else DRIFT + min(moved, 1.0)
         )
         before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
         now, together = before.and_also(here.mean, here.variance), self._places.together
