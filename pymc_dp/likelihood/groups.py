@@ -184,21 +184,45 @@ class Alike:
         change : float
             Of such a number, since it was known.
         """
-        mean, unknown = before.mean.copy(), []
+        mean, variance, unknown = before.mean.copy(), before.variance.copy(), []
         for k, (column, others) in enumerate(self._columns):
             beside, units = np.ix_(column, others), touched[column][:, None]
-            together = self._shared[k] * seen.variance[beside]
-            alone = 1 / (before.variance[beside] + seen.variance[beside] + together)
+            noise = seen.variance[beside]
+            together = self._shared[k] * noise
+            alone = 1 / (before.variance[beside] + noise + together)
             within = units * alone
             within = within + alone * together * within.sum(0) / (1 - (together * alone).sum(0))
             found = (within * units).sum(0)
             precision = 1 / (self._variances[k] + change**2) + found
             self.known[beside] = (found / precision) ** _SURE
             mean[beside] += units * (within * (seen.mean[beside] - mean[beside])).sum(0) / precision
+            unlike = _unlike(seen.mean[beside] / units, noise / units**2, before.variance[beside] / units**2)
+            most = unlike * units**2
+            number = (within * mean[beside]).sum(0) / found
+            part = most / (most + before.variance[beside])
+            mean[beside] = units * number + part * (mean[beside] - units * number)
+            variance[beside] = np.minimum(before.variance[beside], most)
+            variance[np.ix_(others, column)] = variance[beside].T
             mean[np.ix_(others, column)] = mean[beside].T
             self._variances[k] = 1 / precision
             unknown.append(InCommon(column, others, units * np.sqrt(self._variances[k])))
-        return before._replace(mean=mean), unknown
+        return before._replace(mean=mean, variance=variance), unknown
+
+
+def _unlike(seen: np.ndarray, noise: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """How far groups are from each other beside each of r other coordinates: variances, shape (r,).
+
+    As noise of what is seen of them leaves it, and its error.
+
+    Parameters
+    ----------
+    seen, noise, prior : ndarray, shape (G, r)
+    """
+    weights = 1 / (prior + noise)
+    apart = seen - (weights * seen).sum(0) / weights.sum(0)
+    weights = weights**2
+    square = (weights * (apart**2 - noise)).sum(0) + 2 * np.sqrt((weights**2 * noise**2).sum(0))
+    return np.maximum(square, 0.0) / weights.sum(0)
 
 
 def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
