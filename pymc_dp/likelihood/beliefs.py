@@ -69,7 +69,7 @@ class Care(NamedTuple):
 #: not known is the sum of many squares: a scale would take it for its own.
 WALK = Care(0.4, 1.0, 2.0, 2.0, 0.0, 0.0)
 RESULT = Care(0.4, 0.0, 0.9, 0.0, 1.0, 0.35)
-OF_GROUPS = Care(0.4, 0.0, 0.7, 0.0, 1.0, 0.7)
+OF_GROUPS = Care(0.4, 0.0, 0.7, 0.0, 1.0, 0.35)
 
 
 @dataclass(eq=False)
