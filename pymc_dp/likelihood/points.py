@@ -36,7 +36,7 @@ def points_around(covariance: np.ndarray, spread: float, n: float, number: float
     """
     # How far they are from the point at most, in units of what one record tells: beyond it a mean of a few
     # likelihoods would have gaps.
-    furthest = 0.7
+    furthest = 1.5
     away = min(spread, furthest)
     # One point is enough where a scale that takes the squared distance of all others for its own is shifted
     # by less than so many of its standard deviations, about 1 / sqrt(2 n).
