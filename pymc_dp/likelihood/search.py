@@ -259,8 +259,7 @@ class Search:
                 self._spreads.learn(self._mixture)
                 self._prior = self._spreads.prior
             self._mean, self._covariance = self._mixture.moments(self._prior)
-            if care is cares[-1]:
-                self._around = self._covariance
+        self._around = (self._covariance + self._mixture.moments(self._whole)[1]) / 2
         self._information = self.rounds[-1].mean / left.slope
         self._about = self._shrunk(left)
 
