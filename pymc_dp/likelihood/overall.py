@@ -7,7 +7,7 @@ import numpy as np
 from pymc_dp.likelihood.measurements import Comparison
 
 # Weight of the sum of all groups' scores beside each group's, squared; with so few groups there is none.
-_WEIGHT, _FEW = 0.5, 4
+_WEIGHT, _FEW = 0.25, 4
 
 
 class Apart(NamedTuple):
