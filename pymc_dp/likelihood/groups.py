@@ -7,7 +7,6 @@ import numpy as np
 
 from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care, Round
 from pymc_dp.likelihood.information import InCommon, Slope
-from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
 
@@ -94,7 +93,12 @@ class Spreads:
 
 
 def slopes_alike(
-    before: Slope, seen: Slope, touched: np.ndarray, places_of: "Places", first: float
+    before: Slope,
+    seen: Slope,
+    touched: np.ndarray,
+    groups: Sequence[np.ndarray],
+    overall: Overall,
+    first: float,
 ) -> tuple[Slope, np.ndarray]:
     """What was known of a slope, where what is seen of all groups says what these have in common.
 
@@ -107,6 +111,7 @@ def slopes_alike(
         What the slopes' diagonal is expected to be.
     groups : sequence of ndarray of int
         Coordinates of the metric, of each look-up.
+    overall : Overall
     first : float
         Relative change, since it was known, of what they have in common.
 
@@ -117,11 +122,11 @@ def slopes_alike(
         Relative error of what they have in common.
     """
     mean, variance, common = before.mean.copy(), before.variance.copy(), np.zeros(len(touched))
-    for places in places_of.alike:
+    for places in groups:
         total = float(touched[places].sum())
         old = float(np.diag(mean)[places].sum()) / total
         now = float(np.diag(seen.mean)[places].sum()) / total
-        noise = places_of.overall.in_sum(places) * float(np.diag(seen.variance)[places].sum())
+        noise = overall.in_sum(places) * float(np.diag(seen.variance)[places].sum())
         error = math.sqrt(noise) / total
         expected = first * max(old, 1.0)
         part = expected**2 / (expected**2 + error**2)
@@ -153,6 +158,7 @@ class Alike:
         Coordinates whose entries the graph shows: see `Places.alike`.
     size : int
         p.
+    overall : Overall
 
     Attributes
     ----------

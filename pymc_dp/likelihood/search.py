@@ -113,7 +113,6 @@ class Search:
             Public.
         """
         self._point, self._step = np.asarray(start, dtype=float) / self._unit, math.inf
-        self._start = self._point
         self._scale()
         share = shares.of_first_round(self._mu, self._n, self._touches)
         while not shares.is_last(share, self._measure.left):
@@ -121,7 +120,7 @@ class Search:
             self._step = self._move()
             if self._step > _FAR and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
-            after = shares.of_next_round(share, self._step, self._turned_back)
+            after = shares.of_next_round(share, self._step)
             share = self._measure.left if self._way < _NEAR else after  # near: the last round follows
             self._count_again(shares.at_most(share, self._measure.left))
         self._round(_ALL * self._measure.left, last=True)
@@ -132,13 +131,6 @@ class Search:
     @property
     def _sizes_share(self) -> float:
         return shares.of_sizes(self._mu, self._n, self._measure.source.touched)
-
-    @property
-    def _turned_back(self) -> bool:
-        """Whether the last step is a surprise, and one back."""
-        one = self.rounds[-1]
-        back = (self._mean - one.point) @ one.mean @ (one.point - self._start) < 0
-        return back and one.surprise(*self._foreseen, self._share) > 1
 
     # the metric
 

@@ -45,14 +45,8 @@ def of_first_round(mu: float, records: float, touched: float) -> float:
     return min(max(level, _LEAST_EARLY), _MOST_EARLY)
 
 
-def of_next_round(share: float, step: float, turned_back: bool) -> float:
-    """After one with this share and a step of this length.
-
-    After a step back that was a surprise it is the same: the point before was beyond the parameters, where
-    slopes may be so small that the step goes as far beyond them on the other side.
-    """
-    if turned_back:
-        return share
+def of_next_round(share: float, step: float) -> float:
+    """After one with this share and a step of this length."""
     return share * (_GROWTH if step < _SHORT else _AGAIN)
 
 

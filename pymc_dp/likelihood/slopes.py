@@ -140,7 +140,12 @@ class Slopes:
             self._beside = self._correlated(here)
         before = self._before(metric, drift, since)
         before, common = slopes_alike(
-            before, here, self.touched, self._places, 1.0 if first else DRIFT + min(moved, 1.0)
+            before,
+            here,
+            self.touched,
+            self._places.alike,
+            self._places.overall,
+            1.0 if first else DRIFT + min(moved, 1.0),
         )
         before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
         now, together = before.and_also(here.mean, here.variance), self._places.together

@@ -12,11 +12,14 @@ from pymc_dp.likelihood.groups import Alike, Spreads, slopes_alike, with_common_
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
+from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.points import points_around
 from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.slopes import Slopes
 
 GROUPS = 20
+# Groups whose sum has no weight.
+NO_WEIGHT = Overall(1, 100, 101)
 
 
 def prior_of(scales, seed=0):
@@ -100,7 +103,7 @@ def test_slopes_have_their_level_in_common():
     measured = Slope(
         np.eye(p), np.diag(truth) + noise * np.diag(rng.normal(size=p)), np.full((p, p), noise**2)
     )
-    after, common = slopes_alike(before, measured, touched, [np.arange(100)], 1.0)
+    after, common = slopes_alike(before, measured, touched, [np.arange(100)], NO_WEIGHT, 1.0)
     assert abs(np.diag(after.mean)[:100].mean() - 20.0) < 3 * noise / 10  # its standard error is 10
     assert np.diag(after.mean)[100] == 5000.0
     assert np.sqrt(np.diag(after.variance)[:100]).max() <= 0.5 * np.diag(after.mean)[:100].max() * 1.001
@@ -119,7 +122,7 @@ def test_points_have_their_centre_and_their_spread():
     np.testing.assert_allclose(steps.mean(axis=0), 0, atol=1e-15)
     np.testing.assert_allclose(np.einsum("qi,ij,qj->q", steps, np.linalg.inv(covariance), steps).mean(), 3.0)
     far = points_around(covariance, 7.0, 1000.0, 1e6, seed=1)
-    np.testing.assert_allclose(far, steps / 10)
+    np.testing.assert_allclose(far, steps * 1.5 / 7)
     assert not points_around(covariance, 0.01, 1e6, 1e6, seed=1).any()
     assert len(points_around(covariance, 0.5, 1000.0, 0.1, seed=1)) == 2
 
@@ -184,7 +187,7 @@ def as_seen(group, variances, crossed=0.0):
     covariance = np.diag([*variances, 0.01])
     covariance[:4, :4] += crossed
     information = np.linalg.inv(covariance)
-    last = SimpleNamespace(metric=np.eye(5), back=np.eye(5), noise=10.0, touched=np.full(5, 100.0))
+    last = SimpleNamespace(metric=np.eye(5), back=np.eye(5), noises=100 * np.eye(5), touched=np.full(5, 100.0))
     mean = np.array([2.0, -1.0, 0.5, 0.0, 0.3])
     prior = Normal(np.eye(5), np.zeros(5))
     found = groups.as_known_as_each_other(Message(information, information @ mean), prior, last, 1.0, group)
@@ -296,7 +299,7 @@ def test_groups_show_together_how_they_go_with_a_covariate():
         noisy = rng.normal(0, noise, (size, size))
         here = Slope(np.eye(size), right + (noisy + noisy.T) / 2, np.full((size, size), noise**2 / 2))
         before = Slope(np.eye(size), np.diag(touched), np.full((size, size), 10.0))
-        alike = Alike([np.arange(40)[:, None]], [], size)
+        alike = Alike([np.arange(40)[:, None]], [], size, NO_WEIGHT)
         learnt, (unknown,) = alike.learn(before, here, touched, 0.5)
         error = unknown.deviations[0, 0] / touched[0]
         assert 0.2 < error < 0.4 and 0 < alike.known[0, 40] < 0.6 and alike.known[40, 40] == 1
@@ -304,7 +307,7 @@ def test_groups_show_together_how_they_go_with_a_covariate():
         assert np.ptp(learnt.mean[:40, 40]) < 1e-9 and np.all(learnt.mean == learnt.mean.T)
         _, (less,) = alike.learn(learnt, here, touched, 0.05)
         assert less.deviations[0, 0] < unknown.deviations[0, 0]  # of earlier rounds as well
-    none = Alike([np.arange(40)[:, None]], [np.arange(41)], size)  # where the graph shows it
+    none = Alike([np.arange(40)[:, None]], [np.arange(41)], size, NO_WEIGHT)  # where the graph shows it
     assert none.learn(before, here, touched, 0.5)[0].mean[0, 40] == 0.0
 
 

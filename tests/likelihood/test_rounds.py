@@ -15,6 +15,7 @@ def taken_at(slopes, touched, metric=None):
         metric=np.eye(p) if metric is None else metric,
         score=np.zeros(p),
         noise=1e-3,
+        spread=np.eye(p),
         bound=1e3,
         slopes=slopes,
         volumes=np.zeros(len(slopes)),

@@ -53,7 +53,7 @@ class Near(Search):
         self._sizes.since = 1.0
         return 0.01
 
-    _way, _turned_back = 0.01, False
+    _way = 0.01
 
     def _result(self):
         return SimpleNamespace(information=np.eye(SIZE), vector=np.zeros(SIZE))
