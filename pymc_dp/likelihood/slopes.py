@@ -18,6 +18,10 @@ _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
 # The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, unless
 # a first slope shows more: eigenvalues of a matrix differ by all its entries together.
 _ENTRIES_OF = 3.0
+# What is not known of an entry counts so much more. Entries are taken for independent, so that of a direction
+# in which they add up much more would be known than of each; but where signals are strong, slopes are off in
+# one direction, that of the parameters.
+_TOGETHER = 2.0
 # A correlation of scores of which nothing is known.
 _ANY = 0.5
 # The same of what all groups have in common beside the diagonal.
@@ -139,6 +143,7 @@ class Slopes:
         if first:
             self._beside = self._correlated(here)
         before = self._before(metric, drift, since)
+        before = before._replace(variance=_TOGETHER * before.variance)
         before, common = slopes_alike(
             before,
             here,
