@@ -166,7 +166,13 @@ class Alike:
         Weight of such a number in the metric: nearly 1 where it is known.
     """
 
-    def __init__(self, lookups: Sequence[np.ndarray], sums: Sequence[np.ndarray], size: int, overall: Overall):
+    def __init__(
+        self,
+        lookups: Sequence[np.ndarray],
+        sums: Sequence[np.ndarray],
+        size: int,
+        overall: Overall,
+    ):
         self.known = np.ones((size, size))
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []
         for rows in lookups:

@@ -32,6 +32,8 @@ class Places:
         The coordinate that each of the metric is about. The largest look-up is first, row by row.
     blocks : int
         Coordinates of the largest look-up.
+    overall : Overall
+        What is measured of the sum of its groups.
     lookups : list of ndarray of int, shape (G, q)
         Of the metric, those of each look-up's groups.
     alike : list of ndarray of int
@@ -53,7 +55,7 @@ class Places:
         self._lookups, self._size, self._sums = lookups, size, sums
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks = first.size
-        self.overall = Overall(*first.shape, size)
+        self.overall = Overall(first.shape[0], first.shape[1], size)
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         places = np.argsort(self.order)
         self.lookups = [places[rows] for rows in lookups]

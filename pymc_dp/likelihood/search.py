@@ -25,8 +25,8 @@ _FURTHEST, _FAR = 2.5, 1.2
 # Sizes are counted once more after a way of so much; what is believed of the slope is scaled where they
 # differ by this factor.
 _SINCE, _MUCH = 0.05, 1.4
-# The way to the parameters that is reckoned with, in units of what one record tells: at least, at most. A slope
-# that noise hides seems steep, and the way short.
+# The way to the parameters that is reckoned with, in units of what one record tells: at least, at most. A
+# slope that noise hides seems steep, and the way short.
 _WAY = (0.3, 1.0)
 # Passes of misfits and beliefs: of a round, and of the last.
 _PASSES, _LAST_PASSES = 3, 4

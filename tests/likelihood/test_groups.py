@@ -187,7 +187,8 @@ def as_seen(group, variances, crossed=0.0):
     covariance = np.diag([*variances, 0.01])
     covariance[:4, :4] += crossed
     information = np.linalg.inv(covariance)
-    last = SimpleNamespace(metric=np.eye(5), back=np.eye(5), noises=100 * np.eye(5), touched=np.full(5, 100.0))
+    one = np.eye(5)
+    last = SimpleNamespace(metric=one, back=one, noises=100 * one, touched=np.full(5, 100.0))
     mean = np.array([2.0, -1.0, 0.5, 0.0, 0.3])
     prior = Normal(np.eye(5), np.zeros(5))
     found = groups.as_known_as_each_other(Message(information, information @ mean), prior, last, 1.0, group)

@@ -42,7 +42,7 @@ def test_noise_that_comes_back_is_as_said():
     Of 15 + 120 means and as many variances, each of 20,000 normal numbers, at a fixed seed.
     """
     score, slope, found = many()
-    scores, slopes = (np.array(one) for one in zip(*((f.seen.score, f.seen.slope) for f in found), strict=True))
+    scores, slopes = (np.array([getattr(f.seen, name) for f in found]) for name in ("score", "slope"))
     error = 4.5 / np.sqrt(len(scores))
     assert np.abs(scores.mean(0) - score).max() < error
     assert np.abs(np.cov(scores.T) - OVERALL.spread).max() < 1.5 * error
@@ -98,7 +98,8 @@ def test_what_groups_share_is_known_better_by_their_sum():
             seen = one.root @ right @ one.root + (noise + noise.T) / 2
             here = one.apart(Comparison(np.zeros(size), 1.0, seen, 100.0, 0.0, 1.0), 1.0)
             alike = Alike([places], [], size, one)
-            learnt, (unknown,) = alike.learn(before, Slope(np.eye(size), here.seen.slope, here.variance), touched, 0.5)
+            released = Slope(np.eye(size), here.seen.slope, here.variance)
+            learnt, (unknown,) = alike.learn(before, released, touched, 0.5)
             found.append((learnt.mean[:groups, -1] / touched[:groups]).mean())
         errors[name], said[name] = np.std(found), unknown.deviations[0, 0] / touched[0]
     assert errors["with"] < 0.6 * errors["control"] and said["with"] < 0.6 * said["control"]
