@@ -15,13 +15,11 @@ from pymc_dp.likelihood.overall import Apart
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
 # together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
 _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
-# The same beside the diagonal, in a row with so many entries; with more it is less by their ratio, unless
-# a first slope shows more: eigenvalues of a matrix differ by all its entries together.
+# A row of so many entries is short. In a longer one what is not known beside the diagonal is less, by their
+# ratio, unless a first slope shows more: eigenvalues of a matrix differ by all its entries together. In a short
+# one all of it counts twice: entries are taken for independent, but where signals are strong, slopes are off
+# in one direction, that of the parameters.
 _ENTRIES_OF = 3.0
-# What is not known of an entry counts so much more. Entries are taken for independent, so that of a direction
-# in which they add up much more would be known than of each; but where signals are strong, slopes are off in
-# one direction, that of the parameters.
-_TOGETHER = 2.0
 # A correlation of scores of which nothing is known.
 _ANY = 0.5
 # The same of what all groups have in common beside the diagonal.
@@ -87,6 +85,7 @@ class Slopes:
         self._errors = np.hypot(_OF_COUNTS, off)
         self.counted = self.expected = places.information(found, touched, n)
         self._slope: Slope | None = None
+        self._few = min(1.0, _ENTRIES_OF / places.entries(self.touched))
         self._beside = 1.0
         self._alike = Alike(places.lookups, places.alike, len(number), places.overall)
 
@@ -143,7 +142,7 @@ class Slopes:
         if first:
             self._beside = self._correlated(here)
         before = self._before(metric, drift, since)
-        before = before._replace(variance=_TOGETHER * before.variance)
+        before = before._replace(variance=(1 + self._few) * before.variance)
         before, common = slopes_alike(
             before,
             here,
@@ -188,9 +187,8 @@ class Slopes:
         Of covariates that are independent it is little: eigenvalues of a matrix differ by all its entries
         together. An intercept beside dummies has large ones. Beside look-ups the graph and counts show them.
         """
-        least = min(1.0, _ENTRIES_OF / self._places.entries(self.touched))
         if self._places.lookups:
-            return least
+            return self._few
         some = (self._places.together > 0) & ~np.eye(len(here.mean), dtype=bool)
         both = np.minimum.outer(self.touched, self.touched)[some]
         apart = (here.mean - here.metric @ self.counted @ here.metric.T)[some] / both
@@ -198,4 +196,4 @@ class Slopes:
         weights = 1 / (_CORRELATED**2 + noise) ** 2
         square = weights @ (apart**2 - noise) + 2 * math.sqrt(weights**2 @ noise**2)  # and its error
         root = math.sqrt(max(square / max(weights.sum(), 1e-300), 0.0))
-        return float(np.clip(root / _CORRELATED, least, 1.0))
+        return float(np.clip(root / _CORRELATED, self._few, 1.0))
