@@ -40,7 +40,7 @@ _HIDDEN = 4.0
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
 # A last round that is further from the parameters says nothing: its slope is not that of the way to them.
-_ARRIVED = 3.0
+_ARRIVED = 1.5
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
