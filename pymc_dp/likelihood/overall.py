@@ -43,8 +43,8 @@ class Overall:
         ``w^2``.
     root : ndarray, shape (p, p)
         R.
-    within, spread : ndarray, shape (p, p)
-        H and its inverse, of which the variance of the noise of z is a multiple.
+    spread : ndarray, shape (p, p)
+        Inverse of H, of which the variance of the noise of z is a multiple.
     """
 
     def __init__(self, groups: int, columns: int, size: int):
@@ -55,7 +55,7 @@ class Overall:
         mean[:k, :k] = np.kron(np.full((groups, groups), 1 / max(groups, 1)), np.eye(columns))
         one, whole = np.eye(size), 1 + self.weight * groups
         self.root = one + (np.sqrt(whole) - 1) * mean
-        self.within, self.spread = one + (whole - 1) * mean, one - (1 - 1 / whole) * mean
+        self.spread = one - (1 - 1 / whole) * mean
         self._back = one - (1 - 1 / np.sqrt(whole)) * mean
 
     @property
