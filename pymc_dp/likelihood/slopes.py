@@ -17,8 +17,8 @@ from pymc_dp.likelihood.overall import Apart
 _OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
 # A row of so many entries is short. In a longer one what is not known beside the diagonal is less, by their
 # ratio, unless a first slope shows more: eigenvalues of a matrix differ by all its entries together. In a
-# short one all of it counts twice: entries are taken for independent, but where signals are strong, slopes
-# are off in one direction, that of the parameters.
+# short one all of it counts twice, in a longer one less: entries are taken for independent, but where
+# signals are strong, slopes are off in one direction, that of the parameters.
 _ENTRIES_OF = 3.0
 # A correlation of scores of which nothing is known.
 _ANY = 0.5
@@ -142,7 +142,7 @@ class Slopes:
         if first:
             self._beside = self._correlated(here)
         before = self._before(metric, drift, since)
-        before = before._replace(variance=(1 + self._few) * before.variance)
+        before = before._replace(variance=(1 + self._few**2) * before.variance)
         before, common = slopes_alike(
             before,
             here,
