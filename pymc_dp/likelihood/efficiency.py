@@ -12,6 +12,8 @@ from pymc_dp.likelihood.comparisons import TYPICAL, trace_weight
 # Bounds that are tried: of scores, over sqrt(coordinates of a record); of slopes, over what they are on
 # average. Least part of a round for the slope.
 _CLIPS, _OF_SLOPES, _LEAST_SLOPE = np.geomspace(0.15, 4.0, 17), (1.0, 1.5, 2.0, 3.0), 0.06
+# Bounds in the same units, within which nearly all scores and slopes are.
+_WIDE_CLIP, _WIDE_SLOPE = 100.0, 100.0
 # Units, and scores of each, that are simulated for it; standard deviation of the logarithm of a unit's scale.
 _PLAIN, _UNEQUAL = (400, 64), 0.3
 
@@ -132,3 +134,14 @@ def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> 
             variance = (noise + n * left.variance) / (n * left.slope) ** 2
             best = min(best, Sharpest(variance, float(clip), part, left))
     return best
+
+
+def wide_bounds(size: float) -> Sharpest:
+    """Bounds that cut nothing: where there is no noise, the result is that of all scores as they are.
+
+    Parameters
+    ----------
+    size : float
+        Coordinates of a record, on average.
+    """
+    return Sharpest(0.0, _WIDE_CLIP, _LEAST_SLOPE, Efficiency(1.0, 1.0, _WIDE_SLOPE * size))

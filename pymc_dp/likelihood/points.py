@@ -1,10 +1,32 @@
-"""Points around that of a round: where the parameters may be."""
+"""Points around that of a round, where the parameters may be; and how many twins are drawn at them."""
 
 import math
 
 import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
+
+# Twins on the way, and at the end: least, most, and all comparisons that are wanted; the fewer the more
+# records there are, whose own noise is then all that counts.
+_ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
+# At most, where there is no noise but that of twins.
+_WITHOUT_NOISE = 1024
+
+
+def number_of_twins(n: float, last: bool = False, wide: bool = False) -> int:
+    """Of each record: an even number, since points come in pairs.
+
+    Parameters
+    ----------
+    n : float
+        Number of records.
+    last : bool
+        Whether they are those of the last round.
+    wide : bool
+        Whether there is neither noise nor a bound that cuts scores.
+    """
+    least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
+    return 2 * int(np.clip(comparisons / n, least, _WITHOUT_NOISE if wide else most) / 2)
 
 
 def points_around(covariance: np.ndarray, spread: float, n: float, number: float, seed: int) -> np.ndarray:

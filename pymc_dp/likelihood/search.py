@@ -8,13 +8,13 @@ import numpy as np
 from pymc_dp.likelihood import shares
 from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds
+from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds, wide_bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
 from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
-from pymc_dp.likelihood.points import points_around
+from pymc_dp.likelihood.points import number_of_twins, points_around
 from pymc_dp.likelihood.reach import Reach
 from pymc_dp.likelihood.slopes import Slopes
 
@@ -30,9 +30,8 @@ _SINCE, _MUCH = 0.05, 1.4
 _WAY = (0.3, 1.0)
 # Passes of misfits and beliefs: of a round, and of the last.
 _PASSES, _LAST_PASSES = 3, 4
-# Twins on the way, and at the end: least, most, and all comparisons that are wanted; the fewer the more
-# records there are, whose own noise is then all that counts.
-_ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
+# Without noise bounds are given up where the way that is left is shorter.
+_ARRIVING = 0.5
 # Scores that are computed of a round's records and twins, at all points: on the way, and at the end.
 _SCORES = 1_000_000, 4_000_000
 # Units that a coordinate touches stand out beyond so many standard deviations of a count's noise.
@@ -99,7 +98,7 @@ class Search:
         self._rank, self._size = measurements.source.rank, measurements.source.size
         self.rounds: list[Round] = []
         self.shares: list[float] = []
-        self._moved = 0.0
+        self._moved, self._wide = 0.0, False
         self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
         self._around = self._covariance
         source = measurements.source
@@ -123,7 +122,9 @@ class Search:
                 self._scale()
             after = shares.of_next_round(share, self._step)
             share = self._measure.left if self._way < _NEAR else after  # near: the last round follows
+            self._wide |= math.isinf(self._mu) and self._way < _ARRIVING
             self._count_again(shares.at_most(share, self._measure.left))
+        self._wide = math.isinf(self._mu)
         self._round(_ALL * self._measure.left, last=True)
         unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()
         message = Message(message.information / squared, message.vector / unit)
@@ -145,7 +146,7 @@ class Search:
 
         What does not stand out is taken to be like others, of as many units as noise can hide.
         """
-        scales = self._measure.scales(self._unit * self._point, self._twins(last=False), share)
+        scales = self._measure.scales(self._unit * self._point, number_of_twins(self._n), share)
         self.shares.append(share)
         found, touched = scales.sizes(self._measure.source.lookups)
         found, told = found * self._unit**2, touched > 0
@@ -214,12 +215,15 @@ class Search:
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
         way = float(np.clip(self._way, *_WAY)) if self.rounds else _WAY[1]
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
+        best = wide_bounds(size) if self._wide else best
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
-        points, weighted = self._unit * self._points(last), overall.root @ metric * self._unit
-        seen = self._measure.compare(points, weighted, bounds, self._twins(last), parts)
+        twins = number_of_twins(self._n, last, self._wide)
+        points, weighted = self._unit * self._points(last, twins), overall.root @ metric * self._unit
+        seen = self._measure.compare(points, weighted, bounds, twins, parts)
         apart = overall.apart(seen, self._longer)
         rest = self._sizes.rest(apart.seen, left, metric, self._information, self._places.order)
+        rest = 1.0 if self._wide else rest
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
         draws, volumes = self._slopes.draw(apart, metric, left, most, self._moved, self._sizes.since)
@@ -237,7 +241,7 @@ class Search:
                 prior=self._prior.variances(metric),
                 weights=np.full(len(draws), 1 / len(draws)),
                 records=self._n,
-                telling=full_pulls(seen, left, bounds, self._n, size),
+                telling=math.inf if self._wide else full_pulls(seen, left, bounds, self._n, size),
             )
         )
         self.shares.append(share)
@@ -246,8 +250,9 @@ class Search:
         care = self._spreads.care
         first = (care,) if care is OF_GROUPS else ()
         cares = (WALK, *(care,) * _LAST_PASSES) if last else (*first, *(WALK,) * _PASSES)
+        says = self.rounds[-1:] if self._wide else self.rounds
         for care in cares:
-            self._mixture = believed(self.rounds, self._mean, self._covariance, self._prior, care)
+            self._mixture = believed(says, self._mean, self._covariance, self._prior, care)
             if care is OF_GROUPS:
                 self._spreads.learn(self._mixture)
                 self._prior = self._spreads.prior
@@ -256,18 +261,12 @@ class Search:
         self._information = self.rounds[-1].mean / left.slope
         self._about = self._shrunk(left)
 
-    def _points(self, last: bool) -> np.ndarray:
+    def _points(self, last: bool, twins: int) -> np.ndarray:
         """The point, shape (1, p), or points around it where parameters may be, (q, p)."""
         if not self.rounds:
             return self._point[None]
-        spread, scores = self.rounds[-1].length(self._around), self._n * (self._twins(last) + 1)
-        steps = points_around(self._around, spread, self._n, _SCORES[last] / scores, len(self.rounds))
-        return self._point + steps
-
-    def _twins(self, last: bool) -> int:
-        """An even number: points come in pairs."""
-        least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
-        return 2 * int(np.clip(comparisons / self._n, least, most) / 2)
+        spread, number = self.rounds[-1].length(self._around), _SCORES[last] / (self._n * (twins + 1))
+        return self._point + points_around(self._around, spread, self._n, number, len(self.rounds))
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""

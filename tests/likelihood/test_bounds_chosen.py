@@ -1,10 +1,13 @@
 """What is reckoned that bounds leave, beside what they leave of records, compared as a release does it."""
 
 import math
+import warnings
 
 import numpy as np
+import pymc as pm
 
-from pymc_dp.likelihood import efficiency
+import pymc_dp as dp
+from pymc_dp.likelihood import efficiency, search
 from pymc_dp.likelihood.comparisons import SLOPE_GRID, Bounds, Totals, compare, trace_weight
 
 RECORDS, POINTS, SIZE = 4_000, 33, 5
@@ -39,3 +42,30 @@ def test_bounds_leave_what_is_reckoned():
         found = left(bounds, efficiency._UNEQUAL, rank)
         np.testing.assert_allclose((said.slope, said.variance), found, rtol=NEAR)
         assert left(bounds, 0.0, rank)[0] > (1 + NEAR) * said.slope
+
+
+def apart(model, mean, sd):
+    """Largest difference of a release without noise, in sds, and the largest of ratios of sds less 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dp.errors.NotPrivateWarning)
+        found = dp.release_likelihood(model, epsilon=math.inf, delta=1e-6, debug_seed=3, fit_test=False)
+    covariance = np.linalg.inv(found.information + np.eye(3))
+    apart = found.point + covariance @ (found.gradient - found.point) - mean
+    return np.abs(apart / sd).max(), np.abs(np.sqrt(np.diag(covariance)) / sd - 1).max()
+
+
+def test_without_noise_it_is_the_posterior(monkeypatch):
+    """Within .15 sd and 3%: 1,024 twins move it by .03. A control: within bounds of a search they are not."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_t(3, size=(600, 3))
+    y = x @ [1.0, 2.0, -1.0] + rng.normal(size=600)
+    with pm.Model() as model:
+        pm.Normal("y", x @ pm.Normal("beta", 0, 1, shape=3), 1, observed=y)
+    covariance = np.linalg.inv(x.T @ x + np.eye(3))
+    exact = covariance @ x.T @ y, np.sqrt(np.diag(covariance))
+    mean, sd = apart(model, *exact)
+    assert mean < 0.15 and sd < 0.03
+    usual = efficiency.sharpest_bounds(600, math.inf, 3, 1, 1.0)
+    monkeypatch.setattr(search, "wide_bounds", lambda size: usual)
+    mean, sd = apart(model, *exact)
+    assert mean > 0.3 and sd > 0.03

@@ -43,7 +43,7 @@ def test_a_release_with_noise_is_near_and_holds_nothing_of_persons(tmp_path):
 
 @pytest.mark.exhaustive
 def test_without_noise_it_is_the_posterior_of_all_effects():
-    """NUTS on all parameters; 128 twins move a centre by a tenth of a standard deviation."""
+    """NUTS on all parameters; 1,024 twins move a centre by .03 standard deviations, draws by .06."""
     model = simulated(n=100)
     with pytest.warns(dp.errors.NotPrivateWarning):
         released = dp.release_likelihood(
@@ -56,8 +56,8 @@ def test_without_noise_it_is_the_posterior_of_all_effects():
         a, b = np.log(ours[name]) if name == "alpha" else ours[name], exact[name]
         b = np.log(b) if name == "alpha" else b
         sd = b.std(("chain", "draw"))
-        assert np.all(np.abs(a.mean(("chain", "draw")) - b.mean(("chain", "draw"))) < 0.45 * sd)
-        assert np.all(np.abs(a.std(("chain", "draw")) / sd - 1) < 0.2)
+        assert np.all(np.abs(a.mean(("chain", "draw")) - b.mean(("chain", "draw"))) < 0.25 * sd)
+        assert np.all(np.abs(a.std(("chain", "draw")) / sd - 1) < 0.15)
 
 
 def test_one_person_adds_no_more_than_its_bound():
