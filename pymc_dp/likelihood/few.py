@@ -109,7 +109,7 @@ class Sizes:
 
 
 def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, size: float) -> float:
-    """How many times its bound a sum of scores can be, as the sum's variance shows.
+    """How many times its bound a sum of scores can be, as the sum's variance and its error show.
 
     A score psi within C has mean zero at the truth, so that the parts where it is positive and where it is
     negative are alike, and together ``E |psi| >= E psi^2 / C``. Where outcomes are all on one side of what is
@@ -128,6 +128,7 @@ def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, s
     """
     expected = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300) * normal.variance / normal.slope
     before, noise = (_VARIANCE * expected) ** 2, seen.trace_noise**2
-    variance = expected + before / max(before + noise, 1e-300) * (seen.trace - expected)
+    hidden = noise / max(before + noise, 1e-300)
+    variance = seen.trace + hidden * (expected - seen.trace) + math.sqrt(hidden * before)
     most = n * min(1.0, normal.slope**2 * size / bounds.score**2)
     return min(most, max(variance, _LEAST_VARIANCE * expected) / bounds.score**2)

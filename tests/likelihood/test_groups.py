@@ -13,8 +13,7 @@ from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.overall import Overall
-from pymc_dp.likelihood.points import points_around
-from pymc_dp.likelihood.search import Search
+from pymc_dp.likelihood.points import number_of_twins, points_around
 from pymc_dp.likelihood.slopes import Slopes
 
 GROUPS = 20
@@ -130,10 +129,8 @@ def test_points_have_their_centre_and_their_spread():
 @pytest.mark.parametrize("n", [300, 1000, 3000, 4200, 5000, 10_000, 30_000, 110_000])
 def test_twins_are_drawn_as_often_on_either_side(n):
     """With six twins at the first six of sixteen points, all on one side, scores had no mean of zero."""
-    source = SimpleNamespace(lookups=[], sums=[], size=3, rank=1, touched=3)
-    search = Search(SimpleNamespace(source=source), n, 0.8, Normal(np.eye(3), np.zeros(3)))
-    for last in (False, True):
-        twins = search._twins(last)
+    for last, wide in ((False, False), (True, False), (True, True)):
+        twins = number_of_twins(n, last, wide)
         for number in (2, 6, 10, 14, 100):
             steps = points_around(np.eye(3), 5.0, n, number, seed=1)
             at = steps[np.arange(twins) % len(steps)]

@@ -150,12 +150,14 @@ def test_a_bound_that_is_not_kept_is_noticed(parts):
 
 @pytest.mark.slow
 def test_a_question_that_a_record_decides_is_noticed(parts, monkeypatch):
-    """Control: a number of twins that goes by exact sums."""
-    monkeypatch.setattr(
-        Search,
-        "_twins",
-        lambda self, last: 6 + 2 * (int(sum(one.sum() for one in self._measure._measure.exact)) % 5),
-    )
+    """Control: points that go by exact sums."""
+    usual = Search._points
+
+    def moved(self, last, twins):
+        exact = int(sum(one.sum() for one in self._measure._measure.exact))
+        return usual(self, last, twins) + 1e-3 * (exact % 5)
+
+    monkeypatch.setattr(Search, "_points", moved)
     first, _ = run(parts)
     with replaced(parts[0], "y_seen", 3, 50.0):
         again, _ = run(parts, first.said)
