@@ -302,10 +302,11 @@ class Search:
     def _result(self) -> Message:
         """With the records' own variance, and that of a way that goes on; nothing where it did not arrive."""
         last = self.rounds[-1]
-        if not last.distance < _ARRIVED:
+        if not (self._wide or last.distance < _ARRIVED):
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
         found = self._mixture.widened(variances + way).matched(self._whole)
-        found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
+        if not self._wide:
+            found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
         return found if np.isfinite(found.information).all() else Message.nothing(self._size)
