@@ -14,6 +14,8 @@ from pymc_dp.likelihood.comparisons import TYPICAL, trace_weight
 _CLIPS, _OF_SLOPES, _LEAST_SLOPE = np.geomspace(0.15, 4.0, 17), (1.0, 1.5, 2.0, 3.0), 0.06
 # Bounds in the same units, within which nearly all scores and slopes are.
 _WIDE_CLIP, _WIDE_SLOPE = 100.0, 100.0
+# The way to the parameters that is reckoned with is at least this over n mu, within these; and at most this.
+_HIDDEN_WAY, _LEAST_WAY, _MOST_WAY = 150.0, (0.02, 0.3), 1.0
 # Units, and scores of each, that are simulated for it; standard deviation of the logarithm of a unit's scale.
 _PLAIN, _UNEQUAL = (400, 64), 0.3
 
@@ -145,3 +147,19 @@ def wide_bounds(size: float) -> Sharpest:
         Coordinates of a record, on average.
     """
     return Sharpest(0.0, _WIDE_CLIP, _LEAST_SLOPE, Efficiency(1.0, 1.0, _WIDE_SLOPE * size))
+
+
+def way_reckoned_with(n: float, mu: float, way: float) -> float:
+    """How far the parameters may be, where a way is believed.
+
+    A slope that noise hides seems steep, and the way short: it is no shorter than noise can make it seem.
+
+    Parameters
+    ----------
+    n, mu : float
+        Number of records; of the whole budget.
+    way : float
+        In units of what one record tells.
+    """
+    least = float(np.clip(_HIDDEN_WAY / (n * mu), *_LEAST_WAY))
+    return min(max(way, least), _MOST_WAY)

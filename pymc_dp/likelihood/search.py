@@ -8,7 +8,7 @@ import numpy as np
 from pymc_dp.likelihood import shares
 from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds, wide_bounds
+from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds, way_reckoned_with, wide_bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
 from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
 from pymc_dp.likelihood.measurements import NoisySums
@@ -25,9 +25,6 @@ _FURTHEST, _FAR = 2.5, 1.2
 # Sizes are counted once more after a way of so much; what is believed of the slope is scaled where they
 # differ by this factor.
 _SINCE, _MUCH = 0.05, 1.4
-# The way to the parameters that is reckoned with, in units of what one record tells: at least, at most. A
-# slope that noise hides seems steep, and the way short.
-_WAY = (0.3, 1.0)
 # Passes of misfits and beliefs: of a round, and of the last.
 _PASSES, _LAST_PASSES = 3, 4
 # Without noise bounds are given up where the way that is left is shorter.
@@ -213,7 +210,7 @@ class Search:
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and learn from them."""
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
-        way = float(np.clip(self._way, *_WAY)) if self.rounds else _WAY[1]
+        way = way_reckoned_with(self._n, self._mu, self._way if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
         best = wide_bounds(size) if self._wide else best
         left, parts = best.left, (share * (1 - best.part), share * best.part)
