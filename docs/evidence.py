@@ -1,16 +1,17 @@
-"""The tables of docs/evidence.md, from what benchmarks wrote: benchmarks/results.
+"""The tables of docs/evidence.md, and one of docs/index.md, from what benchmarks wrote: benchmarks/results.
 
-``python docs/evidence.py`` writes them into the page; a test recomputes them.
+``python docs/evidence.py`` writes them into the pages; a test recomputes them.
 """
 
 import csv
 import math
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-PAGE = Path(__file__).parent / "evidence.md"
+DOCS = Path(__file__).parent
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 # Of each design and number of records what others found: coverage and width, or an estimate.
 THEIRS = {
@@ -42,6 +43,18 @@ def read(name: str) -> list[dict[str, str]]:
     """Rows of a result."""
     with (RESULTS / f"{name}.csv").open() as opened:
         return list(csv.DictReader(opened))
+
+
+def beside_others() -> str:
+    """The designs of which others have intervals: a line each."""
+    lines = ["| design | n | theirs: coverage, width | ours | without privacy |", "|---|---|---|---|---|"]
+    for row in read("published"):
+        theirs = THEIRS.get((row["design"], int(row["n"])), "estimates")
+        if not theirs.startswith("estimates"):
+            ours = f"{float(row['coverage']):.2f}, {float(row['width']):.3g}"
+            plain = float(row["width without privacy"])
+            lines.append(f"| {row['design']} | {int(row['n']):,} | {theirs} | {ours} | {plain:.2g} |")
+    return "\n".join(lines)
 
 
 def published() -> str:
@@ -138,12 +151,20 @@ def mechanisms() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"published": published, "real data": real_data, "attack": attack, "mechanisms": mechanisms}
+TABLES = {
+    "evidence.md": {
+        "published": published,
+        "real data": real_data,
+        "attack": attack,
+        "mechanisms": mechanisms,
+    },
+    "index.md": {"beside others": beside_others},
+}
 
 
-def filled(page: str) -> str:
-    """The page with its tables as they are now: what stands between a comment and the next."""
-    for name, table in TABLES.items():
+def filled(page: str, tables: dict[str, Callable[[], str]]) -> str:
+    """A page with its tables as they are now: what stands between a comment and the next."""
+    for name, table in tables.items():
         place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
         text = table()
         page, found = place.subn(lambda _, text=text: f"{text}\n", page)
@@ -153,4 +174,5 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    for name, tables in TABLES.items():
+        (DOCS / name).write_text(filled((DOCS / name).read_text(), tables))

@@ -542,13 +542,14 @@ def test_tables_of_families_are_those_of_the_benchmark(monkeypatch):
 # docs/evidence.md
 
 
-def test_tables_of_evidence_are_those_of_the_benchmarks(monkeypatch):
+@pytest.mark.parametrize(("name", "line"), [("evidence.md", "| wells | "), ("index.md", "| linear, x")])
+def test_tables_of_evidence_are_those_of_the_benchmarks(name, line, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     evidence = pytest.importorskip("evidence")
-    page = evidence.PAGE.read_text()
-    assert evidence.filled(page) == page, "python docs/evidence.py"
-    assert page.count("\n| wells | ") == 1
-    assert evidence.filled(page.replace("\n| wells | ", "\n| wells | 9")) == page  # control
+    page, tables = (evidence.DOCS / name).read_text(), evidence.TABLES[name]
+    assert evidence.filled(page, tables) == page, "python docs/evidence.py"
+    assert page.count(f"\n{line}") == 1
+    assert evidence.filled(page.replace(f"\n{line}", f"\n{line}9"), tables) == page  # control
 
 
 # docs/architecture.md
