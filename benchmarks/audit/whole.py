@@ -109,9 +109,10 @@ def paid(relation: str, seed: int) -> Spending:
 
 def transcript(data: np.ndarray, relation: str, answers: list | None = None) -> Replayed:
     """All questions of a release, asked of these records."""
-    x, y = data[:, :2].copy(), data[:, 2].copy()
+    one, other, y = (column.copy() for column in data.T)  # a table of two rows and two columns is refused
     with pm.Model() as model:
-        pm.Normal("y", x @ pm.Normal("beta", 0, 1, shape=2), 1.0, observed=y)
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        pm.Normal("y", one * beta[0] + other * beta[1], 1.0, observed=y)
     records = read_records(model, neighboring_relation=relation)
     twins, budget = TablesTwins(records), paid(relation, 0)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)))
