@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 from scipy import stats
 
 import pymc_dp as dp
+from benchmarks.audit import likelihood, whole
 from benchmarks.audit.step import audit, released
 from benchmarks.audit.tester import Approximate, TradeOffTester
 from pymc_dp.privacy import compose
@@ -262,3 +263,22 @@ def test_exact_ratio_in_the_stats(monkeypatch):
 def test_noise_that_follows_from_the_public_seed(monkeypatch):
     monkeypatch.setattr(base, "PrivacyRandom", KnownSeed)
     assert check(6.0, draws=8).violated
+
+
+# releases of a likelihood
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+@pytest.mark.parametrize("release", likelihood.RELEASES, ids=lambda release: release.kind)
+def test_pairs_of_data_sets_are_as_far_apart_as_a_bound_allows(release):
+    """What the audit attacks is the worst pair of each kind of release."""
+    assert 0.99 * release.apart <= likelihood.apart(release) <= release.apart
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_a_whole_release_on_three_records_moves_by_what_is_stated_and_no_more():
+    pair = next(pair for pair in whole.PAIRS if pair.name == "one more than 2")
+    one = whole.transcript(pair.first, pair.relation)
+    other = whole.transcript(pair.second, pair.relation, one.said)
+    apart = whole.moved_by(one, other)
+    assert 0.99 * whole.MU < np.linalg.norm(apart) <= whole.MU

@@ -43,6 +43,11 @@ from benchmarks.results import store
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.proposals.walk import RandomWalk
 
+COMMIT = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
+COLUMNS = [
+    *("sampler", "fault", "draws", "claimed epsilon", "epsilon at least", "P at least", "P' at most"),
+    *("claim allows", "outcome", "commit"),
+]
 CASES = [
     penalty_on_all,
     penalty_on_batches,
@@ -93,21 +98,23 @@ def check(case, fault):
     return draws, claimed, result
 
 
-def show(name, fault, draws, claimed, found):
-    verdict = "**caught**" if found.violated else "not refuted"
+def row_of(name, fault, draws, claimed, found):
+    """Print a row of the table, and give it with names of columns."""
+    verdict = "caught" if found.violated else "not refuted"
     numbers = [found.epsilon_lower, found.probability, found.other_probability, found.allowed]
     values = " | ".join(f"{value:.3g}" for value in numbers)
-    print(f"| {name} | {fault} | {draws} | {claimed:.3g} | {values} | {verdict} |", flush=True)
+    shown = "**caught**" if found.violated else verdict
+    print(f"| {name} | {fault} | {draws} | {claimed:.3g} | {values} | {shown} |", flush=True)
+    return dict(zip(COLUMNS, [name, fault, draws, claimed, *numbers, verdict, COMMIT], strict=True))
 
 
-def main(words):
-    print("| sampler | fault | draws | claimed ε | ε at least | P at least | P′ at most | claim allows | |")
-    print("|---|---|---|---|---|---|---|---|---|")
+def rows(words):
+    """All rows that begin so, in the order of the table; those of steps come with their time."""
     start = time.perf_counter()
     for name, fault, claimed, found in of_evaluation(words):
-        show(name, fault, "", claimed, found)
+        yield row_of(name, fault, "", claimed, found)
     for name, fault, claimed, found in of_likelihood(words):
-        show(name, fault, 3, claimed, found)
+        yield row_of(name, fault, 3, claimed, found)
     if words and all(word.startswith(("compare", "check", "likelihood's")) for word in words):
         return
     for build in CASES:
@@ -117,19 +124,27 @@ def main(words):
                 continue
             draws, claimed, found = check(case, fault)
             print(f"{time.perf_counter() - start:.0f} s: {case.name}, {fault.name}", file=sys.stderr)
-            show(case.name, fault.name, draws, claimed, found)
+            yield row_of(case.name, fault.name, draws, claimed, found)
     for name, fault, claimed, found in summaries.rows(words):
-        show(name, fault, "", claimed, found)
+        yield row_of(name, fault, "", claimed, found)
     print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+
+def main(words):
+    """Print the table; all of it is stored."""
+    print("| sampler | fault | draws | claimed ε | ε at least | P at least | P′ at most | claim allows | |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    found = list(rows(words))
+    if not words:
+        store("audit", pd.DataFrame(found))
 
 
 def whole_releases():
     """Print each row, and store it as it comes."""
-    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
     found = []
     for row in whole.rows():
         print(row, flush=True)
-        found.append({**row, "commit": commit})
+        found.append({**row, "commit": COMMIT})
         store("audit_whole", pd.DataFrame(found))
 
 

@@ -148,6 +148,18 @@ def least_mu(first: np.ndarray, second: np.ndarray) -> float:
     return bounded(first[half:], second[half:], float(best), ERROR)
 
 
+def over_noise(made: Replayed) -> np.ndarray:
+    """All exact sums over their noise, shape (numbers,)."""
+    return np.concatenate([np.ravel(e) / s for e, s in zip(made.exact, made.noise, strict=True)])
+
+
+def moved_by(one: Replayed, other: Replayed) -> np.ndarray:
+    """What the record that differs moves all sums by, over their noise; its length is mu of the pair."""
+    if one.noise != other.noise:
+        raise RuntimeError("other questions were asked")
+    return over_noise(one) - over_noise(other)
+
+
 def attack(pair: Pair, fault: Fault | None, runs: int) -> dict[str, float]:
     """The distance of the pair, and what each test shows."""
     with ExitStack() as stack:
@@ -158,13 +170,9 @@ def attack(pair: Pair, fault: Fault | None, runs: int) -> dict[str, float]:
             stack.enter_context(each)
         one = transcript(pair.first, pair.relation)
         other = transcript(pair.second, pair.relation, one.said)
-        if one.noise != other.noise:
-            raise RuntimeError(f"{pair.name}: other questions were asked")
+        apart = moved_by(one, other)
         a, b = (drawn(made, pair.relation, runs, at) for made, at in ((one, 10**6), (other, 2 * 10**6)))
-    sums = [
-        np.concatenate([np.ravel(e) / s for e, s in zip(t.exact, t.noise, strict=True)]) for t in (one, other)
-    ]
-    apart, middle = sums[0] - sums[1], (sums[0] + sums[1]) / 2
+    middle = (over_noise(one) + over_noise(other)) / 2
     # Noise that is the same in several releases shows in their differences: Fisher's direction finds it.
     differs = np.abs(apart) > 1e-3
     seen = [(samples - middle)[:, differs] for samples in (a, b)]
