@@ -8,11 +8,10 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import Efficiency
 from pymc_dp.likelihood.information import DRIFT
 from pymc_dp.likelihood.measurements import Comparison
+from pymc_dp.likelihood.octaves import Counted
 
 # A count is used where twice its noise is at most this part of it.
 _WELL = 0.3
-# Relative error of sizes that come from octaves, at the point where they were counted.
-_OF_SIZES = 0.15
 # Beyond this distance from where they were counted sizes are others: of few counts beside many, say, by e.
 _NEAR = 0.3
 # Sizes are believed to be off by at most this factor at once.
@@ -37,10 +36,8 @@ class Sizes:
 
     Parameters
     ----------
-    information, touched : ndarray, shape (p,)
-        And the number of units that each touches.
-    noise : float
-        Of a count.
+    counted : Counted
+        At a point.
 
     Attributes
     ----------
@@ -48,20 +45,14 @@ class Sizes:
         Distance from where it was counted.
     """
 
-    def __init__(self, information: np.ndarray, touched: np.ndarray, noise: float):
-        self._found = np.where(touched > 2 * noise / _WELL, information, 0.0)
+    def __init__(self, counted: Counted):
+        self._counted, self._known = counted, counted.touched > 2 * counted.noise / _WELL
         self.since = 0.0
 
-    def factor(self, information: np.ndarray) -> float:
-        """How much larger sizes are than an information says: the middle one of those that are known.
-
-        One for all: a coordinate's alone would be at odds with what it has in common with others.
-        """
-        told = self._found > 0
-        if not told.any():
-            return 1.0
-        ratio = np.median(self._found[told] / np.maximum(np.diag(information)[told], 1e-300))
-        return float(np.clip(ratio, 1 / _MOST_FACTOR, _MOST_FACTOR))
+    def factor(self, information: np.ndarray) -> tuple[float, float]:
+        """How much larger sizes are than an information, (p, p), says; and the relative error of that."""
+        factor, error = self._counted.over(information, self._known)
+        return float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR)), error
 
     def rest(
         self,
@@ -92,13 +83,15 @@ class Sizes:
         off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
         normal = left.slope / left.variance
         ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
-        told = self._found[order] > 0
+        told = self._known[order]
         if told.any() and self.since < _NEAR:
-            whole = np.diag(metric @ information @ metric.T)[told].sum() * self.factor(information)
+            factor, own = self.factor(information)
+            whole = np.diag(metric @ information @ metric.T)[told].sum() * factor
             counted = max(left.slope * float(whole), 1e-300)
             again = float(np.diag(seen.slope)[told].sum()) / counted
             off = math.sqrt(told.sum()) * seen.slope_noise / counted
-            other = math.hypot(off, (_OF_SIZES + DRIFT * self.since) * min(max(again, 0.0), 1.0))
+            sizes = own + DRIFT * self.since
+            other = math.hypot(off, sizes * min(max(again, 0.0), 1.0))
             if other < error:
                 ratio, error = again, other
         # No less than what is seen and its error: that few records tell has to be sure.

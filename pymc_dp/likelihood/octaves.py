@@ -12,9 +12,48 @@ from pymc_dp.records.twins import Chunk
 #: Octaves of a score's standard deviation: from 2**-LOWEST on; the last is open. The first is of units whose
 #: twins are all alike, as where outcomes are rare: these have a score, and say nothing of its size.
 LOWEST, OCTAVES = 40, 81
+#: Relative error of an information that comes from octaves, where there is no noise.
+OF_OCTAVES = 0.15
 # The most octaves that are looked at together; how far beside what stands out others count too, where they
 # are beyond so many standard deviations of the noise: one by chance, three octaves up, would count 64-fold.
 _WIDEST, _BESIDE, _COUNTS = 4, 2, 4.0
+
+
+class Counted(NamedTuple):
+    """What counts show of each coordinate.
+
+    Attributes
+    ----------
+    information, touched : ndarray, shape (p,)
+        What all records tell of it, and the number of units that it touches; zero where nothing stands out.
+    error : ndarray, shape (p,)
+        Standard deviation of the information, by the noise of counts.
+    noise : float
+        Of a count.
+    """
+
+    information: np.ndarray
+    touched: np.ndarray
+    error: np.ndarray
+    noise: float
+
+    def over(self, information: np.ndarray, known: np.ndarray) -> tuple[float, float]:
+        """How much larger it is than another information, (p, p), and the relative error of that.
+
+        The middle one of the coordinates that are known, shape (p,), where each has a weight by its error: a
+        count of large scores may be noise, and would be most of a size. One number for all: a coordinate's
+        alone would be at odds with what it has in common with others.
+        """
+        if not known.any():
+            return 1.0, OF_OCTAVES
+        found = self.information[known]
+        ratios = found / np.maximum(np.diag(information)[known], 1e-300)
+        errors = self.error[known] / found
+        weights = 1 / (OF_OCTAVES**2 + errors**2)
+        order = np.argsort(ratios)
+        below = np.cumsum(weights[order]) - weights[order] / 2
+        middle = math.exp(np.interp(weights.sum() / 2, below, np.log(ratios[order])))
+        return middle, math.hypot(OF_OCTAVES, float(np.linalg.norm(weights * errors)) / float(weights.sum()))
 
 
 class Scales(NamedTuple):
@@ -31,7 +70,7 @@ class Scales(NamedTuple):
     counts: np.ndarray
     noise: float
 
-    def sizes(self, lookups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def sizes(self, lookups: Sequence[np.ndarray]) -> Counted:
         """Information about each coordinate, and the number of units that it touches.
 
         Parameters
@@ -43,8 +82,8 @@ class Scales(NamedTuple):
 
         Returns
         -------
-        information, touched : ndarray, shape (p,)
-            Zero where nothing stands out.
+        Counted
+            Zeros where nothing stands out.
         """
         looked_at = _WIDEST * (self.counts.size + len(lookups) * OCTAVES)
         # Noise alone stands out anywhere with this probability at most.
@@ -53,6 +92,7 @@ class Scales(NamedTuple):
         found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
         touched = np.array([one.units for one in found])
+        errors = np.array([one.error for one in found])
         # What is hidden of others is taken together last: coefficients of many covariates that are alike.
         for block in [*(column for rows in lookups for column in rows.T), np.flatnonzero(touched == 0)]:
             if not len(block):
@@ -64,12 +104,14 @@ class Scales(NamedTuple):
             cells = self.counts[:, together.first : together.last]
             least = self.noise * math.sqrt(max(cells.shape[1], 1))
             touched[hidden] = np.maximum(cells[hidden].sum(1), least)
-            information[hidden] = touched[hidden] * together.information / together.units
-        return information, touched
+            each = touched[hidden] / together.units
+            information[hidden], errors[hidden] = each * together.information, each * together.error
+        return Counted(information, touched, errors, self.noise)
 
 
 class _Seen(NamedTuple):
     information: float
+    error: float
     units: float
     first: int
     last: int
@@ -87,15 +129,17 @@ def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
         best = max(best, (float(together[cell - 1]), cell, width))
     height, first, width = best
     if not height > visible * max(noise, 0.25):
-        return _Seen(0.0, 0.0, 0, 0)
+        return _Seen(0.0, 0.0, 0.0, 0, 0)
     near = np.arange(max(first - _BESIDE, 1), min(first + width + _BESIDE, len(counts)))
     inside = (near >= first) & (near < first + width)
-    kept = np.where(inside | (counts[near] > _COUNTS * noise), counts[near], 0.0)
+    used = inside | (counts[near] > _COUNTS * noise)
+    kept = np.where(used, counts[near], 0.0)
     squares = 4.0 ** (near - LOWEST + 0.5)
     least = float(squares[inside].min())
     alike = float(counts[0]) if counts[0] > _COUNTS * noise else 0.0
     units = max(float(kept.sum()) + alike, 1.0)
-    return _Seen(max(float(kept @ squares), least), units, int(near[0]), int(near[-1]) + 1)
+    information, error = max(float(kept @ squares), least), noise * float(np.linalg.norm(squares[used]))
+    return _Seen(information, error, units, int(near[0]), int(near[-1]) + 1)
 
 
 @np.errstate(all="ignore")

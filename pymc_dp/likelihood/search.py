@@ -14,6 +14,7 @@ from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import number_of_twins, points_around
 from pymc_dp.likelihood.reach import Reach
 from pymc_dp.likelihood.slopes import Slopes
@@ -138,31 +139,31 @@ class Search:
         """Coordinates of a record, on average."""
         return float(self._touched.sum() / self._n) if self.shares else float(self._measure.source.touched)
 
-    def _count(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Sizes of scores at the point, and the units that each coordinate touches; noise of a count.
+    def _count(self, share: float) -> Counted:
+        """Sizes of scores at the point, and the units that each coordinate touches.
 
         What does not stand out is taken to be like others, of as many units as noise can hide.
         """
         scales = self._measure.scales(self._unit * self._point, number_of_twins(self._n), share)
         self.shares.append(share)
-        found, touched = scales.sizes(self._measure.source.lookups)
-        found, told = found * self._unit**2, touched > 0
+        seen = scales.sizes(self._measure.source.lookups)
+        found, touched, told = seen.information * self._unit**2, seen.touched, seen.touched > 0
         if told.any():
             most = np.minimum(self._places.hidden(self._n), _HIDDEN * scales.noise)
             found = np.where(told, found, most * np.median(found[told] / touched[told]))
-        return found, touched, scales.noise
+        return Counted(found, touched, seen.error * self._unit**2, scales.noise)
 
     def _scale(self) -> None:
         """Count the sizes of scores at the point: a first metric there."""
         share: float | None = self._sizes_share
         while share is not None:
-            found, touched, noise = self._count(share)
-            share = None if touched.all() else shares.of_sizes_again(share, self._measure.left)
+            counted = self._count(share)
+            share = None if counted.touched.all() else shares.of_sizes_again(share, self._measure.left)
         source = self._measure.source
-        self._slopes = Slopes(self._places, self._n, source.touched, found, touched, noise)
+        self._slopes = Slopes(self._places, self._n, source.touched, counted)
         self._touched, self._information = self._slopes.touched, self._slopes.counted
         self._about = self._information
-        self._sizes = Sizes(found, touched, noise)
+        self._sizes = Sizes(counted)
 
     def _count_again(self, share: float) -> None:
         """Count sizes once more, beside a round of this share, if the point has moved.
@@ -173,11 +174,11 @@ class Search:
         part = shares.of_sizes_beside(self._sizes_share, share)
         if self._sizes.since < _SINCE or part is None:
             return
-        found, touched, noise = self._count(part)
-        self._sizes = Sizes(found, touched, noise)
-        self._slopes.count_again(found, touched)
-        factor = self._sizes.factor(self._information)
-        if abs(math.log(factor)) > math.log(_MUCH):
+        counted = self._count(part)
+        self._sizes = Sizes(counted)
+        self._slopes.count_again(counted)
+        factor, error = self._sizes.factor(self._information)
+        if abs(math.log(factor)) > max(math.log(_MUCH), error):
             self._moved = max(self._moved, 1.0)
             self._information, self._about = self._information * factor, self._about * factor
             self._slopes.scale(factor)

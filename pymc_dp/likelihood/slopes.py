@@ -10,6 +10,7 @@ from pymc_dp.likelihood.efficiency import Efficiency
 from pymc_dp.likelihood.groups import Alike, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
 
 # What is known of a slope before it is released, relatively to what records can tell of two coordinates
@@ -57,11 +58,8 @@ class Slopes:
         Number of units, or about that.
     most : int
         Coordinates that a unit touches.
-    found, touched : ndarray, shape (p,)
-        Information about each coordinate, and units that it touches, as counted; zero where that does not
-        stand out.
-    noise : float
-        Of a count.
+    counted : Counted
+        Sizes of scores.
 
     Attributes
     ----------
@@ -73,17 +71,16 @@ class Slopes:
         In the metric of the last round.
     """
 
-    def __init__(
-        self, places: Places, n: float, most: int, found: np.ndarray, touched: np.ndarray, noise: float
-    ):
+    def __init__(self, places: Places, n: float, most: int, counted: Counted):
+        touched = counted.touched
         self._places, self._n, self._most, self._told = places, n, most, touched > 0
         number = np.where(self._told, np.clip(touched, 1.0, n), places.hidden(n))
         self.touched, self._number = number[places.order], number
         # What counts are off by, where about four octaves are added up. Scores of hidden coordinates may be
         # so large that a clip leaves nothing of the others.
-        off = np.minimum(2 * noise / number, 1.0) if touched.all() else np.ones(len(number))
+        off = np.minimum(2 * counted.noise / number, 1.0) if touched.all() else np.ones(len(number))
         self._errors = np.hypot(_OF_COUNTS, off)
-        self.counted = self.expected = places.information(found, touched, n)
+        self.counted = self.expected = places.information(counted.information, touched, n)
         self._slope: Slope | None = None
         self._few = min(1.0, _ENTRIES_OF / places.entries(self.touched))
         self._beside = 1.0
@@ -103,11 +100,9 @@ class Slopes:
         """
         return np.where(self._told | (self._places.hidden(self._n) < self._n), 0.0, np.diag(self.counted))
 
-    def count_again(self, found: np.ndarray, touched: np.ndarray) -> None:
+    def count_again(self, counted: Counted) -> None:
         """Learn from counts at another point how much all of it has changed: of each they know less."""
-        told = self._told & (touched > 0)
-        if told.any():
-            self.counted = self.counted * np.median(found[told] / np.diag(self.counted)[told])
+        self.counted = self.counted * counted.over(self.counted, self._told & (counted.touched > 0))[0]
 
     def scale(self, factor: float) -> None:
         """Scale what is believed, where counts differ from it by this factor."""

@@ -11,6 +11,7 @@ from pymc_dp.likelihood import beliefs, groups, information, search
 from pymc_dp.likelihood.groups import Alike, Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.points import number_of_twins, points_around
@@ -330,15 +331,19 @@ def test_counts_hold_a_belief_that_noise_has_carried_away(lookups):
     n, touched = 1_000.0, np.r_[1_000.0, np.full(4, 250.0), np.full(3, 333.0), 1_000.0]
     sums = sums_of() if lookups else [[(1, np.array([k]))] for k in range(9)]
     places = Places(lookups, 9, sums)
-    slopes = Slopes(places, n, 4, 0.25 * touched, touched, 10.0)
+    counted = Counted(0.25 * touched, touched, 0.0 * touched, 10.0)
+    slopes = Slopes(places, n, 4, counted)
     wrong, unsure = 30 * np.diag(0.25 * touched), np.full((9, 9), 1e6)
     slopes._slope = Slope(np.eye(9), wrong, unsure)
     found = slopes._before(np.eye(9)[places.order], 0.1, 0.0)
     ratio = np.diag(found.mean) / (0.25 * touched[places.order])
     assert np.all(ratio < 2) if lookups else np.all(ratio == 30)
-    slopes.count_again(0.5 * touched, touched)  # what counts say elsewhere is said of all of it
+    slopes.count_again(
+        counted._replace(information=0.5 * touched)
+    )  # what counts say elsewhere is said of all of it
     np.testing.assert_allclose(np.diag(slopes.counted), 0.5 * touched)
-    hidden = Slopes(places, n, 4, 0.25 * touched, np.where(touched > 300, touched, 0.0), 10.0)
+    some = np.where(touched > 300, touched, 0.0)
+    hidden = Slopes(places, n, 4, counted._replace(touched=some))
     hidden._slope = Slope(np.eye(9), wrong, unsure)  # of what does not stand out counts say nothing
     ratio = np.diag(hidden._before(np.eye(9)[places.order], 0.1, 0.0).mean) / (0.25 * touched[places.order])
     assert np.all(ratio[touched[places.order] < 300] > 25)

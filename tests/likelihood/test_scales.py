@@ -21,11 +21,34 @@ def test_noise_alone_does_not_stand_out():
     random = np.random.default_rng(0)
     for _ in range(30):
         counts = random.normal(0, NOISE, (SIZE, OCTAVES))
-        information, touched = Scales(counts, NOISE).sizes([LOOKUP])
-        assert not touched.any() and not information.any()
+        found = Scales(counts, NOISE).sizes([LOOKUP])
+        assert not found.touched.any() and not found.information.any()
     counts[3, LOWEST] = 10 * NOISE  # control
-    _, touched = Scales(counts, NOISE).sizes([LOOKUP])
-    assert np.flatnonzero(touched).tolist() == [3]
+    found = Scales(counts, NOISE).sizes([LOOKUP])
+    assert np.flatnonzero(found.touched).tolist() == [3]
+
+
+def test_a_size_says_how_far_noise_of_counts_moves_it():
+    """Sizes of 400 noisy counts of the same units have the standard deviation that each says."""
+    random, counts = np.random.default_rng(1), np.zeros((1, OCTAVES))
+    counts[0, LOWEST - 1 : LOWEST + 2] = 300.0, 500.0, 200.0
+    seen = [Scales(counts + random.normal(0, NOISE, counts.shape), NOISE).sizes([]) for _ in range(400)]
+    found, error = (np.array([getattr(one, name)[0] for one in seen]) for name in ("information", "error"))
+    np.testing.assert_allclose(np.sqrt(np.mean(error**2)), found.std(), rtol=0.25)
+
+
+def test_sizes_that_noise_has_made_count_less():
+    """A size that one octave of noise has made eight times as large, beside one that is known."""
+    counts = np.zeros((2, OCTAVES))
+    counts[:, LOWEST] = 900.0
+    noisy = counts.copy()
+    noisy[1, LOWEST + 2] = 400.0
+    sizes = Scales(counts, 1.0).sizes([])
+    for noise, least, most in ((100.0, 0.99, 1.5), (1.0, 2.5, 3.0)):  # with little noise it is no accident
+        factor, error = (
+            Scales(noisy, noise).sizes([]).over(np.diag(sizes.information), np.ones(2, dtype=bool))
+        )
+        assert least < factor < most and 0.15 <= error < 0.6
 
 
 def test_a_look_up_that_does_not_stand_out_touches_one_coordinate_a_record():
