@@ -11,8 +11,8 @@ from pymc_dp.likelihood import beliefs, groups, information, search
 from pymc_dp.likelihood.groups import Alike, Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
-from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
+from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.points import number_of_twins, points_around
 from pymc_dp.likelihood.slopes import Slopes

@@ -43,7 +43,7 @@ def test_sizes_that_noise_has_made_count_less():
     counts[:, LOWEST] = 900.0
     noisy = counts.copy()
     noisy[1, LOWEST + 2] = 400.0
-    sizes = Scales(counts, 1.0).sizes([])
+    information, known = np.diag(Scales(counts, 1.0).sizes([]).information), np.ones(2, dtype=bool)
     for noise, least, most in ((100.0, 0.99, 1.5), (1.0, 2.5, 3.0)):  # with little noise it is no accident
         factor, error = (
             Scales(noisy, noise).sizes([]).over(np.diag(sizes.information), np.ones(2, dtype=bool))
