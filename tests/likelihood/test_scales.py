@@ -45,9 +45,7 @@ def test_sizes_that_noise_has_made_count_less():
     noisy[1, LOWEST + 2] = 400.0
     information, known = np.diag(Scales(counts, 1.0).sizes([]).information), np.ones(2, dtype=bool)
     for noise, least, most in ((100.0, 0.99, 1.5), (1.0, 2.5, 3.0)):  # with little noise it is no accident
-        factor, error = (
-            Scales(noisy, noise).sizes([]).over(np.diag(sizes.information), np.ones(2, dtype=bool))
-        )
+        factor, error = Scales(noisy, noise).sizes([]).over(information, known)
         assert least < factor < most and 0.15 <= error < 0.6
 
 
