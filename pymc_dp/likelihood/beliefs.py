@@ -210,9 +210,13 @@ class Round:
         square = float(self.weights @ np.einsum("ki,kij,kj->k", apart, inverse(total), apart))
         return square / (len(mean) + _CHANCE * math.sqrt(2 * len(mean)))
 
-    def goes_on(self, mean: np.ndarray, surprise: float) -> np.ndarray:
-        """Covariance (p, p) of what is left of the way, after a step from here to this mean."""
-        square = np.outer(mean - self.point, mean - self.point)
+    def goes_on(self, mean: np.ndarray, surprise: float, came: np.ndarray) -> np.ndarray:
+        """Covariance (p, p) of what is left of the way, after a step from here to this mean.
+
+        Nothing where the step is back along the way, (p,), on which the walk came here: that went too far.
+        """
+        step = mean - self.point
+        square = np.outer(step, step) * (step @ self.mean @ came > 0)
         return (1 - 1 / max(surprise, 1.0)) * (self.length(square) / _GOES_ON) ** 4 * square
 
     def length(self, spread: np.ndarray) -> float:

@@ -303,7 +303,8 @@ class Search:
         if not (self._wide or last.distance < _ARRIVED):
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share))
+        came = last.point - self.rounds[0].point
+        way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share), came)
         found = self._mixture.widened(variances + way).matched(self._whole)
         if not self._wide:
             found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)

@@ -78,3 +78,13 @@ def test_a_score_that_was_foreseen_is_no_surprise():
     assert one.surprise(here, belief, share) < one.surprise(here, belief / 10, share)
     one.score = slope @ far
     assert one.surprise(here, belief, share) > 1 > one.surprise(far, belief, share)
+
+
+def test_a_last_step_that_was_a_surprise_goes_on_unless_it_leads_back():
+    """Then it is the wider the longer it is. What was foreseen, and what is short, does not count."""
+    one, out, back = taken_at(np.eye(2)[None], np.ones(2)), np.array([0.3, 0.1]), np.array([-0.3, 0.1])
+    came = np.array([2.0, 0.0])
+    wide = one.goes_on(out, 3.0, came)
+    np.testing.assert_allclose(wide, 32 / 3 * (np.sqrt(0.1) / 0.3) ** 4 * np.outer(out, out), rtol=1e-6)
+    assert not one.goes_on(back, 3.0, came).any() and not one.goes_on(out, 1.0, came).any()
+    assert one.goes_on(out / 10, 3.0, came).max() < 1e-3 * wide.max()
