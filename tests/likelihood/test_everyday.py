@@ -23,7 +23,7 @@ def made(name, n=1000):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["student_t", "hurdle_poisson", "slopes_by_group", "censored_survival"])
+@pytest.mark.parametrize("name", ["hurdle_poisson", "slopes_by_group", "censored_survival"])
 def test_a_release_and_its_posterior(name):
     model, truth = made(name)
     with warnings.catch_warnings():
@@ -113,8 +113,8 @@ def test_far_from_the_start_and_in_any_unit(level, unit):
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_what_does_not_arrive_says_nothing():
     """A prior of 100 of the data's standard deviations, of which the level is two away: right, or nothing."""
-    for seed in range(6):
-        model, truth = line(1000.0, 3.0, 5.0, 1.0, 2000, prior=500.0)
+    model, truth = line(1000.0, 3.0, 5.0, 1.0, 2000, prior=500.0)
+    for seed in range(3):
         likelihood = dp.release_likelihood(model, epsilon=1, debug_seed=seed)
         assert not likelihood.information.any() or off(likelihood, truth) < FAR
 
