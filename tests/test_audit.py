@@ -11,6 +11,7 @@ from scipy import stats
 
 import pymc_dp as dp
 from benchmarks.audit import likelihood, whole
+from benchmarks.audit.__main__ import CASES
 from benchmarks.audit.step import audit, released
 from benchmarks.audit.tester import Approximate, TradeOffTester
 from pymc_dp.privacy import compose
@@ -263,6 +264,16 @@ def test_exact_ratio_in_the_stats(monkeypatch):
 def test_noise_that_follows_from_the_public_seed(monkeypatch):
     monkeypatch.setattr(base, "PrivacyRandom", KnownSeed)
     assert check(6.0, draws=8).violated
+
+
+def test_faults_are_planted_where_something_is():
+    """A function that has moved would leave the audit without its fault."""
+    releases = [*likelihood.RELEASES, likelihood.TWINS]
+    faults = [*likelihood.COMMON, *whole.FAULTS, *(fault for one in releases for fault in one.faults)]
+    faults += [fault for build in CASES for fault in build().faults]
+    patches = [patch for fault in faults for patch in fault.patches]
+    assert len(patches) > 50
+    assert all(hasattr(patch.owner, patch.name) for patch in patches)
 
 
 # releases of a likelihood

@@ -19,6 +19,7 @@ from benchmarks.audit.faults import (
     leak,
     sharper,
     wider,
+    wider_shares,
 )
 from benchmarks.audit.tester import Approximate
 from benchmarks.published_fast_mh import PublishedFastMH
@@ -59,7 +60,7 @@ def barker_on_batches():
     faults = [
         HALF_NOISE,
         Fault("bound 2B for B", (twice,)),
-        replace(wider(barker_correction, 6), runs=4000),
+        replace(wider_shares(6), runs=4000),
         leak(cls, RecordModel, "ratios", np.sum),
         known,
     ]

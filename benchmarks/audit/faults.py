@@ -11,6 +11,7 @@ from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.kernels.metropolis import barker
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.ratios import barker_correction
 from pymc_dp.records.sums import FullBatch
 from pymc_dp.steps import base
 
@@ -197,6 +198,13 @@ def wider(module, times):
         f"clipped {times:g} times too wide",
         (Patch(module, "clipped", new=lambda ratios, bound: np.clip(ratios, -times * bound, times * bound)),),
     )
+
+
+def wider_shares(times):
+    """The same of a batch's ratios in units of their bound; infinitely wide, they are not clipped."""
+    name = f"clipped {times:g} times too wide" if np.isfinite(times) else "not clipped"
+    new = lambda ratios, bound: np.clip(ratios / bound, -times, times)  # noqa: E731
+    return Fault(name, (Patch(barker_correction, "shares", new=new),))
 
 
 def fixed_batch(owner, **kwargs):

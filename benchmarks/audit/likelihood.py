@@ -185,7 +185,7 @@ RELEASES = [
         [
             Fault(
                 "counted three times",
-                (Patch(measurements, "count_places", lambda of: lambda *a: 3 * of(*a)),),
+                (Patch(sources, "count_places", lambda of: lambda *a: 3 * of(*a)),),
             )
         ],
         np.sqrt(2),
