@@ -36,8 +36,9 @@ _SCORES = 1_000_000, 4_000_000
 _HIDDEN = 4.0
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
-# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
-_ARRIVED = 1.5
+# A last round that is further from the parameters says nothing: its slope is not that of the way to them. So
+# does one whose records pull with more than this part of their bound, on average: most that tell are clipped.
+_ARRIVED, _AT_REST = 1.5, 0.115
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -300,7 +301,7 @@ class Search:
     def _result(self) -> Message:
         """With the records' own variance, and that of a way that goes on; nothing where it did not arrive."""
         last = self.rounds[-1]
-        if not (self._wide or last.distance < _ARRIVED):
+        if not (self._wide or (last.distance < _ARRIVED and last.pulling < _AT_REST)):
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         came = last.point - self.rounds[0].point

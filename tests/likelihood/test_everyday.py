@@ -121,6 +121,21 @@ def test_what_does_not_arrive_says_nothing():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_a_search_whose_records_still_pull_says_nothing():
+    """A polynomial that is not centred, whose values are a hundred times the noise: "usable", and far off."""
+    rng = np.random.default_rng(1)
+    powers = rng.uniform(0, 3, (1000, 1)) ** np.arange(5)
+    y = rng.normal(powers @ [5.0, 2.2, -2.5, 0.9, 1.9], 0.6)
+    with pm.Model() as model:
+        mean = powers @ pm.Normal("b", 0, 2, shape=5)
+        pm.Normal("y", mean, pm.HalfNormal("sigma", 1), observed=y)
+    for seed in range(2):
+        likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
+        assert not likelihood.information.any()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_many_small_groups_leave_shared_coefficients_alone():
     """61 groups of 33 records tell nothing of themselves; slopes were up to four standard deviations off."""
     z = []
