@@ -32,6 +32,12 @@ _CHANCE = 2.0
 # A last step that is a surprise, and longer than this, is one of a walk that goes on: where outcomes are
 # separated each step is as long as all before it. A shorter one may be that of a model which is wrong.
 _GOES_ON = 0.15
+#: Where records pull, on average, with more than this part of their bound, most that tell are clipped, and
+#: steps are too short: the search did not arrive.
+AT_REST = 0.12
+# Of a coordinate's score the pull is what is beyond so many standard deviations of noise; of one that did not
+# arrive nothing is known within so many prior standard deviations.
+_SURE, _NOWHERE = 2.0, 30.0
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
 
@@ -103,6 +109,8 @@ class Round:
         Posterior ones of the draws.
     records, telling : float
         Their number, or about that: public; and of those that tell nearly all.
+    hidden : ndarray of bool, shape (p,)
+        Coordinates of the metric of which no count shows how many records they touch.
     distance : float
         From here to the parameters, in units of what one record tells.
     """
@@ -120,6 +128,7 @@ class Round:
     weights: np.ndarray
     records: float
     telling: float
+    hidden: np.ndarray
     distance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -218,6 +227,18 @@ class Round:
         step = mean - self.point
         square = np.outer(step, step) * (step @ self.mean @ came > 0)
         return (1 - 1 / max(surprise, 1.0)) * (self.length(square) / _GOES_ON) ** 4 * square
+
+    def adrift(self) -> np.ndarray:
+        """Covariance (p, p) of coordinates of which nothing is known: their records still pull.
+
+        It is not known how many touch a hidden one; but a record adds at most the square of its bound to a
+        slope, so that there are as many, at least, as that says.
+        """
+        least = np.maximum(np.einsum("k,kii->i", self.weights, self.slopes), 1e-300) / self.bound**2
+        pull = np.maximum(np.abs(self.score) - _SURE * self.noise, 0.0) / (self.bound * least)
+        rows = self.metric[self.hidden & (pull > AT_REST)]
+        rows = _NOWHERE * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows.T @ rows
 
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""

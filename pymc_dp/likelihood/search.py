@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import shares
-from pymc_dp.likelihood.beliefs import OF_GROUPS, WALK, Round, believed
+from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Round, believed
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds, way_reckoned_with, wide_bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
@@ -36,9 +36,8 @@ _SCORES = 1_000_000, 4_000_000
 _HIDDEN = 4.0
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
-# A last round that is further from the parameters says nothing: its slope is not that of the way to them. So
-# does one whose records pull with more than this part of their bound, on average: most that tell are clipped.
-_ARRIVED, _AT_REST = 1.5, 0.115
+# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
+_ARRIVED = 1.5
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -240,6 +239,7 @@ class Search:
                 prior=self._prior.variances(metric),
                 weights=np.full(len(draws), 1 / len(draws)),
                 records=self._n,
+                hidden=self._slopes.hidden,
                 telling=math.inf if self._wide else full_pulls(seen, left, bounds, self._n, size),
             )
         )
@@ -301,12 +301,14 @@ class Search:
     def _result(self) -> Message:
         """With the records' own variance, and that of a way that goes on; nothing where it did not arrive."""
         last = self.rounds[-1]
-        if not (self._wide or (last.distance < _ARRIVED and last.pulling < _AT_REST)):
+        if not (self._wide or (last.distance < _ARRIVED and last.pulling < AT_REST)):
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         came = last.point - self.rounds[0].point
         way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share), came)
-        found = self._mixture.widened(variances + way).matched(self._whole)
+        found = self._mixture.widened(variances + way + (0.0 if self._wide else last.adrift())).matched(
+            self._whole
+        )
         if not self._wide:
             found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
         return found if np.isfinite(found.information).all() else Message.nothing(self._size)

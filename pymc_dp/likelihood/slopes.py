@@ -92,6 +92,11 @@ class Slopes:
         return self._alike.known
 
     @property
+    def hidden(self) -> np.ndarray:
+        """Coordinates of the metric whose count does not stand out, shape (p,); none within look-ups."""
+        return (~self._told & (self._places.hidden(self._n) >= self._n))[self._places.order]
+
+    @property
     def least(self) -> np.ndarray:
         """What a metric takes each coordinate's information to be at least, shape (p,).
 

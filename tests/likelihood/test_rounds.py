@@ -24,6 +24,7 @@ def taken_at(slopes, touched, metric=None):
         weights=np.full(len(slopes), 1 / len(slopes)),
         records=float(touched.max()),
         telling=float(touched.max()),
+        hidden=np.zeros(p, dtype=bool),
     )
 
 
@@ -88,3 +89,18 @@ def test_a_last_step_that_was_a_surprise_goes_on_unless_it_leads_back():
     np.testing.assert_allclose(wide, 32 / 3 * (np.sqrt(0.1) / 0.3) ** 4 * np.outer(out, out), rtol=1e-6)
     assert not one.goes_on(back, 3.0, came).any() and not one.goes_on(out, 1.0, came).any()
     assert one.goes_on(out / 10, 3.0, came).max() < 1e-3 * wide.max()
+
+
+def test_a_hidden_coordinate_whose_records_still_pull_is_not_known():
+    """A hundred records at most of bound 2, which pull with 80 together; behind noise of 20 that is less."""
+    one = taken_at(
+        np.diag([400.0, 400.0])[None], np.full(2, 1000.0), metric=np.array([[1.0, 0.0], [1.0, 2.0]])
+    )
+    one.bound, one.noise, one.score = 2.0, 5.0, np.array([80.0, 80.0])
+    assert not one.adrift().any()
+    one.hidden = np.array([False, True])
+    values, vectors = np.linalg.eigh(one.adrift())
+    np.testing.assert_allclose(values, [0.0, 900.0], atol=1e-6)
+    np.testing.assert_allclose(np.abs(vectors[:, 1]), one.metric[1] / np.linalg.norm(one.metric[1]))
+    one.noise = 40.0
+    assert not one.adrift().any()
