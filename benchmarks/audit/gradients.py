@@ -97,9 +97,9 @@ def stochastic_gradients():
     def total(found):
         return sums(found)[0].sum(1)
 
-    def first_step_priced(iterations):
-        def apply(self, relation, length):
-            return iterations(replace(self, n_steps=1), relation, length)
+    def first_step_priced(event):
+        def apply(self, noise_multiplier):
+            return event(replace(self, n_steps=1), noise_multiplier)
 
         return apply
 
@@ -114,7 +114,7 @@ def stochastic_gradients():
         replace(chain_faults(cls)[0], draws=4),
         Fault(
             "a quarter of the inner steps priced",
-            (Patch(Friction, "iterations", first_step_priced),),
+            (Patch(Friction, "_of", first_step_priced),),
             draws=1,
             arguments={"n_steps": 4},
             case={"score": lambda found: found["point"][:, -1, 0]},
