@@ -304,11 +304,9 @@ class Search:
         if not (self._wide or (last.distance < _ARRIVED and last.pulling < AT_REST)):
             return Message.nothing(self._size)
         variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        came = last.point - self.rounds[0].point
-        way = last.goes_on(self._mean, last.surprise(*self._foreseen, self._share), came)
-        found = self._mixture.widened(variances + way + (0.0 if self._wide else last.adrift())).matched(
-            self._whole
-        )
+        surprise, came = last.surprise(*self._foreseen, self._share), last.point - self.rounds[0].point
+        way = last.goes_on(self._mean, surprise, came) + (0.0 if self._wide else last.adrift())
+        found = self._mixture.widened(variances + way).matched(self._whole)
         if not self._wide:
             found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
         return found if np.isfinite(found.information).all() else Message.nothing(self._size)
