@@ -35,9 +35,8 @@ _GOES_ON = 0.15
 #: Where records pull, on average, with more than this part of their bound, most that tell are clipped, and
 #: steps are too short: the search did not arrive.
 AT_REST = 0.12
-# Of a coordinate's score the pull is what is beyond so many standard deviations of noise; of one that did not
-# arrive nothing is known within so many prior standard deviations.
-_SURE, _NOWHERE = 2.0, 30.0
+# Of one that did not arrive nothing is known within so many prior standard deviations.
+_NOWHERE = 30.0
 # The effective number of draws is at least this part of them, unless their densities' power is below that.
 _EFFECTIVE, _FLAT = 0.3, 1e-3
 
@@ -232,10 +231,11 @@ class Round:
         """Covariance (p, p) of coordinates of which nothing is known: their records still pull.
 
         It is not known how many touch a hidden one; but a record adds at most the square of its bound to a
-        slope, so that there are as many, at least, as that says.
+        slope, so that there are as many, at least, as that says. Of the score one standard deviation is taken
+        for noise.
         """
         least = np.maximum(np.einsum("k,kii->i", self.weights, self.slopes), 1e-300) / self.bound**2
-        pull = np.maximum(np.abs(self.score) - _SURE * self.noise, 0.0) / (self.bound * least)
+        pull = np.maximum(np.abs(self.score) - self.noise, 0.0) / (self.bound * least)
         rows = self.metric[self.hidden & (pull > AT_REST)]
         rows = _NOWHERE * rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return rows.T @ rows

@@ -76,6 +76,7 @@ class Slopes:
         self._places, self._n, self._most, self._told = places, n, most, touched > 0
         number = np.where(self._told, np.clip(touched, 1.0, n), places.hidden(n))
         self.touched, self._number = number[places.order], number
+        self._alone = ~self._told & (places.hidden(n) >= n)  # of no look-up, whose others would show them
         # What counts are off by, where about four octaves are added up. Scores of hidden coordinates may be
         # so large that a clip leaves nothing of the others.
         off = np.minimum(2 * counted.noise / number, 1.0) if touched.all() else np.ones(len(number))
@@ -94,7 +95,7 @@ class Slopes:
     @property
     def hidden(self) -> np.ndarray:
         """Coordinates of the metric whose count does not stand out, shape (p,); none within look-ups."""
-        return (~self._told & (self._places.hidden(self._n) >= self._n))[self._places.order]
+        return self._alone[self._places.order]
 
     @property
     def least(self) -> np.ndarray:
@@ -103,7 +104,7 @@ class Slopes:
         Zero where a count shows it, and within look-ups. A coordinate that few records touch seems to tell
         little once they are clipped, and a metric that goes by that would make their scores larger still.
         """
-        return np.where(self._told | (self._places.hidden(self._n) < self._n), 0.0, np.diag(self.counted))
+        return np.where(self._alone, np.diag(self.counted), 0.0)
 
     def count_again(self, counted: Counted) -> None:
         """Learn from counts at another point how much all of it has changed: of each they know less."""

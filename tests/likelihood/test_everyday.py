@@ -136,6 +136,23 @@ def test_a_search_whose_records_still_pull_says_nothing():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_of_a_rare_mark_whose_records_still_pull_nothing_is_said():
+    """2% of the records have it, and its coefficient is five times the noise: six sd off, and "usable"."""
+    rng, truth = np.random.default_rng(4), np.array([-0.5, -2.1, 1.4, 1.5])
+    mark, x = rng.random(5000) < 0.02, rng.normal(size=(5000, 2))
+    rows = np.c_[np.ones(5000), mark, x]
+    with pm.Model() as model:
+        mean = rows @ pm.Normal("b", 0, 2, shape=4)
+        pm.Normal("y", mean, pm.HalfNormal("s", 2), observed=rng.normal(rows @ truth, 0.4))
+    for seed in (1, 4, 5):
+        likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
+        covariance = np.linalg.inv(likelihood.information + np.diag([0.25, 0.25, 0.25, 0.25, 1.0]))
+        found = covariance @ (likelihood.information @ likelihood.point + likelihood.gradient)
+        assert np.all(np.abs(found[:4] - truth) < 4 * np.sqrt(np.diag(covariance)[:4]))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_many_small_groups_leave_shared_coefficients_alone():
     """61 groups of 33 records tell nothing of themselves; slopes were up to four standard deviations off."""
     z = []

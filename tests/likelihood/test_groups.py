@@ -338,9 +338,8 @@ def test_counts_hold_a_belief_that_noise_has_carried_away(lookups):
     found = slopes._before(np.eye(9)[places.order], 0.1, 0.0)
     ratio = np.diag(found.mean) / (0.25 * touched[places.order])
     assert np.all(ratio < 2) if lookups else np.all(ratio == 30)
-    slopes.count_again(
-        counted._replace(information=0.5 * touched)
-    )  # what counts say elsewhere is said of all of it
+    elsewhere = counted._replace(information=0.5 * touched)
+    slopes.count_again(elsewhere)  # what counts say there is said of all of it
     np.testing.assert_allclose(np.diag(slopes.counted), 0.5 * touched)
     some = np.where(touched > 300, touched, 0.0)
     hidden = Slopes(places, n, 4, counted._replace(touched=some))

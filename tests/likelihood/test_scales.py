@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from pymc_dp.likelihood.mixtures import Normal
-from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, Scales
+from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, OF_OCTAVES, Counted, Scales
 from pymc_dp.likelihood.search import Search
 
 GROUPS, SLOPES, N, NOISE = 60, 5, 2000, 20.0
@@ -38,15 +38,11 @@ def test_a_size_says_how_far_noise_of_counts_moves_it():
 
 
 def test_sizes_that_noise_has_made_count_less():
-    """A size that one octave of noise has made eight times as large, beside one that is known."""
-    counts = np.zeros((2, OCTAVES))
-    counts[:, LOWEST] = 900.0
-    noisy = counts.copy()
-    noisy[1, LOWEST + 2] = 400.0
-    information, known = np.diag(Scales(counts, 1.0).sizes([]).information), np.ones(2, dtype=bool)
-    for noise, least, most in ((100.0, 0.99, 1.5), (1.0, 2.5, 3.0)):  # with little noise it is no accident
-        factor, error = Scales(noisy, noise).sizes([]).over(information, known)
-        assert least < factor < most and 0.15 <= error < 0.6
+    """One of two sizes is eight times what was believed: by a count that may be noise, and by one that is not."""
+    for error, least, most in ((6.0, 1.0, 1.2), (0.1, 2.5, 3.0)):
+        counted = Counted(np.array([1.0, 8.0]), np.full(2, 900.0), np.array([0.05, error]), NOISE)
+        factor, own = counted.over(np.eye(2), np.ones(2, dtype=bool))
+        assert least <= factor < most and OF_OCTAVES <= own < 0.2
 
 
 def test_a_look_up_that_does_not_stand_out_touches_one_coordinate_a_record():
