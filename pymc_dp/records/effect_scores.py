@@ -1,6 +1,6 @@
 """Scores of persons whose effects are integrated: by Fisher's identity, from rows that know the effect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph, quadrature
 from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
-from pymc_dp.records.outcome_scores import Scored, ScoresAt, terms_with
+from pymc_dp.records.outcome_scores import Scored, ScoresAt, first_of_copies, repeated, terms_with
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.sums import compiled, guarded, sums
@@ -86,6 +86,7 @@ class EffectScores:
         self._data = [root in read for root in records._roots]
         data = [root for root, read in zip(records._roots, self._data, strict=True) if read]
         roots = {root: records._roots[root] for root in data}
+        self._axes = list(roots.values())
         own = dict.fromkeys([*outcomes.values(), *effects.values()], 0)
         self._likelihood = self._derivatives(likelihood, {**roots, **own}, list(effects.values()))
         prior = [terms[name] for name in effects]
@@ -151,7 +152,14 @@ class EffectScores:
         if self._scale is None or not np.array_equal(self._scale[0], phi):
             self._scale = phi, self.scale(phi)
         used = [values for values, read in zip(data, self._data, strict=True) if read]
-        return ScoresAt([partial(self._integrals, phi, self._scale[1], used, m, first)], None, None, 0, "")
+        scale = self._scale[1]
+
+        def each(copies: int) -> list[Callable[..., list[np.ndarray]]]:
+            arrays = [repeated(*one, copies) for one in zip(used, self._axes, strict=True)]
+            starts = first_of_copies(first, m, copies)
+            return [partial(self._integrals, phi, scale, arrays, copies * m, starts)]
+
+        return ScoresAt(each, None, m, None, 0, "")
 
     def _integrals(
         self,

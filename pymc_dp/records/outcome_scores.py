@@ -1,7 +1,8 @@
 """First derivatives of records' log-likelihoods with any outcome in the place of the recorded one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from itertools import batched
 from typing import cast
 
 import numpy as np
@@ -201,12 +202,17 @@ class OutcomeScores:
         function, tables = self._compiled(dense or len(points) > 1), len(self._given)
         used = [values for values, read in zip(data, self._data, strict=True) if read]
         found = [guarded(self._shared, phi, *used) if tables else [] for phi in points]
-        each = [
-            partial(function, phi, *map(np.ascontiguousarray, shared[:tables]), *used)
-            for phi, shared in zip(points, found, strict=True)
-        ]
+        axes = [*[0] * tables, *self._inputs.values()][: tables + len(used)]
+
+        def each(copies: int) -> list[Callable[..., list[np.ndarray]]]:
+            arrays = [[*map(np.ascontiguousarray, shared[:tables]), *used] for shared in found]
+            return [
+                partial(function, phi, *(repeated(*one, copies) for one in zip(of_phi, axes, strict=True)))
+                for phi, of_phi in zip(points, arrays, strict=True)
+            ]
+
         pieces = None if self.predictors is None else self._with_data(iter(found[0][tables:]), used, m)
-        return ScoresAt(each, pieces, first, self.count or 0, self.dtype)
+        return ScoresAt(each, pieces, m, first, self.count or 0, self.dtype)
 
     def _with_data(
         self, computed: Iterator[np.ndarray], data: Sequence[np.ndarray], m: int
@@ -247,11 +253,13 @@ class ScoresAt:
 
     Parameters
     ----------
-    each : list of callable
-        For each point: from outcomes of the rows to their scores, and to log-densities where these are
-        wanted.
+    each : callable
+        Of a number of copies of the rows, one after the other. Gives a list of callables, one for each point:
+        from outcomes of these rows to their scores, and to log-densities where these are wanted.
     pieces
         See `pymc_dp.records.twins.TermScores`.
+    m : int
+        Number of rows.
     first : ndarray of int, or None
         Where the rows of each unit begin; None: each is a unit.
     count : int
@@ -268,18 +276,35 @@ class ScoresAt:
 
     def __init__(
         self,
-        each: Sequence[Callable[..., list[np.ndarray]]],
+        each: Callable[[int], list[Callable[..., list[np.ndarray]]]],
         pieces: list[WithData] | None,
+        m: int,
         first: np.ndarray | None,
         count: int,
         dtype: str,
     ):
-        self._each, self.pieces, self._first, self._count, self._dtype = each, pieces, first, count, dtype
+        self._each, self.pieces, self._count, self._dtype = cache(each), pieces, count, dtype
+        self._m, self._first = m, first
+
+    def __call__(self, outcomes: Sequence[Sequence[np.ndarray]], most: int) -> list[np.ndarray]:
+        """Scores, shape (G, units, k), and log-densities, (G, units), where these are wanted.
+
+        Parameters
+        ----------
+        outcomes : sequence of sequence of ndarray
+            Those of all rows, G times. As many are worked on at once as have `most` rows together.
+        most : int
+        """
+        parts = []
+        for some in batched(outcomes, max(most // max(self._m, 1), 1)):
+            found = self._of_copies(len(some), [np.concatenate(one) for one in zip(*some, strict=True)])
+            parts.append([one.reshape((len(some), -1, *one.shape[1:])) for one in found])
+        return [np.concatenate(one) for one in zip(*parts, strict=True)]
 
     @np.errstate(all="ignore")
-    def __call__(self, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Scores, shape (m, k), and log-densities, (m,), where these are wanted."""
-        each = [[sums(part, self._first) for part in guarded(at, *outcomes)] for at in self._each]
+    def _of_copies(self, copies: int, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
+        first = first_of_copies(self._first, self._m, copies)
+        each = [[sums(part, first) for part in guarded(at, *outcomes)] for at in self._each(copies)]
         if len(each) == 1:
             return each[0]
         densities = np.array([density for _, density in each])
@@ -294,12 +319,22 @@ class ScoresAt:
         return [score, highest + np.log(total / len(each))]
 
     @np.errstate(all="ignore")
-    def all_outcomes(self, m: int) -> tuple[np.ndarray, np.ndarray]:
+    def all_outcomes(self, most: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
-        found = [self([np.full(m, y, dtype=self._dtype)]) for y in range(self._count)]
-        weights = np.exp(np.array([density for _, density in found]))
+        scores, densities = self([[np.full(self._m, y, dtype=self._dtype)] for y in range(self._count)], most)
+        weights = np.exp(densities)
         total = np.sum(weights, 0)
         bad = ~(np.abs(total - 1) <= 1e-6)
         weights /= np.where(bad, 1.0, total)
         weights[:, bad] = np.nan
-        return np.array([score for score, _ in found]), weights
+        return scores, weights
+
+
+def repeated(values: np.ndarray, axis: int, copies: int) -> np.ndarray:
+    """Give rows several times, one copy after the other."""
+    return values if copies == 1 else np.concatenate([values] * copies, axis=axis)
+
+
+def first_of_copies(first: np.ndarray | None, m: int, copies: int) -> np.ndarray | None:
+    """Where the rows of each unit begin, in copies of m rows."""
+    return None if first is None else np.ravel(first + m * np.arange(copies)[:, None])

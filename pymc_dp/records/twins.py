@@ -232,22 +232,22 @@ class Twins:
             data = records.data_of(rows)
             terms = []
             for scores, names in zip(self._scores, self.names, strict=True):
-                here = [part_of(own[name], rows, 0) for name in names]
+                outcomes = [[part_of(own[name], rows, 0) for name in names]]
                 finite = names[0] in self.finite
-                at = scores.at(points, data, len(here[0]), first, finite)
-                mine = at(here)[0]
-                group, weights = mine[None][:0], None
+                compared = twins if names[0] in drawn and not finite else 0
+                outcomes += [[part_of(drawn[name][k], rows, 0) for name in names] for k in range(compared)]
+                at = scores.at(points, data, len(outcomes[0][0]), first, finite)
+                group, weights = at(outcomes, most)[0], None
+                mine = group[0]
                 if finite:
-                    group, weights = at.all_outcomes(len(mine))
-                elif twins and names[0] in drawn:
-                    group = np.empty((twins + 1, *mine.shape))
-                    group[0] = mine
-                    for k in range(twins):
-                        group[k + 1] = at([part_of(drawn[name][k], rows, 0) for name in names])[0]
+                    group, weights = at.all_outcomes(most)
+                elif compared:
                     good = np.all([part_of(fit[name], rows, 0) for name in [*self._effects, *names]], axis=0)
                     if first is not None:
                         good = np.logical_and.reduceat(good, first)
                     group[1:, ~good] = np.nan
+                else:
+                    group = group[:0]
                 terms.append(TermScores(mine, group, weights, at.pieces))
             yield Chunk(units, terms)
 

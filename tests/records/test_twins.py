@@ -422,10 +422,10 @@ def test_densities_that_are_none_at_some_points_stop_nothing(warned):
     """Whatever they are at each of several points, no warning tells of it; and others are as they were."""
     odd = [0.0, 1.0, -np.inf, np.inf, np.nan, -1e308, 1e308]
     values = np.array(list(product(odd, odd, odd, odd)))
-    mean = ScoresAt([given(0), given(1)], None, None, 2, np.float64)
+    mean = ScoresAt(lambda copies: [given(0), given(1)], None, len(values), None, 2, np.float64)
     with warnings.catch_warnings(), np.errstate(all=warned):
         warnings.simplefilter("error")
-        score, density = mean([values])
+        (score,), (density,) = mean([[values]], len(values))
         mean.all_outcomes(len(values))
     both = np.isfinite(values[:, 1]) & np.isfinite(values[:, 3])
     known = np.isfinite(values).all(axis=1)
