@@ -17,8 +17,10 @@ from pymc_dp.records.reading import ReadingSettings, VariableReading
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import ids_in, units
 
-# Of widths that are shown; from here on they are a lower bound.
-_EPSILONS, _A_BOUND = (1.0, 4.0), 1.4
+# Budgets for which widths are shown.
+_EPSILONS = 1.0, 4.0
+# A ratio of widths from here on is said to be a lower bound.
+_A_BOUND = 1.4
 
 
 @dataclass(frozen=True)

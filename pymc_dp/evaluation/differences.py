@@ -18,11 +18,19 @@ EDGES = 2.0 ** np.arange(-8, 11)
 CELLS = 2 * EDGES.size + 2
 #: The cell around 0.
 CENTRE = EDGES.size
-# Noise's standard deviations from which on a cell is not taken for empty: beside one that is not, alone, the
-# fullest; and that a whole result needs. A cell far out that is taken for full by mistake costs most.
-_BESIDE, _ALONE, _FULLEST, _LEAST = 2.0, 4.0, 2.5, 4.0
-# Void records from which on nothing is summed, in the noise's standard deviations and as a share.
-_VOID_NOISE, _VOID_SHARE = 5.0, 0.01
+# A cell is not taken for empty from so many standard deviations of the noise on: beside one that is not
+# empty;
+_BESIDE = 2.0
+# alone, since a cell far out that is taken for full by mistake costs most;
+_ALONE = 4.0
+# and where it is the fullest of all.
+_FULLEST = 2.5
+# A whole result needs so many.
+_LEAST = 4.0
+# Nothing is summed where void records are more than so many standard deviations of the noise,
+_VOID_NOISE = 5.0
+# and more than this share of all.
+_VOID_SHARE = 0.01
 
 
 class Total(NamedTuple):

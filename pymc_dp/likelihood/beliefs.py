@@ -23,9 +23,11 @@ _ALL_PULL = 0.95
 _TAKERS = 2.0
 # Power of the distance with which an earlier score loses its worth.
 _SHARP = 4
-# A square of p normal numbers is a surprise beyond so many of its standard deviations; then what was known
-# before is doubted, at most so many times.
-_SURPRISE, _DOUBTS = 1.0, 12
+# A sum of squares of p normal numbers is a surprise beyond ``p + _SURPRISE sqrt(2 p)``.
+_SURPRISE = 1.0
+# Then what was known before is doubted: its information is divided by twice the surprise, at most so many
+# times.
+_DOUBTS = 12
 # By chance a square of p normal numbers is above its mean by more than so many of its standard deviations in
 # one of twenty to thirty cases: more shows that the walk was elsewhere.
 _CHANCE = 2.0
@@ -37,8 +39,10 @@ _GOES_ON = 0.15
 AT_REST = 0.12
 # Of one that did not arrive nothing is known within so many prior standard deviations.
 _NOWHERE = 30.0
-# The effective number of draws is at least this part of them, unless their densities' power is below that.
-_EFFECTIVE, _FLAT = 0.3, 1e-3
+# The effective number of draws is at least this part of them: densities are taken to a power for it.
+_EFFECTIVE = 0.3
+# That power is never below this.
+_FLAT = 1e-3
 
 
 class Care(NamedTuple):

@@ -31,8 +31,12 @@ from pymc_dp.results import GROUPS, plain
 LIKELIHOOD = "Likelihood"
 # Sampler stats that are times.
 CLOCKS = ("perf_counter", "process_time")
-# Draws above this R-hat, or with fewer effective ones, are not returned; looked at from so many draws on.
-_R_HAT, _EFFECTIVE, _LOOKED_AT = 1.05, 100, 400
+# Draws above this R-hat are not returned.
+_R_HAT = 1.05
+# Draws of which fewer are effective are not returned.
+_EFFECTIVE = 100
+# Both are looked at from so many draws on.
+_LOOKED_AT = 400
 
 
 def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:

@@ -9,15 +9,25 @@ from scipy.special import ndtri
 
 from pymc_dp.likelihood.comparisons import TYPICAL, trace_weight
 
-# Bounds that are tried: of scores, over sqrt(coordinates of a record); of slopes, over what they are on
-# average. Least part of a round for the slope.
-_CLIPS, _OF_SLOPES, _LEAST_SLOPE = np.geomspace(0.15, 4.0, 17), (1.0, 1.5, 2.0, 3.0), 0.06
+# Bounds of scores that are tried, over sqrt(coordinates of a record).
+_CLIPS = np.geomspace(0.15, 4.0, 17)
+# Bounds of slopes that are tried, over what they are on average.
+_OF_SLOPES = 1.0, 1.5, 2.0, 3.0
+# Least part of a round for the slope.
+_LEAST_SLOPE = 0.06
 # Bounds in the same units, within which nearly all scores and slopes are.
-_WIDE_CLIP, _WIDE_SLOPE = 100.0, 100.0
-# The way to the parameters that is reckoned with is at least this over n mu, within these; and at most this.
-_HIDDEN_WAY, _LEAST_WAY, _MOST_WAY = 150.0, (0.02, 0.3), 1.0
-# Units, and scores of each, that are simulated for it; standard deviation of the logarithm of a unit's scale.
-_PLAIN, _UNEQUAL = (400, 64), 0.3
+_WIDE_CLIP = 100.0
+_WIDE_SLOPE = 100.0
+# The way to the parameters that is reckoned with is at least ``_HIDDEN_WAY / (n mu)``,
+_HIDDEN_WAY = 150.0
+# where that is within these,
+_LEAST_WAY = 0.02, 0.3
+# and at most this.
+_MOST_WAY = 1.0
+# Units, and scores of each, that are simulated for it.
+_PLAIN = 400, 64
+# Standard deviation of the logarithm of a unit's scale.
+_UNEQUAL = 0.3
 
 
 class Efficiency(NamedTuple):

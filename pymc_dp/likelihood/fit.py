@@ -19,13 +19,20 @@ _ENDS = np.array([0.5, 0.8, 0.95])
 _EXPECTED = np.diff(np.concatenate([[0.0], _ENDS, [1.0]]))
 #: Number of cells.
 CELLS = len(_EXPECTED)
-# Counts have noise of so much of the records, where that costs no more than the second part of the budget;
-# more than the last, and the counts are not released.
-_NOISE, _LEAST, _MOST, _TOO_MUCH = 0.01, 0.001, 0.025, 0.06
-# A direction is hardly known where more than the first is left of the prior's variance: how far off the point
-# is there is not known either. The second, times the part of the directions that are like this, is how many
-# of the records may then be in another cell.
-_HARDLY, _ELSEWHERE = 0.5, 0.5
+# Counts have noise of so much of the records,
+_NOISE = 0.01
+# where that costs at least
+_LEAST = 0.001
+# and at most so much of the budget.
+_MOST = 0.025
+# Counts with noise of more than this of the records are not released.
+_TOO_MUCH = 0.06
+# A direction is hardly known where more than this is left of the prior's variance: how far off the point is
+# there is not known either.
+_HARDLY = 0.5
+# This, times the part of the directions that are hardly known, is the part of the records that may then be in
+# another cell.
+_ELSEWHERE = 0.5
 
 
 class Spread(NamedTuple):

@@ -10,18 +10,24 @@ from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
 
-# Standard deviations that are tried: as many quantiles of the prior's draws of it. Fewest groups that have
-# one.
-_LEVELS, _FEWEST = 8, 4
+# Standard deviations that are tried: as many quantiles of the prior's draws of it.
+_LEVELS = 8
+# Fewest groups that have one.
+_FEWEST = 4
 # Least standard deviation, over the largest.
 _LEAST = 1e-3
 # Power of the evidence: slopes are known roughly, and what they are off by is the same for all groups.
 _POWER = 0.5
-# Draws of the slope that it is averaged over: entries of a row of all of them, the fewest, the most.
-_ENTRIES, _FEWEST_DRAWS, _MOST_DRAWS = 800, 4, 24
-# Slopes of groups are like each other, relatively, but for so much; and what they have in common, over what
-# is expected, is no smaller than that.
-_UNLIKE, _LEAST_LEVEL = 0.5, 0.2
+# It is averaged over draws of the slope: ``_ENTRIES / p`` of them, for p coordinates,
+_ENTRIES = 800
+# at least
+_FEWEST_DRAWS = 4
+# and at most.
+_MOST_DRAWS = 24
+# Slopes of groups are like each other but for this relative standard deviation.
+_UNLIKE = 0.5
+# What they have in common, over what is expected, is no smaller.
+_LEAST_LEVEL = 0.2
 # Power of the known part of what groups have in common: a metric that goes by noise is worse than none.
 _SURE = 4
 # A variance beyond so many times that of most groups is a group's own: it stays beyond the others as it is.

@@ -10,18 +10,31 @@ from scipy.special import log_ndtr, ndtri_exp
 
 #: Relative change of a slope over a distance of 1, in units of what one record tells.
 DRIFT = 0.3
-# Draws of a small matrix, and of a large one, whose entries matter less each.
-_DRAWS, _ENTRIES, _LEAST_DRAWS = 96, 960, 24
-# Sweeps of a chain; the least eigenvalue that it starts with, in units of the noise, what is left of what is
-# beside the diagonal until it is so; and the largest trace, of the largest possible.
-_SWEEPS, _LEAST_START, _LESS, _ROOM = 8, 0.3, 0.7, 0.9
-# What is taken of the way to where a matrix is singular, and what is added to it where it is inverted.
-_INSIDE, _RIDGE = 0.95, 1e-11
+# Draws of a matrix of p rows: ``_ENTRIES / p``, since entries of a large one matter less each,
+_ENTRIES = 960
+_LEAST_DRAWS = 24  # at least
+_DRAWS = 96  # at most
+# Sweeps of a chain over all entries.
+_SWEEPS = 8
+# Least eigenvalue that a chain starts with, in units of the noise.
+_LEAST_START = 0.3
+# Entries beside the diagonal are multiplied with this until it is so.
+_LESS = 0.7
+# Largest trace that it starts with, over the largest possible one.
+_ROOM = 0.9
+# Part of the way to where a matrix is singular that is taken.
+_INSIDE = 0.95
+# What is added to a matrix where it is inverted.
+_RIDGE = 1e-11
 # Least eigenvalue of what is shared by many blocks, in units of the noise.
 _LEAST = 1e-3
-# Draws that are tried and kept where they are positive definite, in units of what is wanted; the least share
-# of them with which it is worth while; eigenvalues below which it is not, in units of the noise.
-_TRIED, _WORTH, _HOPELESS = (2, 16), 1 / 16, -0.5
+# Draws are tried, and kept where they are positive definite: this many times what is wanted, first and in
+# all.
+_TRIED = 2, 16
+# It is worth while with at least this share of them,
+_WORTH = 1 / 16
+# and is not begun with an eigenvalue below this, in units of the noise.
+_HOPELESS = -0.5
 # Noise below which the matrix is taken as it is, in units of the metric.
 _NONE = 1e-4
 
@@ -213,9 +226,8 @@ def _moved(
         chains[:, places[:, None], block] = small[:, :, : len(block)]
         rest = rest - _through(chains, block, shared)
         if len(shared):  # where many blocks leave it nearly singular, rounding may do the rest
-            more = np.maximum(least - np.linalg.eigvalsh(rest)[:, 0], 0.0)[:, None, None] * np.eye(
-                len(shared)
-            )
+            lack = np.maximum(least - np.linalg.eigvalsh(rest)[:, 0], 0.0)
+            more = lack[:, None, None] * np.eye(len(shared))
             rest = rest + more
             chains[:, shared[:, None], shared] += more
     if len(shared):

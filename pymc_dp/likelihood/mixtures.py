@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Least variance, and what is added to correlation matrices before they are inverted.
-_TINY, _RIDGE = 1e-200, 1e-11
+# Least variance.
+_TINY = 1e-200
+# What is added to correlation matrices before they are inverted.
+_RIDGE = 1e-11
 # What is told of a direction is not further from what is believed of it, in standard deviations.
 _GUESSED = 3.0
 

@@ -9,14 +9,20 @@ from scipy.special import ndtri
 
 from pymc_dp.records.twins import Chunk
 
-#: Octaves of a score's standard deviation: from 2**-LOWEST on; the last is open. The first is of units whose
-#: twins are all alike, as where outcomes are rare: these have a score, and say nothing of its size.
-LOWEST, OCTAVES = 40, 81
+#: Octaves of a score's standard deviation: this many. The first is of units whose twins are all alike, as
+#: where outcomes are rare: these have a score, and say nothing of its size. The last is open.
+OCTAVES = 81
+#: The second octave begins at 2**-LOWEST.
+LOWEST = 40
 #: Relative error of an information that comes from octaves, where there is no noise.
 OF_OCTAVES = 0.15
-# The most octaves that are looked at together; how far beside what stands out others count too, where they
-# are beyond so many standard deviations of the noise: one by chance, three octaves up, would count 64-fold.
-_WIDEST, _BESIDE, _COUNTS = 4, 2, 4.0
+# The most octaves that are looked at together.
+_WIDEST = 4
+# Octaves so far beside what stands out count too,
+_BESIDE = 2
+# where they are beyond so many standard deviations of the noise: one by chance, three octaves up, would count
+# 64-fold.
+_COUNTS = 4.0
 
 
 class Counted(NamedTuple):

@@ -6,8 +6,10 @@ import numpy as np
 
 from pymc_dp.likelihood.measurements import Comparison
 
-# Weight of the sum of all groups' scores beside each group's, squared; with so few groups there is none.
-_WEIGHT, _FEW = 0.25, 4
+# Weight of the sum of all groups' scores beside each group's, squared.
+_WEIGHT = 0.25
+# With so few groups there is none.
+_FEW = 4
 
 
 class Apart(NamedTuple):

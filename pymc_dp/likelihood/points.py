@@ -6,9 +6,11 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
 
-# Twins on the way, and at the end: least, most, and all comparisons that are wanted; the fewer the more
-# records there are, whose own noise is then all that counts.
-_ON_THE_WAY, _AT_THE_END = (6, 32, 30_000), (16, 128, 2_000_000)
+# Twins on the way: least, most, and all comparisons that are wanted. The more records there are the fewer,
+# since their own noise is then all that counts.
+_ON_THE_WAY = 6, 32, 30_000
+# Twins at the end.
+_AT_THE_END = 16, 128, 2_000_000
 # At most, where there is no noise but that of twins.
 _WITHOUT_NOISE = 1024
 

@@ -10,12 +10,19 @@ from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 
-# Draws of the prior. Of its draws this part is nearer to the median than so many standard deviations: the
-# levels of groups whose spread is unknown are mostly near it, but a search that holds those further out for
-# impossible takes the scores that say so for noise.
-_DRAWS, _PART, _OF_PART = 1000, 0.95, 1.96
-# Standard deviation where the prior has none, and the least and the most that is taken for one.
-_UNKNOWN, _LEAST, _MOST = 100.0, 1e-100, 1e100
+# Draws of the prior.
+_DRAWS = 1000
+# This part of its draws is nearer to the median than `_OF_PART` standard deviations: the levels of groups
+# whose spread is unknown are mostly near it, but a search that holds those further out for impossible takes
+# the scores that say so for noise.
+_PART = 0.95
+# Two-sided quantile of a normal number for that part.
+_OF_PART = 1.96
+# Standard deviation where the prior has none.
+_UNKNOWN = 100.0
+# The least and the most that is taken for one.
+_LEAST = 1e-100
+_MOST = 1e100
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:

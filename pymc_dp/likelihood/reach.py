@@ -2,9 +2,11 @@
 
 import numpy as np
 
-# Part of what all records can pull with, from which they are all on one side, and below which no longer: the
-# score then says in which direction the parameters are and not how far, however precise it is.
-_FROM, _UNTIL = 0.5, 0.2
+# From this part of what all records can pull with they are all on one side: the score then says in which
+# direction the parameters are and not how far, however precise it is.
+_FROM = 0.5
+# Below this part they are no longer.
+_UNTIL = 0.2
 # The first such step, at least, in prior standard deviations.
 _LEAST = 0.25
 

@@ -94,9 +94,10 @@ def _number(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-# Wider than without privacy by no more, it is as good; standard deviations over the prior's above which a
-# parameter is hardly known.
-_AS_GOOD, _LITTLE = 1.25, 0.7
+# A parameter whose standard deviation is no more times that without privacy is as good.
+_AS_GOOD = 1.25
+# One whose standard deviation is more than this of the prior's is hardly known.
+_LITTLE = 0.7
 
 
 def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:

@@ -21,13 +21,14 @@ from pymc_dp.likelihood.slopes import Slopes
 
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
 _NEAR = 0.05
-# A step is no longer; after one that is longer than the second, scales are counted again.
-_FURTHEST, _FAR = 2.5, 1.2
-# Sizes are counted once more after a way of so much; what is believed of the slope is scaled where they
-# differ by this factor.
-_SINCE, _MUCH = 0.05, 1.4
-# Passes of misfits and beliefs: of a round, and of the last.
-_PASSES, _LAST_PASSES = 3, 4
+_FURTHEST = 2.5  # length of a step, at most
+_FAR = 1.2  # after a step that is longer, scales are counted again
+# Sizes are counted once more after a way of so much;
+_SINCE = 0.05
+# what is believed of the slope is scaled where they differ by this factor.
+_MUCH = 1.4
+_PASSES = 3  # of misfits and beliefs, of a round
+_LAST_PASSES = 4  # of the last round
 # Without noise bounds are given up where the way that is left is shorter.
 _ARRIVING = 0.5
 # Scores that are computed of a round's records and twins, at all points: on the way, and at the end.

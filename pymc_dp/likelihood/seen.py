@@ -15,9 +15,10 @@ from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.octaves import Scales
 
-# Entries of a direction below this part of its largest are rounding; a prior variance below this part of the
-# largest is that of a constant.
-_ROUNDING, _CONSTANT = 1e-6, 1e-12
+# Entries of a direction below this part of its largest are rounding.
+_ROUNDING = 1e-6
+# A prior variance below this part of the largest is that of a constant.
+_CONSTANT = 1e-12
 
 
 def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.ndarray:

@@ -1,18 +1,32 @@
 """How much of the budget each count of sizes, and each round, of a search has."""
 
 # Sizes are counted with so much that the counts of all records stand out: noise of a count over the number of
-# records; at least and at most so much.
-_COUNT_NOISE, _LEAST_SIZES, _MOST_SIZES = 0.05, 0.002, 0.06
+# records,
+_COUNT_NOISE = 0.05
+# at least
+_LEAST_SIZES = 0.002
+# and at most so much of the budget.
+_MOST_SIZES = 0.06
 # Where some coordinate does not stand out, they are counted again with so much more.
 _MORE = 3.0
-# They are counted once more, later, with this part of it, beside a round of which that is at most the second.
-_ROUGHLY, _BESIDE = 0.25, 0.125
+# They are counted once more, later, with this part of the first count's share,
+_ROUGHLY = 0.25
+# beside a round of whose share that is at most this part.
+_BESIDE = 0.125
 # A count is left out where less than that would be left.
 _LATE = 0.62
-# An early round has so much that its step is known to this distance, in units of what one record tells.
-_STEP_NOISE, _LEAST_EARLY, _MOST_EARLY = 0.4, 0.004, 0.06
-# After a step that was shorter, the next round has so much more, else so much.
-_SHORT, _GROWTH, _AGAIN = 0.5, 2.0, 1.15
+# An early round has so much that its step is known to this distance, in units of what one record tells,
+_STEP_NOISE = 0.4
+# at least
+_LEAST_EARLY = 0.004
+# and at most so much of the budget.
+_MOST_EARLY = 0.06
+# After a step that was shorter than this
+_SHORT = 0.5
+# the next round has so many times the last one's share,
+_GROWTH = 2.0
+# and else so many times.
+_AGAIN = 1.15
 # The last round is that which would have more than this part of what is left.
 _MOST_OF_REST = 0.5
 

@@ -13,9 +13,13 @@ from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
 
-# What is known of a slope before it is released, relatively to what records can tell of two coordinates
-# together: on its diagonal from counts of octaves, beside it; from earlier rounds, at the same point.
-_OF_COUNTS, _CORRELATED, _ALIKE = 0.35, 0.25, 0.04
+# Relative standard deviation of a slope before it is released, of what records can tell of two coordinates
+# together: on its diagonal, from counts of octaves;
+_OF_COUNTS = 0.35
+# beside the diagonal;
+_CORRELATED = 0.25
+# and where an earlier round was at the same point.
+_ALIKE = 0.04
 # A row of so many entries is short. In a longer one what is not known beside the diagonal is less, by their
 # ratio, unless a first slope shows more: eigenvalues of a matrix differ by all its entries together. In a
 # short one all of it counts twice, in a longer one less: entries are taken for independent, but where

@@ -87,9 +87,11 @@ def named_counts(levels: list[str | None], names: tuple[str, ...]) -> np.ndarray
     )
 
 
-# Of delta, for levels that come out at all; accountants count it (1 + exp(epsilon)) times, and have a
-# thousandth of delta for it (`privacy.budget.filters`). OpenDP reckons down to 2e-16.
-_SHARE, _LEAST = 1e-4, 1e-15
+# Part of delta for levels that come out at all; accountants count it (1 + exp(epsilon)) times, and have a
+# thousandth of delta for it (`privacy.budget.filters`).
+_SHARE = 1e-4
+# The least: OpenDP reckons down to 2e-16.
+_LEAST = 1e-15
 
 
 @dataclass(frozen=True)

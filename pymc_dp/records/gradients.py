@@ -28,8 +28,10 @@ from pymc_dp.records.meetings import Kind, Met, meet
 from pymc_dp.records.sums import Points, compiled, guarded, sums
 from pymc_dp.records.units import chunks_of
 
-# Rows that are worked on at once, and numbers that belong to them: they should fit into a core's cache.
-_ROWS, _NUMBERS = 16384, 2**17
+# Rows that are worked on at once, at most.
+_ROWS = 16384
+# Numbers of a chunk of rows, at most: they should fit into a core's cache.
+_NUMBERS = 2**17
 
 
 class SumOfGradients(NamedTuple):

@@ -13,15 +13,20 @@ import numpy as np
 
 #: Nodes for each number of a person's effects: of one, of two, of three.
 NODES = {1: 15, 2: 5, 3: 5}
-# Of one effect nodes are sinh(t) times the first, evenly spaced in t, up to the second: near the mode as
-# close as a normal density needs, and far enough for the logarithm of a gamma variable, whose tail is
-# exponential. Of several they are Gauss and Hermite's.
-_NEAR, _FAR = 2.0, 10.0
-# Steps of the search for a mode, at most; it ends when a step is shorter than this, in units of the
-# posterior's standard deviation.
-_STEPS, _ARRIVED = 12, 0.02
-# A step is at most so long, in units of the prior's standard deviation; after one that led down, a quarter.
-_FURTHEST, _SHORTER = 3.0, 0.25
+# Nodes of one effect are ``_NEAR sinh(t)``, evenly spaced in t: near the mode as close as a normal density
+# needs.
+_NEAR = 2.0
+# They go so far, as the logarithm of a gamma variable needs, whose tail is exponential. Nodes of several
+# effects are Gauss and Hermite's.
+_FAR = 10.0
+# Steps of the search for a mode, at most.
+_STEPS = 12
+# It ends when a step is shorter than this, in units of the posterior's standard deviation.
+_ARRIVED = 0.02
+# A step is at most so long, in units of the prior's standard deviation.
+_FURTHEST = 3.0
+# A step after one that led down is so much shorter.
+_SHORTER = 0.25
 
 # Of the effects of m persons, shape (m, q): the logarithm of each person's density, shape (m,), and its
 # derivatives, shape (m, q).

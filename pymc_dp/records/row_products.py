@@ -13,9 +13,10 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op, OutputStorageType
 from pytensor.scalar import upcast
 
-# Rows that are copied at once where they are not one after the other in memory, and columns up to which each
-# number is summed by itself.
-_ROWS, _FEW = 256, 3
+# Rows that are copied at once where they are not one after the other in memory.
+_ROWS = 256
+# Columns up to which each number is summed by itself.
+_FEW = 3
 
 
 # No fast mathematics, or sums would be in any order: also where it is inlined into a loop that has it.

@@ -27,8 +27,10 @@ from pymc_dp.records.sums import compiled, guarded, part_of
 from pymc_dp.records.touched import seen_apart
 from pymc_dp.records.units import chunks_of
 
-# Rows that are worked on at once, at most, and numbers of their scores: they stay in the cache.
-_ROWS, _NUMBERS = 4096, 2**17
+# Rows that are worked on at once, at most.
+_ROWS = 4096
+# Numbers of their scores, at most: they stay in the cache.
+_NUMBERS = 2**17
 
 
 class TermScores(NamedTuple):

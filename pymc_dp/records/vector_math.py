@@ -19,10 +19,14 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "forceinl
 # Added to a number below 2**51 it leaves the nearest integer in the last bits.
 _ROUND = 6755399441055744.0
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Where exponentials are taken for 0 and infinite.
-_LEAST, _MOST = -708.0, 709.0
-# Bits of sqrt(1/2); smallest normal number.
-_HALF, _NORMAL = 0x3FE6A09E667F3BCD, 2.2250738585072014e-308
+# Exponentials of less are taken for 0,
+_LEAST = -708.0
+# of more for infinite.
+_MOST = 709.0
+# Bits of sqrt(1/2).
+_HALF = 0x3FE6A09E667F3BCD
+# Smallest normal number.
+_NORMAL = 2.2250738585072014e-308
 
 
 def _bits_of(context, x):

@@ -13,8 +13,12 @@ from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 
 #: Relative, of epsilon: searches end so near below the budget, or once the parameter is known that well.
 TOLERANCE = 1e-4
-# Steps of the logarithm of the parameter: at most; where the cost says nothing; next to an end that is known.
-_LONGEST, _BLIND, _INSIDE = math.log(8.0), math.log(2.0), 0.02
+# Steps of the logarithm of the parameter: at most;
+_LONGEST = math.log(8.0)
+# where the cost says nothing;
+_BLIND = math.log(2.0)
+# next to an end that is known.
+_INSIDE = 0.02
 
 
 def find_dearest(

@@ -23,8 +23,10 @@ _FINE, _COARSE = (2e-4, 1.002), (5e-3, 1.1)
 
 # No grid goes further.
 _LARGEST_LOSS = 600.0
-# Below, losses are composed anew with the error small about one delta.
-_SMALL, _SMALLEST = 1e-6, 1e-100
+# Below this delta losses are composed anew, with the error small about that delta.
+_SMALL = 1e-6
+# Smaller ones are taken for this.
+_SMALLEST = 1e-100
 
 
 class LossDistribution:
