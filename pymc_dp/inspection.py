@@ -14,6 +14,7 @@ from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import ReadingSettings, VariableReading
+from pymc_dp.records.refusals import refuse_without_draws
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import ids_in, units
 
@@ -38,7 +39,9 @@ class Inspection:
     withheld_dims : list of str
         Dimensions whose coordinates are not released.
     refusals : list of ModelRefusedError
-        Why a step would refuse the model; empty if it would not.
+        Why the model would be refused; empty if it would not.
+    no_release : ModelRefusedError or None
+        Why `dp.sample` without a step, and `dp.release_likelihood`, would refuse a model that steps take.
     tables : list of int
         Number of rows of each table: observed variables of one length are one.
     widths : dict of float to float
@@ -53,6 +56,7 @@ class Inspection:
     refusals: list[ModelRefusedError]
     tables: list[int]
     widths: Mapping[float, float] = field(default_factory=dict)
+    no_release: ModelRefusedError | None = None
 
     @property
     def accepted(self) -> bool:
@@ -77,6 +81,8 @@ class Inspection:
             )
             lines.append(f"Intervals, over those without privacy, about: {said}")
         lines += [f"\nRefused: {refusal}" for refusal in self.refusals]
+        if self.no_release is not None:
+            lines.append(f"\nRefused where a likelihood is released, taken by steps: {self.no_release}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -167,10 +173,16 @@ def inspect(
     arrays = {a.label: a for one in found for a in one.arrays}
     arrays |= {a.label: a for one in found for a in one.arrays if a.axis is not None}
     withheld = sorted({dim for one in found for dim in one.withheld_dims})
-    widths = {}
+    widths: dict[float, float] = {}
+    no_release = None
     if not refusals:
         records = read_records(model, privacy_unit=privacy_unit, integrate=True, **settings, verify=False)
-        widths = _widths(records)
+        try:
+            widths = _widths(records)
+        except ModelRefusedError as error:
+            no_release = error
+    if no_release is not None and effects:  # of which no step knows
+        refusals, no_release = [no_release], None
     return Inspection(
         n,
         list(arrays.values()),
@@ -179,17 +191,21 @@ def inspect(
         refusals,
         list(tables),
         widths,
+        no_release,
     )
 
 
 def _widths(records: RecordModel | Tables) -> dict[float, float]:
-    """What is expected of a released likelihood; nothing where there are no twins."""
-    try:
-        twins = TablesTwins(records)
-    except ModelRefusedError:
-        return {}
-    if twins.unlike:
-        return {}
+    """What is expected of a released likelihood.
+
+    Raises
+    ------
+    ModelRefusedError
+        None can be released.
+    """
+    twins = TablesTwins(records)
+    for name, why in sorted(twins.unlike.items()):
+        raise refuse_without_draws(name, why)
     relation = records.neighboring_relation
     return {
         epsilon: expected_width(

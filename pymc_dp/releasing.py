@@ -9,7 +9,6 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.bounds import check_count
-from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
@@ -25,6 +24,7 @@ from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.reading import RecordSettings
+from pymc_dp.records.refusals import refuse_without_draws
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -195,14 +195,7 @@ def open_records(
 def check_generative(twins: Twins | TablesTwins) -> None:
     """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
     for name, why in sorted(twins.unlike.items()):
-        raise ModelRefusedError(
-            f"No outcomes can be drawn for observed variable {name!r}: {why}.",
-            "its records are compared with outcomes that the model itself draws; without these, clipping "
-            "would bias the result by more than it says.",
-            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
-            'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
-            "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
-        )
+        raise refuse_without_draws(name, why)
 
 
 def _number(records: Records, public_n: float | None) -> float:

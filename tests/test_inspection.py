@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 
 import pymc_dp as dp
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.model import RecordModel
 
 N = 60
@@ -110,3 +111,28 @@ def test_the_length_of_a_dimension_of_records_is_not_released():
         v for v in dp.inspect(model, neighboring_relation="add_remove").variables if v.name == "total"
     )
     assert total.role == "left out"
+
+
+def of_ones_own(effect):
+    """A density of which nothing says how to draw."""
+    with pm.Model() as model:
+        person, m = pm.Data("person", np.arange(N) // 2), pm.Normal("m")
+        mu = m + pm.Normal("own", 0, 1, shape=N // 2)[person] if effect else m + 0 * person
+        pm.CustomDist("y", mu, logp=lambda y, mu: -0.5 * (y - mu) ** 2, observed=Y)
+    return model
+
+
+def test_what_only_a_release_refuses_is_said():
+    found = dp.inspect(of_ones_own(effect=False), privacy_unit="person")
+    assert found.accepted and not found.widths
+    with pytest.raises(ModelRefusedError) as refused:
+        dp.release_likelihood(of_ones_own(effect=False), epsilon=1, delta=1e-6, privacy_unit="person")
+    assert str(found.no_release) == str(refused.value) and str(refused.value) in str(found)
+    assert dp.inspect(hierarchy()).no_release is None
+
+
+def test_with_effects_of_persons_there_is_no_step_that_takes_it():
+    found = dp.inspect(of_ones_own(effect=True), privacy_unit="person")
+    with pytest.raises(ModelRefusedError) as refused:
+        dp.release_likelihood(of_ones_own(effect=True), epsilon=1, delta=1e-6, privacy_unit="person")
+    assert not found.accepted and [str(one) for one in found.refusals] == [str(refused.value)]

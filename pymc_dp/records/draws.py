@@ -20,7 +20,7 @@ from pytensor.tensor.random.type import RandomType, random_generator_type
 from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_dp.records import graph
-from pymc_dp.records.harmless import harmless, missing, present
+from pymc_dp.records.harmless import IMPROPER, harmless, missing, present
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
@@ -187,6 +187,8 @@ class _Made:
                 "write it as dist=, or vouch for it in trusted_ops="
             )
         _, size, *parameters = inputs
+        if isinstance(op, IMPROPER):
+            raise NotGenerativeError(f"nothing can be drawn from {op.name}, which is no distribution")
         parameters, fit, op = harmless(op, parameters)
         generator = random_generator_type()
         new = op.make_node(generator, size, *parameters)

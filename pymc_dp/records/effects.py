@@ -17,6 +17,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, indices_from_subtensor
 
 from pymc_dp.records import checks, graph, refusals
 from pymc_dp.records.arrays import FEW
+from pymc_dp.records.harmless import IMPROPER
 from pymc_dp.records.lengths import number_of_rows
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import length_along, public_number
@@ -193,6 +194,8 @@ def _check_prior(rv: Variable, axis: int, effects: set[Variable]) -> None:
     op, node = rv.owner.op, rv.owner
     if not isinstance(op, RandomVariable | SymbolicRandomVariable) or rv.type.dtype != "float64":
         raise refusals.refuse_effect(rv.name, "has a prior that is not followed")
+    if isinstance(op, IMPROPER):
+        raise refusals.refuse_effect(rv.name, "has a prior that is no distribution")
     batch = op.batch_ndim(node)
     if axis >= batch:
         raise refusals.refuse_effect(rv.name, "couples persons")

@@ -34,6 +34,8 @@ _MEAN = 1e15
 _REAL = Range(-_FAR, _FAR, 0.0)
 _SCALE = Range(0.0, _FAR, 1.0)
 _POSITIVE = Range(1 / _FAR, _FAR, 1.0)
+#: Densities that are no distributions: nothing is drawn from them.
+IMPROPER = continuous.FlatRV, continuous.HalfFlatRV
 # Gamma variables of small shape underflow to 0, with probability exp(-708 shape), and then what is divided by
 # them raises: for this shape that is 2e-31; over a scale of 1e30, 1e-27. Student t has half its degrees of
 # freedom as the shape.

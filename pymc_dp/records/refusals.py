@@ -163,6 +163,18 @@ def refuse_coupled(name: str, why: str) -> ModelRefusedError:
     )
 
 
+def refuse_without_draws(name: str, why: str) -> ModelRefusedError:
+    """Build the error of a release about an observed variable of which no outcomes can be drawn."""
+    return ModelRefusedError(
+        f"No outcomes can be drawn for observed variable {name!r}: {why}.",
+        "its records are compared with outcomes that the model itself draws; without these, clipping "
+        "would bias the result by more than it says.",
+        "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
+        'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
+        "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
+    )
+
+
 def refuse_derivative(op: object) -> ModelRefusedError:
     """A derivative that PyTensor does not have."""
     return ModelRefusedError(

@@ -293,6 +293,12 @@ REFUSED = {
         {},
         "other parameters for each person",
     ),
+    "a density that is no distribution": (
+        model_with,
+        lambda tau, n: pm.Flat("own", shape=n),
+        {},
+        "no distribution",
+    ),
     "too many numbers": (
         lambda effect: model_with(effect, lambda own, person: own[person].sum(axis=1)),
         lambda tau, n: pm.Normal("own", 0, tau, shape=(n, 4)),

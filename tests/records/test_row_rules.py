@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytensor.tensor as pt
@@ -20,7 +21,7 @@ from pytensor.tensor.shape import Reshape
 from pytensor.tensor.sort import SortOp
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 
-from pymc_dp.records.row_types import PUBLIC, RULES, Mixed, Rows, Typing
+from pymc_dp.records.row_types import LENGTH, PUBLIC, RULES, Mixed, Rows, Typing
 from tests.records.random_graphs import Grown
 from tests.records.row_oracle import N, Oracle, Persons, is_public, is_rows, judged, moved, truth, wrong
 
@@ -581,6 +582,21 @@ BROKEN = {
     "split": (Split, lambda typing, node, types: types[0]),
     "nonzero": (Nonzero, lambda typing, node, types: PUBLIC),
 }
+
+
+ENDS = [None, *range(-4, 5)]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_of_a_shape_only_the_number_of_records_is_a_length(axis):
+    """Where records are added and removed; parts of a shape, in any order, are taken first."""
+    rows, found = pt.tensor3("rows"), {}
+    for start, stop, step in product(ENDS, ENDS, (None, 1, 2, -1)):
+        part, axes = rows.shape[slice(start, stop, step)], range(3)[slice(start, stop, step)]
+        found |= {part[k]: axes[k] for k in range(-len(axes), len(axes))}
+    types = Typing(N, "add_remove")(list(found), {rows: Rows(axis)})
+    assert len(found) > 500 and {of for of in found.values()} == {0, 1, 2}
+    assert all(types[taken] is (LENGTH if of == axis else PUBLIC) for taken, of in found.items())
 
 
 @pytest.mark.parametrize("name", BROKEN)

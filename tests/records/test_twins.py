@@ -300,6 +300,21 @@ def test_notes_of_constants_do_not_grow_from_call_to_call():
     assert max(len(getattr(one.tag, "trace", [])) for one in constants) < 1000
 
 
+OTHER_WAYS = {
+    "add_remove": {"neighboring_relation": "add_remove"},
+    "units of two rows": {"privacy_unit": np.repeat(np.arange(30), 2)},
+}
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS)
+@pytest.mark.parametrize("name", ["zero_inflated", "hurdle", "mixture", "normal_mixture"])
+def test_where_the_number_of_rows_is_private_parts_are_drawn_as_well(name, way):
+    """Weights of parts are repeated for each row, in the shape of what is mixed."""
+    with pm.Model() as model:
+        models(60)[name]()
+    assert not RecordModel(model, verify=False, **OTHER_WAYS[way]).twins.unlike
+
+
 def test_a_draw_that_records_share_is_none():
     def dist(m, size):
         return pm.Normal.dist(m, 1.0, size=size) + pm.Normal.dist(0.0, 1.0)

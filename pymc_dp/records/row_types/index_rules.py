@@ -108,11 +108,30 @@ def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
 
 def _another_length(typing: Typing, shape: Variable, indices: Sequence[Index]) -> bool:
     """Whether what is taken of a shape is the length of another axis than the records'."""
-    if shape.owner is None or not isinstance(shape.owner.op, Shape) or len(indices) != 1:
+    if len(indices) != 1 or isinstance(indices[0], slice):
         return False
-    of = shape.owner.inputs[0]
-    t, axis = typing.of(of), None if isinstance(indices[0], slice) else public_number(indices[0])
-    return isinstance(t, Rows) and axis is not None and axis % of.type.ndim != t.axis
+    of, axes = _axes_in(shape)
+    t = None if of is None else typing.of(of)
+    index = public_number(indices[0])
+    if not isinstance(t, Rows) or index is None or not -len(axes) <= index < len(axes):
+        return False
+    return axes[index] != t.axis
+
+
+def _axes_in(shape: Variable) -> tuple[Variable | None, range]:
+    """Whose shape, or part of it, a vector is; and of which axes. None if it is no shape."""
+    node = shape.owner
+    if node is not None and isinstance(node.op, Shape):
+        return node.inputs[0], range(node.inputs[0].type.ndim)
+    if node is not None and isinstance(node.op, Subtensor):
+        (index, *more) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+        if not more and isinstance(index, slice):
+            given = index.start, index.stop, index.step
+            ends = [None if end is None else public_number(end) for end in given]
+            of, axes = _axes_in(node.inputs[0])
+            known = all(end is None or own is not None for end, own in zip(given, ends, strict=True))
+            return (of, axes[slice(*ends)]) if known and ends[2] != 0 else (None, axes)
+    return None, range(0)
 
 
 @rule(AdvancedSubtensor)
