@@ -1,6 +1,6 @@
 """Scores of persons whose effects are integrated: by Fisher's identity, from rows that know the effect."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -8,7 +8,9 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, toposort
+from pytensor.scalar.basic import Abs, ScalarMaximum, ScalarMinimum, Sign
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph, quadrature
@@ -18,6 +20,9 @@ from pymc_dp.records.predictors import Piece
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.sums import compiled, guarded, sums
 from pymc_dp.records.touched import Lookup, Sum
+
+# Functions of one number, or of two, of which the derivative jumps.
+_KINKS = Abs, Sign, ScalarMaximum, ScalarMinimum
 
 
 class _Rows(NamedTuple):
@@ -95,6 +100,7 @@ class EffectScores:
         if not private.isdisjoint(graph.read_as_values(prior)):
             raise refuse_coupled(next(iter(effects)), "its prior reads records")
         self._prior = self._derivatives(prior, own, list(effects.values()))
+        self._kinked = have_kinks([*likelihood, *prior], effects.values())
 
     def _derivatives(
         self, terms: Sequence[Variable], roots: Mapping[Variable, int], effects: Sequence[Variable]
@@ -181,13 +187,24 @@ class EffectScores:
             shared = [sums(one, first) for one in function(phi, *data, *outcomes, *effects)]
             return tuple(one + of_all for one, of_all in zip(own, shared, strict=True))
 
-        found = quadrature.nodes_at(partial(evaluate, of_rows, of_effects), scale, m)
+        found = quadrature.nodes_at(partial(evaluate, of_rows, of_effects), scale, m, self._kinked)
         densities = np.empty(found.weights.shape)
         parts = np.empty((*densities.shape, self._seen.size))
         for k, z in enumerate(found.places):
             densities[k], parts[k] = evaluate(rows_by_phi, effects_by_phi, z)
         densities += found.weights
         return [quadrature.average(densities, parts)]
+
+
+def have_kinks(terms: Sequence[Variable], variables: Iterable[Variable]) -> bool:
+    """Whether some derivatives by the variables jump, as Laplace's density's do."""
+    reading = set(variables)
+    for node in toposort(list(terms)):
+        if not reading.isdisjoint(node.inputs):
+            reading.update(node.outputs)
+            if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, _KINKS):
+                return True
+    return False
 
 
 def _refuse_recursive(name: str) -> ModelRefusedError:

@@ -13,6 +13,8 @@ import numpy as np
 
 #: Nodes for each number of a person's effects: of one, of two, of three.
 NODES = {1: 15, 2: 5, 3: 5}
+#: Nodes where a density has kinks, as Laplace's: a derivative jumps between two nodes.
+NODES_OF_KINKED = {1: 41, 2: 9, 3: 5}
 # Nodes of one effect are ``_NEAR sinh(t)``, evenly spaced in t: near the mode as close as a normal density
 # needs.
 _NEAR = 2.0
@@ -20,13 +22,17 @@ _NEAR = 2.0
 # effects are Gauss and Hermite's.
 _FAR = 10.0
 # Steps of the search for a mode, at most.
-_STEPS = 12
+_STEPS = 20
 # It ends when a step is shorter than this, in units of the posterior's standard deviation.
 _ARRIVED = 0.02
-# A step is at most so long, in units of the prior's standard deviation.
+# The first step is at most so long, in units of the prior's standard deviation; after one that led up, twice.
 _FURTHEST = 3.0
 # A step after one that led down is so much shorter.
 _SHORTER = 0.25
+# Passes in which a prior's unit is looked for: each makes it at most sqrt(20) times as long.
+_PASSES = 60
+# Passes in which the unit of a density with kinks is looked for: its logarithm is halved in each.
+_PASSES_OF_KINKED = 6
 
 # Of the effects of m persons, shape (m, q): the logarithm of each person's density, shape (m,), and its
 # derivatives, shape (m, q).
@@ -74,16 +80,22 @@ def standard_nodes(size: int, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def prior_scale(joint: Joint, size: int) -> Scale:
-    """Mode of a prior and its spread there; where it has none, zero and one."""
-    unit = Scale(np.zeros(size), np.eye(size))
-    mode, root = _mode(joint, unit, 1)
-    spread = _inverse(root)[0].T
-    if not (np.all(np.isfinite(mode)) and np.all(np.isfinite(spread))):
-        return unit
-    return Scale(mode[0], spread)
+    """Mode of a prior and its spread there, in whatever unit effects are; where it has none, zero and one."""
+    unit = scale = Scale(np.zeros(size), np.eye(size))
+    for _ in range(_PASSES):
+        mode = _mode(joint, scale, 1)[0]
+        seen, here = _in_units(joint, scale._replace(centre=mode[0])), np.zeros((1, size))
+        root = _root(_over_units(seen, here, np.ones((1, size))))
+        spread = scale.spread @ _inverse(root)[0].T
+        if not (np.all(np.isfinite(mode)) and np.all(np.isfinite(spread))):
+            return unit
+        scale = Scale(mode[0], spread)
+        if np.all(np.abs(root[0] - np.eye(size)) < 0.05):
+            break
+    return scale
 
 
-def nodes_at(joint: Joint, scale: Scale, m: int) -> Nodes:
+def nodes_at(joint: Joint, scale: Scale, m: int, kinked: bool = False) -> Nodes:
     """Find m persons' modes, and nodes around them.
 
     Parameters
@@ -91,6 +103,9 @@ def nodes_at(joint: Joint, scale: Scale, m: int) -> Nodes:
     joint : callable
     scale : Scale
     m : int
+    kinked : bool
+        Whether derivatives of the densities jump: curvatures are then differences over a unit of the
+        posterior, and there are more nodes.
 
     Returns
     -------
@@ -103,24 +118,33 @@ def nodes_at(joint: Joint, scale: Scale, m: int) -> Nodes:
     """
     size = len(scale.centre)
     mode, root = _mode(joint, scale, m)
-    points, weights = standard_nodes(size, NODES[size])
+    if kinked:
+        root = _root_of_kinked(
+            _in_units(joint, scale), _times(np.linalg.inv(scale.spread), mode - scale.centre)
+        )
+    points, weights = standard_nodes(size, (NODES_OF_KINKED if kinked else NODES)[size])
     # With H = L L', the columns of the inverse of L' are units of the posterior.
     units = np.swapaxes(_inverse(root), 1, 2)
     places = [mode + _times(scale.spread, _times(units, np.broadcast_to(one, (m, size)))) for one in points]
     return Nodes(np.array(places), np.broadcast_to(weights[:, None], (len(points), m)))
 
 
-def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Modes, shape (m, q), and roots of the curvature there, (m, q, q), in units of the scale."""
-    size = len(scale.centre)
+def _in_units(joint: Joint, scale: Scale) -> Joint:
+    """The same densities of effects in units of a scale."""
 
     def seen(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = joint(scale.centre + _times(scale.spread, x))
         return value, _times(scale.spread.T, slope)
 
+    return seen
+
+
+def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Modes, shape (m, q), and roots of the curvature there, (m, q, q), in units of the scale."""
+    size, seen = len(scale.centre), _in_units(joint, scale)
     x, best_root = np.zeros((m, size)), np.broadcast_to(np.eye(size), (m, size, size)).copy()
     value, slope = seen(x)
-    part, moving = np.ones(m), np.isfinite(value)
+    part, reach, moving = np.ones(m), np.full(m, _FURTHEST), np.isfinite(value)
     for _ in range(_STEPS):
         root = _root(_curvature(seen, x, slope))
         best_root[moving] = root[moving]
@@ -131,12 +155,13 @@ def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
             break
         step = _times(np.swapaxes(inverse, 1, 2), along)
         length = np.sqrt(np.sum(step**2, axis=1))
-        step *= (part * np.minimum(1.0, _FURTHEST / np.maximum(length, 1e-300)))[:, None]
+        step *= (part * np.minimum(1.0, reach / np.maximum(length, 1e-300)))[:, None]
         new_value, new_slope = seen(x + np.where(moving[:, None], step, 0.0))
         up = moving & (new_value >= value)
         x[up] += step[up]
         value, slope = np.where(up, new_value, value), np.where(up[:, None], new_slope, slope)
         part = np.where(up, np.minimum(1.0, part / _SHORTER), part * _SHORTER)
+        reach = np.where(up, 2.0 * reach, reach)
     return scale.centre + _times(scale.spread, x), best_root
 
 
@@ -148,6 +173,30 @@ def _curvature(seen: Joint, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
         moved[:, k] += apart
         found[:, :, k] = (slope - seen(moved)[1]) / apart
     return 0.5 * (found + np.swapaxes(found, 1, 2))
+
+
+def _over_units(seen: Joint, x: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Minus the second derivatives, by differences of the first over units, (m, q), to both sides.
+
+    Where a slope is no number units are too long: a curvature as of a tenth of them.
+    """
+    found = np.empty((*x.shape, x.shape[1]))
+    for k in range(x.shape[1]):
+        away = np.zeros_like(x)
+        away[:, k] = units[:, k]
+        found[:, :, k] = (seen(x - away)[1] - seen(x + away)[1]) / (2.0 * units[:, k, None])
+    bad = ~np.isfinite(found).all(axis=(1, 2))
+    found[bad] = (100.0 / units[bad] ** 2)[:, None, :] * np.eye(x.shape[1])
+    return 0.5 * (found + np.swapaxes(found, 1, 2))
+
+
+def _root_of_kinked(seen: Joint, x: np.ndarray) -> np.ndarray:
+    """Roots of curvatures over a unit of the posterior, which is found from them."""
+    units = np.ones_like(x)
+    for _ in range(_PASSES_OF_KINKED):
+        root = _root(_over_units(seen, x, units))
+        units = 1.0 / np.diagonal(root, axis1=1, axis2=2)
+    return root
 
 
 def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
