@@ -5,10 +5,11 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from scipy import stats
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 import pymc_dp as dp
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records import effect_scores
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.several_tables import read_records
 from tests.records import persons
@@ -91,6 +92,37 @@ def test_poisson_with_a_gamma_effect_is_negative_binomial():
         return stats.nbinom.logpmf(y, alpha, alpha / (alpha + mean))
 
     np.testing.assert_allclose(scores(records, phi)[0], derivative(marginal, phi), rtol=5e-3, atol=1e-3)
+
+
+def error_in_dollars():
+    """Of scores, where the effect's density has a kink: from sums over a grid, in deviations of a score."""
+    random, n = np.random.default_rng(3), 40
+    ids, kilo = np.repeat(np.arange(n), 4), 1000.0
+    y = 50 * kilo + random.laplace(0, 3 * kilo, n)[:, None] + random.normal(0, 2 * kilo, (n, 4))
+    with pm.Model() as model:
+        person, m = pm.Data("person", ids), pm.Normal("m", 50 * kilo, 10 * kilo)
+        own = pm.Laplace("own", 0, pm.LogNormal("b", 8, 1), shape=n)
+        pm.Normal("y", m + own[person], pm.LogNormal("s", 8, 1), observed=y.ravel())
+    grid = np.arange(-40 * kilo, 40 * kilo, 4.0)[:, None]
+
+    def marginal(phi):
+        m, b, s = kilo * phi[0], np.exp(phi[1]), np.exp(phi[2])
+        squares = (y**2).sum(axis=1) - 2 * (m + grid) * y.sum(axis=1) + 4 * (m + grid) ** 2
+        return logsumexp(-squares / (2 * s**2) - np.abs(grid) / b, axis=0) - 4 * np.log(s) - np.log(b)
+
+    phi, unit = np.array([50.0, 8.0, 7.6]), np.array([kilo, 1.0, 1.0])
+    exact = derivative(marginal, phi) / unit
+    return np.max(np.abs(scores(read(model), phi * unit)[0] - exact) / exact.std(axis=0))
+
+
+def test_an_effect_in_dollars_with_a_kink():
+    assert error_in_dollars() < 0.03
+
+
+def test_a_kink_that_is_not_seen_is_noticed(monkeypatch):
+    """Control."""
+    monkeypatch.setattr(effect_scores, "have_kinks", lambda terms, variables: False)
+    assert error_in_dollars() > 0.1
 
 
 @pytest.mark.slow
