@@ -281,10 +281,13 @@ class _Reader:
             typed = self.typing.again()(self.found.terms, {**sources, value: Rows(axis)})
             if all(typed[term] == Rows(0) for term in self.found.terms):
                 return True
+        rows = {v for v, t in self.typing.types.items() if isinstance(t, Rows)}
         counted = {size for size in sizes if size > FEW or size != self.n_rows}
-        return bool(counted & set(shape)) and graph.looked_up(
-            value, self.found.terms, {v for v, t in self.typing.types.items() if isinstance(t, Rows)}
-        )
+        if counted & set(shape) and graph.looked_up(value, self.found.terms, rows):
+            return True
+        # Few coefficients may be as many as there are persons.
+        many = self.units > FEW and self.units in shape
+        return many and graph.multiplied(value, self.found.terms, rows)
 
     def _deterministics(self, sources: Mapping[Variable, RowType]) -> None:
         found, names = self.found, [d.name for d in self.model.deterministics]

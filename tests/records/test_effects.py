@@ -353,6 +353,18 @@ def test_refusals(name):
         read_records(make(effect), privacy_unit="person", integrate=True, **settings)
 
 
+@pytest.mark.parametrize("n", [40, 4])
+def test_a_matrix_of_persons_is_a_look_up(n):
+    """Effects would be parameters, one a person. Few coefficients may be as many as there are persons."""
+    ids = np.repeat(np.arange(n), ROWS)
+    with pm.Model() as model:
+        pm.Data("person", ids)
+        pm.Normal("y", np.eye(n)[ids] @ pm.Normal("own", 0, 1, shape=n), 1, observed=np.zeros(len(ids)))
+    found = dp.inspect(model, privacy_unit="person")
+    assert found.accepted == (n == 4)
+    assert n == 4 or "'own' has an entry for each record" in str(found.refusals[0])
+
+
 def test_a_deterministic_that_reads_an_effect_is_left_out():
     model = model_with(normal, more=lambda own: pm.Deterministic("largest", own.max()))
     records = read(model)
