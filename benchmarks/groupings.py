@@ -2,6 +2,7 @@
 
     python -m benchmarks.groupings                         # 2,000 records, epsilon = 1, six data sets
     python -m benchmarks.groupings --only nested "raw age" --datasets 20
+    python -m benchmarks.groupings --designs --n 1000      # 25 other models, of `benchmarks.designs`
 
 Truths are drawn from the prior (strong signals: as said below). For each model D / p: twice what the released
 log-likelihood is at its largest above what it is at the truth, over the number of its coordinates. D is
@@ -16,11 +17,12 @@ import pandas as pd
 import pymc as pm
 
 from benchmarks import running
+from benchmarks.designs import DESIGNS
 from benchmarks.families.family import Family
 from pymc_dp.planning import moments
 from pymc_dp.records.model import RecordModel
 
-RESULTS = Path(__file__).parent / "results" / "groupings.csv"
+RESULTS = Path(__file__).parent / "results"
 COLUMNS = ["model", "n", "epsilon", "data sets", "coordinates", "D / p", "largest", "width"]
 
 
@@ -216,7 +218,7 @@ class Case(Family):
 
     def __init__(self, name, n, seed):
         self.name, self.n = name, n
-        define = MODELS[name](np.random.default_rng([seed, n]), n)
+        define = {**MODELS, **DESIGNS}[name](np.random.default_rng([seed, n]), n)
         with pm.Model() as simulator:
             define(None)
         if name in TRUTHS:
@@ -240,22 +242,24 @@ class Case(Family):
 
 def main():
     parser = running.parser(__doc__)
-    parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--designs", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=[*MODELS, *DESIGNS])
     parser.add_argument("--n", type=int, nargs="+", default=[2_000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0])
     parser.add_argument("--datasets", type=int, default=6)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     running.silence()
     rows = []
-    for name in args.only:
+    for name in args.only or (DESIGNS if args.designs else MODELS):
         for n, epsilon in ((n, epsilon) for n in args.n for epsilon in args.epsilon):
             cases = [Case(name, n, seed) for seed in range(args.datasets)]
             found = np.array([case.found(epsilon, seed) for seed, case in enumerate(cases)])
             numbers = [found[:, 0].mean(), found[:, 0].max(), np.median(found[:, 1])]
             rows.append([name, n, epsilon, len(cases), cases[0].truth.size, *np.round(numbers, 2)])
             print(*rows[-1], flush=True)
-    pd.DataFrame(rows, columns=COLUMNS).to_csv(args.out, index=False)
+    out = args.out or RESULTS / ("designs.csv" if args.designs else "groupings.csv")
+    pd.DataFrame(rows, columns=COLUMNS).to_csv(out, index=False)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Nothing in this file evaluates a graph or looks at a value, apart from numbers t
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import cast
 
@@ -151,32 +151,25 @@ def _size_of_draws(node: Apply) -> Variable | None:
         return None
 
 
-def looked_up(table: Variable, outputs: Sequence[Variable], private: Set[Variable]) -> bool:
-    """Whether entries of something that depends on `table` are taken at positions that records have."""
-    return any(
-        isinstance(node.op, AdvancedSubtensor)
-        and node.inputs[0] in reached
-        and not private.isdisjoint(node.inputs[1:])
-        for node, reached in _nodes_after(table, outputs)
-    )
+def looked_up(
+    table: Variable, outputs: Sequence[Variable], private: Set[Variable], products: bool = False
+) -> bool:
+    """Whether entries of something that depends on `table` are taken at positions that records have.
 
-
-def multiplied(vector: Variable, outputs: Sequence[Variable], private: Set[Variable]) -> bool:
-    """Whether a matrix of the records is multiplied with something that depends on `vector`."""
-    return any(
-        isinstance(node.op.core_op if isinstance(node.op, Blockwise) else node.op, Dot)
-        and not private.isdisjoint(node.inputs)
-        for node, _ in _nodes_after(vector, outputs)
-    )
-
-
-def _nodes_after(variable: Variable, outputs: Sequence[Variable]) -> Iterator[tuple[Apply, Set[Variable]]]:
-    """Nodes that depend on a variable, with what else does before them."""
-    reached = {variable}
+    Or, with `products`, whether it is multiplied with a matrix of records, as one of dummies.
+    """
+    reached = {table}
     for node in toposort(list(outputs)):
-        if not reached.isdisjoint(node.inputs):
-            yield node, reached
-            reached.update(node.outputs)
+        if reached.isdisjoint(node.inputs):
+            continue
+        reached.update(node.outputs)
+        by_position = isinstance(node.op, AdvancedSubtensor) and node.inputs[0] in reached
+        if by_position and not private.isdisjoint(node.inputs[1:]):
+            return True
+        op = node.op.core_op if isinstance(node.op, Blockwise) else node.op
+        if products and isinstance(op, Dot) and not private.isdisjoint(node.inputs):
+            return True
+    return False
 
 
 def storage(leaf: Variable) -> list[np.ndarray]:

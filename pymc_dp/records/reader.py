@@ -283,11 +283,8 @@ class _Reader:
                 return True
         rows = {v for v, t in self.typing.types.items() if isinstance(t, Rows)}
         counted = {size for size in sizes if size > FEW or size != self.n_rows}
-        if counted & set(shape) and graph.looked_up(value, self.found.terms, rows):
-            return True
-        # Few coefficients may be as many as there are persons.
-        many = self.units > FEW and self.units in shape
-        return many and graph.multiplied(value, self.found.terms, rows)
+        many = self.units > FEW and self.units in shape  # few coefficients may be as many as persons
+        return bool(counted & set(shape)) and graph.looked_up(value, self.found.terms, rows, products=many)
 
     def _deterministics(self, sources: Mapping[Variable, RowType]) -> None:
         found, names = self.found, [d.name for d in self.model.deterministics]
