@@ -30,8 +30,14 @@ HORRORS = {
 }
 
 
+LAWS = {
+    "a long tail": lambda tau: pm.StudentT("own", nu=4, mu=0, sigma=tau, shape=N),
+    "a kink": lambda tau: pm.Laplace("own", 0, tau, shape=N),
+}
+
+
 @cache
-def records_with(last=ROWS, code=N - 1):
+def records_with(last=ROWS, code=N - 1, law="a long tail"):
     """Persons of three rows; the last has so many, with this code. Its values are the first ones' of `x`."""
     r = np.random.default_rng(1)
     ids = np.append(np.repeat(np.arange(N - 1), ROWS), np.full(last, code))
@@ -40,7 +46,7 @@ def records_with(last=ROWS, code=N - 1):
     with pm.Model() as model:
         person, given = pm.Data("person", ids), pm.Data("x", np.append(x, tail))
         slope, tau = pm.Normal("slope", 0, 1), pm.HalfNormal("tau", 1)
-        own = pm.StudentT("own", nu=4, mu=0, sigma=tau, shape=N)
+        own = LAWS[law](tau)
         pm.Normal("y", slope * given + own[person], 1, observed=pm.Data("data_y", np.append(y, tail)))
     return RecordModel(model, privacy_unit="person", integrate=True)
 
@@ -60,29 +66,31 @@ def scores(records, values=None, twins=0):
     return np.concatenate([term.group if twins else term.own[None] for term in terms], axis=1)
 
 
-def others_move():
+def others_move(law="a long tail"):
     """Changes of the last person that others' scores, or their twins', do not survive to the last bit."""
-    usual, with_twins = scores(records_with()), scores(records_with(), twins=2)
+    records = records_with(law=law)
+    usual, with_twins = scores(records), scores(records, twins=2)
     assert np.isfinite(usual).all() and np.isfinite(with_twins).all()
     found = []
     for name, values in HORRORS.items():
-        own = scores(records_with(), values), scores(records_with(), values, twins=2)
+        own = scores(records, values), scores(records, values, twins=2)
         if any(
             not np.array_equal(a[:, :-1], b[:, :-1]) for a, b in zip(own, (usual, with_twins), strict=True)
         ):
             found.append(name)
     for name, other in {
-        "one row": records_with(1),
-        "many rows": records_with(MANY),
-        "no such entry": records_with(code=N),
+        "one row": records_with(1, law=law),
+        "many rows": records_with(MANY, law=law),
+        "no such entry": records_with(code=N, law=law),
     }.items():
         if not np.array_equal(scores(other)[:, :-1], usual[:, :-1]):
             found.append(name)
     return found
 
 
-def test_one_person_moves_nothing_of_others():
-    assert others_move() == []
+@pytest.mark.parametrize("law", LAWS)
+def test_one_person_moves_nothing_of_others(law):
+    assert others_move(law) == []
 
 
 def common_maximum(densities, values):
@@ -111,18 +119,25 @@ def rows_alone(*args):
         yield units, rows, None
 
 
+def common_units(seen, x, units):
+    """Curvatures over a unit that is of all persons."""
+    return OVER(seen, x, np.full_like(units, np.nanmean(units)))
+
+
 MODE, CHUNKS, OWN = quadrature._mode, twins.chunks_of, complete_model._own
+OVER = quadrature._over_units
 FAULTS = {
     "a common maximum": (quadrature, "average", common_maximum),
     "modes that are not apart": (quadrature, "_mode", common_end),
     "a row of the next person": (twins, "chunks_of", a_row_of_the_next),
+    "a unit of all persons": (quadrature, "_over_units", common_units),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_it_would_be_noticed(name, monkeypatch):
     monkeypatch.setattr(*FAULTS[name])
-    assert others_move()
+    assert others_move("a kink")
 
 
 # Sums
