@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor.tensor as pt
 
 from benchmarks import running
 from benchmarks.designs import DESIGNS
@@ -231,6 +232,16 @@ class Case(Family):
         self.records = RecordModel(self.model)
         theta = self.unconstrained(drawn)
         self.truth, self.without = self.records.coordinates(theta), self.by_scores(theta)
+
+    def unconstrained(self, values):
+        """Shape (d,), by whatever transforms PyMC has."""
+        parts = []
+        for rv in self.model.free_RVs:
+            value, transform = np.asarray(values[rv.name], dtype=float), self.model.rvs_to_transforms[rv]
+            if transform is not None:
+                value = transform.forward(pt.as_tensor(value), *rv.owner.inputs).eval()
+            parts.append(np.ravel(value))
+        return np.concatenate(parts)
 
     def found(self, epsilon, seed):
         """D / p, and the median width over that without privacy."""
