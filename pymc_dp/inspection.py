@@ -14,7 +14,7 @@ from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import ReadingSettings, VariableReading
-from pymc_dp.records.refusals import refuse_without_draws
+from pymc_dp.records.refusals import check_generative
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import ids_in, units
 
@@ -60,7 +60,7 @@ class Inspection:
 
     @property
     def accepted(self) -> bool:
-        """Whether a private step takes the model."""
+        """Whether a step, or with effects of persons a release, takes the model."""
         return not self.refusals
 
     def __str__(self) -> str:
@@ -137,7 +137,6 @@ def inspect(
     Variables:
       m  sampled     reads no record
       y  likelihood  one term a record, clipped
-    Derivatives of a record: one linear predictor, of shared parameters
     Intervals, over those without privacy, about: 1.2 with epsilon = 1, 1.0 with epsilon = 4
     """
     model = pm.modelcontext(model)
@@ -204,8 +203,7 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
         None can be released.
     """
     twins = TablesTwins(records)
-    for name, why in sorted(twins.unlike.items()):
-        raise refuse_without_draws(name, why)
+    check_generative(twins.unlike)
     relation = records.neighboring_relation
     return {
         epsilon: expected_width(

@@ -24,7 +24,7 @@ from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.reading import RecordSettings
-from pymc_dp.records.refusals import refuse_without_draws
+from pymc_dp.records.refusals import check_generative
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -187,15 +187,9 @@ def open_records(
             raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
     part = PublicModel(records)
-    check_generative(twins)
+    check_generative(twins.unlike)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     return Opened(records, twins, part, start, approximate_prior(part, start))
-
-
-def check_generative(twins: Twins | TablesTwins) -> None:
-    """Refuse observed variables that the model cannot draw: without twins a clip biases their scores."""
-    for name, why in sorted(twins.unlike.items()):
-        raise refuse_without_draws(name, why)
 
 
 def _number(records: Records, public_n: float | None) -> float:

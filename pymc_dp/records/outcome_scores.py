@@ -297,9 +297,10 @@ class ScoresAt:
         """
         parts = []
         for some in batched(outcomes, max(most // max(self._m, 1), 1)):
-            found = self._of_copies(len(some), [np.concatenate(one) for one in zip(*some, strict=True)])
+            rows = some[0] if len(some) == 1 else [np.concatenate(one) for one in zip(*some, strict=True)]
+            found = self._of_copies(len(some), rows)
             parts.append([one.reshape((len(some), -1, *one.shape[1:])) for one in found])
-        return [np.concatenate(one) for one in zip(*parts, strict=True)]
+        return parts[0] if len(parts) == 1 else [np.concatenate(one) for one in zip(*parts, strict=True)]
 
     @np.errstate(all="ignore")
     def _of_copies(self, copies: int, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -1,6 +1,6 @@
 """Refusals in words: what was found, why it would leak, how to fix it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pymc_dp.errors import ModelRefusedError
 
@@ -163,16 +163,17 @@ def refuse_coupled(name: str, why: str) -> ModelRefusedError:
     )
 
 
-def refuse_without_draws(name: str, why: str) -> ModelRefusedError:
-    """Build the error of a release about an observed variable of which no outcomes can be drawn."""
-    return ModelRefusedError(
-        f"No outcomes can be drawn for observed variable {name!r}: {why}.",
-        "its records are compared with outcomes that the model itself draws; without these, clipping "
-        "would bias the result by more than it says.",
-        "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
-        'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
-        "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
-    )
+def check_generative(unlike: Mapping[str, str]) -> None:
+    """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
+    for name, why in sorted(unlike.items()):
+        raise ModelRefusedError(
+            f"No outcomes can be drawn for observed variable {name!r}: {why}.",
+            "its records are compared with outcomes that the model itself draws; without these, clipping "
+            "would bias the result by more than it says.",
+            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
+            'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
+            "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
+        )
 
 
 def refuse_derivative(op: object) -> ModelRefusedError:
