@@ -1,6 +1,6 @@
 """Refusals in words: what was found, why it would leak, how to fix it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pymc_dp.errors import ModelRefusedError
 
@@ -161,19 +161,6 @@ def refuse_coupled(name: str, why: str) -> ModelRefusedError:
         "bounds once, and write the likelihood of a record from its own row; an Op that acts on each record "
         "by itself can be named in trusted_ops=.",
     )
-
-
-def check_generative(unlike: Mapping[str, str]) -> None:
-    """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
-    for name, why in sorted(unlike.items()):
-        raise ModelRefusedError(
-            f"No outcomes can be drawn for observed variable {name!r}: {why}.",
-            "its records are compared with outcomes that the model itself draws; without these, clipping "
-            "would bias the result by more than it says.",
-            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
-            'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
-            "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
-        )
 
 
 def refuse_derivative(op: object) -> ModelRefusedError:

@@ -6,7 +6,7 @@ there are few outcomes all of them are taken, with their probabilities.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol, cast
 
@@ -18,6 +18,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.gate import compile_graph
@@ -293,6 +294,19 @@ class Twins:
         if order is None or first is None:
             return values
         return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])
+
+
+def check_generative(unlike: Mapping[str, str]) -> None:
+    """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
+    for name, why in sorted(unlike.items()):
+        raise ModelRefusedError(
+            f"No outcomes can be drawn for observed variable {name!r}: {why}.",
+            "its records are compared with outcomes that the model itself draws; without these, clipping "
+            "would bias the result by more than it says.",
+            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
+            'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
+            "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
+        )
 
 
 def compiled_draw(records: Scored, draw: Draw) -> Function:
