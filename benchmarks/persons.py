@@ -96,7 +96,7 @@ class Family:
         self.records = RecordModel(self.model, privacy_unit=unit, integrate=True)
         self.twins, self.public = self.records.twins, PublicModel(self.records)
         self.names = name_numbers(self.public.parts)
-        self.start = np.asarray(self.records.coordinates(self.records.ravel(self.records.reading.start)))
+        self.start = self.released_coordinates(self.records.ravel(self.records.reading.start))
         self.prior = approximate_prior(self.public, self.start)
 
     def covariates(self, seed):
@@ -143,12 +143,18 @@ class Family:
             if transform is not None:
                 v = transform.forward(pt.as_tensor(v), *rv.owner.inputs).eval()
             theta.append(np.ravel(v))
-        return np.asarray(self.records.coordinates(np.concatenate(theta)))
+        return self.released_coordinates(np.concatenate(theta))
 
-    def scores(self, phi):
-        """The persons' scores, shape (n, p)."""
+    def released_coordinates(self, theta):
+        """What is released, of the vector that a sampler has."""
+        return self.public.near_zero.psi(np.asarray(self.records.coordinates(theta)))
+
+    def scores(self, psi):
+        """The persons' scores by the released coordinates, shape (n, p)."""
+        near_zero = self.public.near_zero
+        phi = near_zero.phi(psi)
         chunks = self.twins(phi, 0, PrivacyRandom())
-        return np.concatenate([chunk.terms[0].own for chunk in chunks])
+        return np.concatenate([chunk.terms[0].own for chunk in chunks]) / near_zero.slopes(phi)
 
     def by_scores(self, phi, steps=8, apart=1e-3):
         """Mean and standard deviations of the posterior by persons' scores: no twins, bounds or draws.
@@ -169,7 +175,8 @@ class Family:
             spending.pay()
         measurements = Measurements(RecordsHere(self.twins, spending.random), spending)
         mu = float(gaussian.mu(epsilon, DELTA))
-        return moments(search_from(measurements, self.n, mu, self.prior, self.start)[0], self.prior)
+        found, _ = search_from(measurements, self.n, mu, self.prior, self.start, self.public.near_zero)
+        return moments(found, self.prior)
 
 
 def rows_of(family, epsilon, seeds):
@@ -235,7 +242,7 @@ def beside_nuts(family, seed=1, releases=8, draws=1500):
     kept = raw["posterior"].dataset.stack(each=("chain", "draw")).isel(each=slice(None, None, 2))
     names = [v.name for v in family.records.value_vars]
     points = [{name: kept[name].isel(each=k).values for name in names} for k in range(kept.sizes["each"])]
-    phi = np.array([family.records.coordinates(family.records.ravel(point)) for point in points])
+    phi = np.array([family.released_coordinates(family.records.ravel(point)) for point in points])
     nuts, unit = phi.mean(axis=0), phi.std(axis=0)
     scores, own = family.by_scores(truth)
     each = np.std([one for one, _ in found], axis=0) / unit

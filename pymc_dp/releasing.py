@@ -149,7 +149,8 @@ def release_likelihood(
         measurements = records.measurements(spending, debug_seed, kept)
     else:
         measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)
-    found, last = search_from(measurements, n, mu, opened.prior, opened.start)
+    near_zero = opened.part.near_zero
+    found, last = search_from(measurements, n, mu, opened.prior, opened.start, near_zero)
     spending.confirm(entry)
     if isinstance(records, RecordsOfOwners):
         records.end()
@@ -188,6 +189,7 @@ def open_records(
     part = PublicModel(records)
     check_generative(twins.unlike)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
+    start = part.near_zero.psi(start)
     return Opened(records, twins, part, start, approximate_prior(part, start))
 
 

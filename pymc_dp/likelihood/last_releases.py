@@ -5,6 +5,7 @@ import numpy as np
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
+from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.privacy.budget.known import Fit, LastFacts
@@ -26,11 +27,17 @@ def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, flo
 
 
 def search_from(
-    measurements: NoisySums, n: float, mu: float, prior: Normal, start: np.ndarray
+    measurements: NoisySums,
+    n: float,
+    mu: float,
+    prior: Normal,
+    start: np.ndarray,
+    near_zero: NearZero = NO_SPREADS,
 ) -> tuple[Found, LastFacts]:
     """What was found, and what the last releases say: all releases, which are paid for."""
     seen = SeenCoordinates(measurements.source, prior)
-    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior))
+    own = NearZero({i: near_zero.spreads[k] for i, k in enumerate(seen.kept) if k in near_zero.spreads})
+    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior), own)
     with np.errstate(all="ignore"):
         try:
             found = search(seen.of(start))
@@ -45,17 +52,18 @@ def search_from(
     if not known:  # no matrix is behind them
         nothing = Message.nothing(len(start))
         found = Found(start, nothing, search.rounds, search.shares, nothing.information)
-    return found, {"fit": look_at_fit(measurements, found, prior)}
+    return found, {"fit": look_at_fit(measurements, found, prior, near_zero)}
 
 
-def look_at_fit(measurements: NoisySums, found: Found, prior: Normal) -> Fit:
+def look_at_fit(measurements: NoisySums, found: Found, prior: Normal, near_zero: NearZero) -> Fit:
     """Release how records are spread at what was found, if a share was kept for that: see `judge_fit`."""
     if not isinstance(measurements, Measurements) or "spread" not in measurements.kept:
         return judge_fit(None)
     if not np.any(found.message.information):
         return judge_fit(None)
     try:
-        phi, metric, wider, hardly = where_to_look(found.message, found.information, prior)
+        psi, metric, wider, hardly = where_to_look(found.message, found.information, prior)
     except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
         return judge_fit(None)
-    return judge_fit(measurements.spread(phi, metric), wider, hardly)
+    phi = near_zero.phi(psi)
+    return judge_fit(measurements.spread(phi, metric * near_zero.slopes(phi)), wider, hardly)

@@ -61,7 +61,7 @@ class Likelihood:
     public: PublicModel | None = field(default=None)
 
     def __post_init__(self) -> None:
-        size = sum(int(np.prod(part.shape, dtype=int)) for part in self.coordinates)
+        size = sum(part.size for part in self.coordinates)
         for name, shape in (("point", (size,)), ("gradient", (size,)), ("information", (size, size))):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != shape:

@@ -9,6 +9,17 @@ import numpy as np
 _TINY = 1e-200
 # What is added to correlation matrices before they are inverted.
 _RIDGE = 1e-11
+# This part of its draws is nearer to a prior's median than `_OF_PART` standard deviations: the levels of
+# groups whose spread is unknown are mostly near it, but a search that holds those further out for impossible
+# takes the scores that say so for noise.
+_PART = 0.95
+# Two-sided quantile of a normal number for that part.
+_OF_PART = 1.96
+# Standard deviation where a prior has none.
+_UNKNOWN = 100.0
+# The least and the most that is taken for one.
+_LEAST = 1e-100
+_MOST = 1e100
 # What is told of a direction is not further from what is believed of it, in standard deviations.
 _GUESSED = 3.0
 
@@ -27,6 +38,38 @@ class Normal(NamedTuple):
     precision: np.ndarray
     mean: np.ndarray
     draws: np.ndarray | None = None
+
+    @classmethod
+    def unknown(cls, mean: np.ndarray) -> "Normal":
+        """Of which nothing is known but the mean, shape (p,)."""
+        return cls(np.eye(mean.size) / _UNKNOWN**2, mean)
+
+    @classmethod
+    def like(cls, draws: np.ndarray, otherwise: np.ndarray) -> "Normal":
+        """With the median and the spread of draws, shape (m, p); another mean, (p,), where there is none."""
+        draws = np.where(np.isfinite(draws), draws, np.nan)
+        with np.errstate(all="ignore"):
+            middle = np.nanmedian(draws, axis=0)
+            spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _OF_PART
+        middle = np.where(np.isfinite(middle), middle, otherwise)
+        spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
+        # Beyond so many standard deviations a draw counts as so many, since priors of scales have draws that
+        # are further than all others together.
+        furthest = 3.0
+        apart = np.clip(np.nan_to_num((draws - middle) / spread), -furthest, furthest)
+        covariance = apart.T @ apart / len(apart)
+        root = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
+        # Part of a correlation that is left: what so many draws show of it is not exact.
+        kept = 0.98
+        correlation = kept * covariance / np.outer(root, root)
+        np.fill_diagonal(correlation, 1.0)
+        precision = np.linalg.inv(correlation) / np.outer(spread, spread)
+        return cls(0.5 * (precision + precision.T), middle, draws)
+
+    def in_units(self, unit: np.ndarray) -> "Normal":
+        """The same of the coordinates over these numbers, shape (p,)."""
+        draws = None if self.draws is None else self.draws / unit
+        return Normal(self.precision * np.outer(unit, unit), self.mean / unit, draws)
 
     def variances(self, metric: np.ndarray) -> np.ndarray:
         """Of each coordinate of a metric."""

@@ -12,17 +12,6 @@ from pymc_dp.records.gate import CHECK_MODE, compile_graph
 
 # Draws of the prior.
 _DRAWS = 1000
-# This part of its draws is nearer to the median than `_OF_PART` standard deviations: the levels of groups
-# whose spread is unknown are mostly near it, but a search that holds those further out for impossible takes
-# the scores that say so for noise.
-_PART = 0.95
-# Two-sided quantile of a normal number for that part.
-_OF_PART = 1.96
-# Standard deviation where the prior has none.
-_UNKNOWN = 100.0
-# The least and the most that is taken for one.
-_LEAST = 1e-100
-_MOST = 1e100
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
@@ -45,26 +34,7 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
     **Privacy.** A function of the public part of the model.
     """
     draws = _draws(public)
-    if draws is None:
-        return Normal(np.eye(start.size) / _UNKNOWN**2, start)
-    draws = np.where(np.isfinite(draws), draws, np.nan)
-    with np.errstate(all="ignore"):
-        middle = np.nanmedian(draws, axis=0)
-        spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _OF_PART
-    middle = np.where(np.isfinite(middle), middle, start)
-    spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
-    # Beyond so many standard deviations a draw counts as so many, since priors of scales have draws that are
-    # further than all others together.
-    furthest = 3.0
-    apart = np.clip(np.nan_to_num((draws - middle) / spread), -furthest, furthest)
-    covariance = apart.T @ apart / len(apart)
-    root = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
-    # Part of a correlation that is left: what so many draws show of it is not exact.
-    kept = 0.98
-    correlation = kept * covariance / np.outer(root, root)
-    np.fill_diagonal(correlation, 1.0)
-    precision = np.linalg.inv(correlation) / np.outer(spread, spread)
-    return Normal(0.5 * (precision + precision.T), middle, draws)
+    return Normal.unknown(start) if draws is None else Normal.like(draws, start)
 
 
 def _draws(public: PublicModel) -> np.ndarray | None:

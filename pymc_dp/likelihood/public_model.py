@@ -18,6 +18,7 @@ from pytensor.graph.utils import Scratchpad
 from pytensor.tensor.random.type import RandomType
 
 from pymc_dp.likelihood import left_out
+from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records import graph
 from pymc_dp.records.several_tables import Records
@@ -120,6 +121,11 @@ class Part(NamedTuple):
     shape: tuple[int, ...]
     expression: str
 
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return int(np.prod(self.shape, dtype=int))
+
 
 def name_numbers(parts: Sequence[Part]) -> list[str]:
     """A name for each number of the coordinates: ``beta[0]``."""
@@ -141,6 +147,8 @@ class PublicModel:
     ----------
     parts : list of Part
         The likelihood coordinates.
+    near_zero : NearZero
+        What they are of those that records see.
 
     Raises
     ------
@@ -191,7 +199,11 @@ class PublicModel:
         self._order = list(model.named_vars)
         self.parts = _parts(records, free, deterministics)
         left_out.check_public(records, [*graphs, *lengths.values()])
-        phi = [_on_its_scale(source, free) for source in sources]
+        spreads = records.coordinates.spreads
+        phi = [spreads[v].coordinate(v) if v in spreads else _on_its_scale(v, free) for v in sources]
+        pairs = zip(self.parts, sources, strict=True)
+        each = [spreads.get(source) for part, source in pairs for _ in range(part.size)]
+        self.near_zero = NearZero({k: one for k, one in enumerate(each) if one is not None})
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
         left_out.Inspector(records).inspect(self._graphs)
@@ -264,7 +276,9 @@ def _parts(
     names, expressions = [], []
     for source, (name, _) in zip(seen.sources, seen.names, strict=True):
         said, own = in_words(source, known), name if name in deterministics else None
-        if source in known:
+        if source in seen.spreads:
+            own = said = in_words(seen.spreads[source].coordinate(source), known)
+        elif source in known:
             transform = free[known[source]].transform
             own = known[source] if transform is None else f"{known[source]}_{transform.name}__"
             said = known[source] if transform is None else f"{transform.name}({known[source]})"

@@ -1,19 +1,21 @@
 """The loop: from a public start to the parameters, and what all releases say of them."""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_dp.likelihood import shares
-from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Round, believed
+from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds, way_reckoned_with, wide_bounds
 from pymc_dp.likelihood.few import Sizes, full_pulls
-from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
+from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import number_of_twins, points_around
 from pymc_dp.likelihood.reach import Reach
@@ -27,8 +29,6 @@ _FAR = 1.2  # after a step that is longer, scales are counted again
 _SINCE = 0.05
 # what is believed of the slope is scaled where they differ by this factor.
 _MUCH = 1.4
-_PASSES = 3  # of misfits and beliefs, of a round
-_LAST_PASSES = 4  # of the last round
 # Without noise bounds are given up where the way that is left is shorter.
 _ARRIVING = 0.5
 # Scores that are computed of a round's records and twins, at all points: on the way, and at the end.
@@ -37,8 +37,6 @@ _SCORES = 1_000_000, 4_000_000
 _HIDDEN = 4.0
 # Least variance of a score over its slope.
 _LEAST_SHARE = 0.05
-# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
-_ARRIVED = 1.5
 # Spent of what there is: the rest is for rounding.
 _ALL = 1 - 1e-9
 
@@ -69,7 +67,7 @@ class Found(NamedTuple):
 
 
 class Search:
-    """Finds what the data say of the likelihood coordinates.
+    """Finds what the data say of the likelihood coordinates, as they are released.
 
     Parameters
     ----------
@@ -80,26 +78,31 @@ class Search:
         Of the whole budget; inf for no noise.
     prior : Normal
         What the prior of the coordinates is like.
+    near_zero : NearZero, optional
+        What these are of those of `measurements`.
 
     Notes
     -----
     **Privacy.** All decisions are functions of what was released and of public numbers.
     """
 
-    def __init__(self, measurements: NoisySums, n: float, mu: float, prior: Normal):
+    def __init__(
+        self,
+        measurements: NoisySums,
+        n: float,
+        mu: float,
+        prior: Normal,
+        near_zero: NearZero = NO_SPREADS,
+    ):
         self._measure, self._n, self._mu = measurements, float(n), float(mu)
         # The search is in units of the prior's standard deviations: parameters may have any scale.
-        self._unit = np.sqrt(np.diag(inverse(prior.precision)))
-        draws = None if prior.draws is None else prior.draws / self._unit
-        whole = Normal(prior.precision * np.outer(self._unit, self._unit), prior.mean / self._unit, draws)
-        self._spreads = Spreads(whole, measurements.source.lookups)
-        self._prior = self._whole = whole
+        self._unit = np.sqrt(np.diag(inverse(near_zero.of_walk(prior).precision)))
+        self._near_zero = replace(near_zero, unit=self._unit)
+        lookups = measurements.source.lookups
+        self._learnt = Learnt(prior.in_units(self._unit), self._near_zero, lookups)
         self._rank, self._size = measurements.source.rank, measurements.source.size
-        self.rounds: list[Round] = []
         self.shares: list[float] = []
-        self._moved, self._wide = 0.0, False
-        self._mean, self._covariance = self._prior.mean, inverse(self._prior.precision)
-        self._around = self._covariance
+        self._moved = 0.0
         source = measurements.source
         self._places, self._reach = Places(source.lookups, self._size, source.sums), Reach()
 
@@ -111,7 +114,8 @@ class Search:
         start : ndarray, shape (p,)
             Public.
         """
-        self._point, self._step = np.asarray(start, dtype=float) / self._unit, math.inf
+        self._point = self._near_zero.phi(np.asarray(start, dtype=float) / self._unit)
+        self._step = math.inf
         self._scale()
         share = shares.of_first_round(self._mu, self._n, self._touches)
         while not shares.is_last(share, self._measure.left):
@@ -121,13 +125,20 @@ class Search:
                 self._scale()
             after = shares.of_next_round(share, self._step)
             share = self._measure.left if self._way < _NEAR else after  # near: the last round follows
-            self._wide |= math.isinf(self._mu) and self._way < _ARRIVING
+            self._learnt.wide |= math.isinf(self._mu) and self._way < _ARRIVING
             self._count_again(shares.at_most(share, self._measure.left))
-        self._wide = math.isinf(self._mu)
+        self._learnt.wide = math.isinf(self._mu)
         self._round(_ALL * self._measure.left, last=True)
-        unit, squared, message = self._unit, np.outer(self._unit, self._unit), self._result()
-        message = Message(message.information / squared, message.vector / unit)
-        return Found(unit * self._point, message, self.rounds, self.shares, self._information / squared)
+        message, unit = self._learnt.result(self._share, self._places.lookups), self._unit
+        message = Message(message.information / np.outer(unit, unit), message.vector / unit)
+        slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
+        information = self._information / np.outer(slopes, slopes)
+        return Found(point, message, self.rounds, self.shares, information)
+
+    @property
+    def rounds(self) -> list[Round]:
+        """Made so far."""
+        return self._learnt.rounds
 
     @property
     def _sizes_share(self) -> float:
@@ -185,7 +196,7 @@ class Search:
             self._slopes.scale(factor)
 
     def _metric(self) -> np.ndarray:
-        return self._places.metric(self._about, self._prior.precision, self._touched)
+        return self._places.metric(self._about, self._learnt.prior.precision, self._touched)
 
     def _shrunk(self, left: Efficiency) -> np.ndarray:
         """Expected J over what the clip leaves, where a metric may go by it.
@@ -214,19 +225,19 @@ class Search:
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
         way = way_reckoned_with(self._n, self._mu, self._way if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
-        best = wide_bounds(size) if self._wide else best
+        best = wide_bounds(size) if self._learnt.wide else best
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
-        twins = number_of_twins(self._n, last, self._wide)
+        twins = number_of_twins(self._n, last, self._learnt.wide)
         points, weighted = self._unit * self._points(last, twins), overall.root @ metric * self._unit
         seen = self._measure.compare(points, weighted, bounds, twins, parts)
         apart = overall.apart(seen, self._longer)
         rest = self._sizes.rest(apart.seen, left, metric, self._information, self._places.order)
-        rest = 1.0 if self._wide else rest
+        rest = 1.0 if self._learnt.wide else rest
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
         draws, volumes = self._slopes.draw(apart, metric, left, most, self._moved, self._sizes.since)
-        self.rounds.append(
+        self._learnt.learn(
             Round(
                 point=self._point,
                 metric=metric,
@@ -237,27 +248,16 @@ class Search:
                 slopes=draws,
                 volumes=volumes,
                 touched=self._touched * left.slope * rest**2,
-                prior=self._prior.variances(metric),
+                prior=self._learnt.prior.variances(metric),
                 weights=np.full(len(draws), 1 / len(draws)),
                 records=self._n,
                 hidden=self._slopes.hidden,
-                telling=math.inf if self._wide else full_pulls(seen, left, bounds, self._n, size),
-            )
+                telling=math.inf if self._learnt.wide else full_pulls(seen, left, bounds, self._n, size),
+            ),
+            last,
         )
         self.shares.append(share)
-        self._seen, self._foreseen = seen, (self._mean, self._covariance)  # before it is learnt from
-        # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
-        care = self._spreads.care
-        first = (care,) if care is OF_GROUPS else ()
-        cares = (WALK, *(care,) * _LAST_PASSES) if last else (*first, *(WALK,) * _PASSES)
-        says = self.rounds[-1:] if self._wide else self.rounds
-        for care in cares:
-            self._mixture = believed(says, self._mean, self._covariance, self._prior, care)
-            if care is OF_GROUPS:
-                self._spreads.learn(self._mixture)
-                self._prior = self._spreads.prior
-            self._mean, self._covariance = self._mixture.moments(self._prior)
-        self._around = (self._covariance + self._mixture.moments(self._whole)[1]) / 2
+        self._seen = seen
         self._information = self.rounds[-1].mean / left.slope
         self._about = self._shrunk(left)
 
@@ -265,15 +265,15 @@ class Search:
         """The point, shape (1, p), or points around it where parameters may be, (q, p)."""
         if not self.rounds:
             return self._point[None]
-        spread, number = self.rounds[-1].length(self._around), _SCORES[last] / (self._n * (twins + 1))
-        return self._point + points_around(self._around, spread, self._n, number, len(self.rounds))
+        spread, number = self.rounds[-1].length(self._learnt.around), _SCORES[last] / (self._n * (twins + 1))
+        return self._point + points_around(self._learnt.around, spread, self._n, number, len(self.rounds))
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
-        one, step = self.rounds[-1], self._mean - self._point
+        one, step = self.rounds[-1], self._learnt.mean - self._point
         length = one.length(np.outer(step, step))
         step = min(1.0, _FURTHEST / max(length, 1e-300)) * step
-        direction = inverse(one.mean + self._prior.precision) @ one.back @ one.score
+        direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score
         far = self._reach.step(one.pulling, step, direction)
         self._moved = min(length, _FURTHEST)
         if far is not None:
@@ -286,7 +286,7 @@ class Search:
     @property
     def _spread(self) -> float:
         """How far the parameters may be from what is believed."""
-        return self.rounds[-1].length(self._covariance)
+        return self.rounds[-1].length(self._learnt.covariance)
 
     @property
     def _way(self) -> float:
@@ -298,16 +298,3 @@ class Search:
         """Of the score's variance over its slope: of both the trace was released, and it is at most 1."""
         slope = max(float(np.trace(self._seen.slope)), 1e-300)
         return float(np.clip(self._seen.trace / slope, _LEAST_SHARE, 1.0))
-
-    def _result(self) -> Message:
-        """With the records' own variance, and that of a way that goes on; nothing where it did not arrive."""
-        last = self.rounds[-1]
-        if not (self._wide or (last.distance < _ARRIVED and last.pulling < AT_REST)):
-            return Message.nothing(self._size)
-        variances = self._share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        surprise, came = last.surprise(*self._foreseen, self._share), last.point - self.rounds[0].point
-        way = last.goes_on(self._mean, surprise, came) + (0.0 if self._wide else last.adrift())
-        found = self._mixture.widened(variances + way).matched(self._whole)
-        if not self._wide:
-            found = as_known_as_each_other(found, self._whole, last, self._share, self._places.lookups)
-        return found if np.isfinite(found.information).all() else Message.nothing(self._size)

@@ -20,6 +20,7 @@ from pymc_dp.records import gate, graph
 from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNodes
+from pymc_dp.records.spreads import Spread, find_spreads
 from pymc_dp.records.sums import Points
 
 
@@ -46,6 +47,8 @@ class Coordinates:
     replaced : mapping of Variable to Variable
         In the graphs of the random variables: public nodes, and functions of separate variables that are put
         there.
+    spreads : mapping of Variable to Spread
+        Sources that are spreads of persons' effects.
 
     Raises
     ------
@@ -61,6 +64,7 @@ class Coordinates:
     shapes: dict[Variable, tuple[int, ...]]
     sources: list[Variable]
     replaced: dict[Variable, Variable]
+    spreads: dict[Variable, Spread]
 
     def __post_init__(self) -> None:
         if not self.identity:
@@ -176,7 +180,8 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     clones = reading.opaque.free
     sources = [*(clones[name] for name in kept), *(node.public for node in nodes)]
     try:
-        chosen = Coordinates(theta, vector, of_theta, places, terms, shapes, sources, replaced)
+        spreads = _spreads(records, sources)
+        chosen = Coordinates(theta, vector, of_theta, places, terms, shapes, sources, replaced, spreads)
     except ModelRefusedError:  # an Op on the way has no derivative
         return identity
     return chosen if p < records.d or _is_shear(chosen, records._start) else identity
@@ -188,7 +193,19 @@ def parameters(records: Points) -> Coordinates:
     reading = records.reading
     own = list(zip(reading.opaque.free, graph.columns_of(shapes).values(), strict=True))
     sources = list(reading.opaque.free.values())
-    return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {})
+    spreads = _spreads(records, sources)
+    return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {}, spreads)
+
+
+def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spread]:
+    """Of persons' effects, where these are integrated, those that are coordinates themselves."""
+    opaque, names = records.reading.opaque, records.effects
+    outcomes = [rv for name, rv in opaque.observed.items() if name not in names]
+    effects = [opaque.observed[name] for name in names]
+    places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
+    start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
+    found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
+    return {source: found[source] for source in sources if source in found}
 
 
 def terms_given(

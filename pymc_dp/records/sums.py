@@ -225,6 +225,8 @@ class Points:
         Number of privacy units.
     unit_of_row : ndarray of int, shape (n_rows,), or None
         None: each row is a unit.
+    effects : list of str
+        Observed variables that are effects of persons.
     """
 
     n: int
@@ -240,6 +242,7 @@ class Points:
     _log_prior: Variable
     compile_kwargs: dict[str, Any]
     reading: Reading
+    effects: list[str]
 
     @cached_property
     def columns(self) -> dict[str, slice]:

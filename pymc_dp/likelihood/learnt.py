@@ -1,0 +1,111 @@
+"""What is believed of the parameters, round by round, and what all rounds say at the end."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, RESULT, WALK, Care, Round, believed
+from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
+from pymc_dp.likelihood.near_zero import NearZero
+
+_PASSES = 3  # of misfits and beliefs, of a round
+_LAST_PASSES = 4  # of the last round
+# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
+_ARRIVED = 1.5
+
+
+class Learnt:
+    """What is believed of the parameters, and the rounds that say so.
+
+    Parameters
+    ----------
+    prior : Normal
+        Of the released coordinates.
+    near_zero : NearZero
+        What these are of those of the walk.
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of groups.
+
+    Attributes
+    ----------
+    rounds : list of Round
+    prior : Normal
+        Of the walk's coordinates, with groups' spreads as they are believed to be.
+    mean : ndarray, shape (p,)
+    covariance, around : ndarray, shape (p, p)
+        Of what is believed; and where parameters are looked for, as if less were known of groups' spreads.
+    wide : bool
+        Whether the last round alone counts, which has neither noise nor bounds.
+    """
+
+    def __init__(self, prior: Normal, near_zero: NearZero, lookups: Sequence[np.ndarray]):
+        self._near_zero, self._released = near_zero, prior
+        self.prior = self._whole = prior = near_zero.of_walk(prior)
+        self._spreads = Spreads(prior, lookups)
+        self.rounds: list[Round] = []
+        self.mean, self.covariance = prior.mean, inverse(prior.precision)
+        self.around = self.covariance
+        self.wide = False
+
+    def learn(self, one: Round, last: bool) -> None:
+        """Learn from one round more."""
+        self.rounds.append(one)
+        self._foreseen = self.mean, self.covariance  # before it is learnt from
+        # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
+        care = self._spreads.care
+        first = (care,) if care is OF_GROUPS else ()
+        self._look((WALK, *(care,) * _LAST_PASSES) if last else (*first, *(WALK,) * _PASSES))
+        self.around = (self.covariance + self._mixture.moments(self._whole)[1]) / 2
+
+    def _look(self, cares: Iterable[Care]) -> None:
+        """Look at all rounds, once with each of these."""
+        says = self.rounds[-1:] if self.wide else self.rounds
+        for care in cares:
+            self._mixture: Mixture = believed(says, self.mean, self.covariance, self.prior, care)
+            if care is OF_GROUPS:
+                self._spreads.learn(self._mixture)
+                self.prior = self._spreads.prior
+            self.mean, self.covariance = self._mixture.moments(self.prior)
+
+    def result(self, share: float, lookups: Sequence[np.ndarray]) -> Message:
+        """What all rounds say of the released coordinates.
+
+        With the records' own variance, and that of a way that goes on; nothing where it did not arrive.
+
+        Parameters
+        ----------
+        share : float
+            Of the variance of the records' own sum over its slope.
+        lookups : sequence of ndarray of int, shape (G, q)
+            Of the metric.
+        """
+        if self._near_zero.spreads:
+            self._restate()
+        last = self.rounds[-1]
+        if not (self.wide or (last.distance < _ARRIVED and last.pulling < AT_REST)):
+            return Message.nothing(len(self.mean))
+        variances = share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
+        surprise, came = last.surprise(*self._foreseen, share), last.point - self.rounds[0].point
+        way = last.goes_on(self.mean, surprise, came) + (0.0 if self.wide else last.adrift())
+        found = self._mixture.widened(variances + way).matched(self._whole)
+        if not self.wide:
+            found = as_known_as_each_other(found, self._whole, last, share, lookups)
+        return found if np.isfinite(found.information).all() else Message.nothing(len(self.mean))
+
+    def _restate(self) -> None:
+        """Learn from all rounds once more, as from those of the released coordinates."""
+        near_zero, point = self._near_zero, self.rounds[-1].point
+        slopes, other = near_zero.slopes(point), near_zero.psi(point)
+        squared = np.outer(slopes, slopes)
+        self._foreseen, (self.mean, self.covariance) = (
+            (other + slopes * (mean - point), squared * covariance)
+            for mean, covariance in (self._foreseen, (self.mean, self.covariance))
+        )
+        self.prior = self._whole = self._released
+        for k, one in enumerate(self.rounds):  # the same scores, in a metric that is from psi
+            metric = one.metric * near_zero.slopes(one.point)
+            variances = self.prior.variances(metric)
+            self.rounds[k] = replace(one, point=near_zero.psi(one.point), metric=metric, prior=variances)
+        self._look([RESULT] * _LAST_PASSES)

@@ -1,0 +1,72 @@
+"""Spreads near zero: a search walks along their logarithm, and what it finds is said of another coordinate.
+
+Of the logarithm of a spread tau records tell nothing once tau is small: the likelihood is flat on the left,
+and no normal one is. A variance ``v = tau^2`` they see beside other variation, c, of a person's rows: their
+information about it is ``n / (2 (v + c)^2)``, and about ``log(v + c)`` it is the same everywhere. Which c it
+is records know. With a larger one the coordinate is nearly v itself, and a normal likelihood of that is as
+good as long as v is known to a part of the true c; so the public c is the variance at the initial point. On
+the way there a logarithm is better: information about v changes a thousandfold.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.records.spreads import Spread
+
+# A variance of zero is taken for this part of the offset.
+_ZERO = 1e-6
+
+
+@dataclass(frozen=True)
+class NearZero:
+    """Released coordinates psi: ``log(x^k + c)`` of spreads x, and of others the walk's, phi.
+
+    Parameters
+    ----------
+    spreads : mapping of int to Spread
+        By the number of the coordinate.
+    unit : ndarray, shape (p,), or float
+        Of phi and of psi.
+    """
+
+    spreads: Mapping[int, Spread]
+    unit: np.ndarray | float = 1.0
+
+    def psi(self, phi: np.ndarray) -> np.ndarray:
+        """Psi of phi, shapes (..., p)."""
+        psi = self.unit * phi
+        for k, one in self.spreads.items():
+            psi[..., k] = np.log(one.numbers(psi[..., k]) ** one.power + one.offset)
+        return psi / self.unit
+
+    def phi(self, psi: np.ndarray) -> np.ndarray:
+        """Phi of psi, shapes (..., p)."""
+        phi = self.unit * psi
+        for k, one in self.spreads.items():
+            variances = np.maximum(np.exp(phi[..., k]) - one.offset, _ZERO * one.offset)
+            phi[..., k] = one.phi(variances ** (1 / one.power))
+        return phi / self.unit
+
+    def slopes(self, phi: np.ndarray) -> np.ndarray:
+        """Derivatives of psi by phi, shape (p,)."""
+        slopes, phi = np.ones(len(phi)), self.unit * phi
+        for k, one in self.spreads.items():
+            x = float(one.numbers(phi[k]))
+            slopes[k] = one.power * (1 - x / one.upper) / (1 + one.offset * x**-one.power)
+        return slopes
+
+    def of_walk(self, prior: Normal) -> Normal:
+        """A prior of phi, where this is that of psi."""
+        if not self.spreads:
+            return prior
+        if prior.draws is not None:
+            return Normal.like(self.phi(prior.draws), self.phi(prior.mean))
+        slopes = self.slopes(self.phi(prior.mean))
+        return Normal(prior.precision * np.outer(slopes, slopes), self.phi(prior.mean))
+
+
+#: No coordinate is a spread.
+NO_SPREADS = NearZero({})

@@ -1,0 +1,200 @@
+"""Spreads of persons' effects: free variables of which a power is the variance of an effect.
+
+Near zero records tell something of the variance, and nothing of its logarithm (`likelihood.near_zero`).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.logprob.transforms import IntervalTransform, LogTransform, Transform
+from pytensor.compile.ops import ViewOp
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import toposort
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.random import basic as distributions
+from pytensor.tensor.shape import SpecifyShape
+
+# An offset has so many digits: it is written in the name of a coordinate.
+_DIGITS = 2
+# Of which the last parameter is proportional to the standard deviation, and no other is.
+_OF_SCALE = (
+    distributions.NormalRV,
+    distributions.LogNormalRV,
+    distributions.LaplaceRV,
+    distributions.LogisticRV,
+    distributions.CauchyRV,
+    distributions.StudentTRV,
+)
+# What changes no number.
+_COPIES = DimShuffle, Alloc, SpecifyShape, ViewOp
+# Exponents of functions of a positive number.
+_EXPONENTS = {
+    scalar.Identity: 1.0,
+    scalar.Cast: 1.0,
+    scalar.Abs: 1.0,
+    scalar.Sign: 0.0,
+    scalar.Sqrt: 0.5,
+    scalar.Sqr: 2.0,
+    scalar.Reciprocal: -1.0,
+}
+
+
+class Spread(NamedTuple):
+    """A free variable, or its exponential, x: ``x^k`` is the variance of effects, times a constant.
+
+    Attributes
+    ----------
+    power : float
+        k: 2 of a standard deviation, -1 of a gamma distribution's shape.
+    upper : float
+        What x is below, or inf. As the sampler has it the variable is ``log(x / (1 - x / upper))``, but for a
+        factor.
+    exponential : bool
+        Whether x is the exponential of the variable.
+    offset : float
+        c, public: ``x^k`` at the initial point.
+    """
+
+    power: float
+    upper: float
+    exponential: bool
+    offset: float = math.nan
+
+    def numbers(self, phi: np.ndarray) -> np.ndarray:
+        """X of the variable as the sampler has it."""
+        if math.isinf(self.upper):
+            return np.exp(phi)
+        return self.upper / (1 + np.exp(-phi))
+
+    def phi(self, x: np.ndarray) -> np.ndarray:
+        """The variable as the sampler has it, of x."""
+        if math.isinf(self.upper):
+            return np.log(x)
+        tiny = 1e-300
+        return -np.log(np.maximum(self.upper / x - 1, tiny))
+
+    def coordinate(self, variable: Variable) -> Variable:
+        """``log(x^k + c)`` as a graph."""
+        x = pt.exp(variable) if self.exponential else variable
+        return pt.log(pt.power(x, self.power) + self.offset)
+
+
+def find_spreads(
+    outcomes: Sequence[Variable],
+    effects: Sequence[Variable],
+    transforms: Mapping[Variable, Transform | None],
+    start: Mapping[Variable, np.ndarray],
+) -> dict[Variable, Spread]:
+    """Look for spreads of effects: parameters of their priors, or what multiplies them.
+
+    Parameters
+    ----------
+    outcomes, effects : sequence of Variable
+        Random variables: functions of the free ones.
+    transforms : mapping of Variable to Transform or None
+        Of the free variables, which are its keys.
+    start : mapping of Variable to ndarray
+        Their initial values, on the transformed scale.
+
+    Notes
+    -----
+    **Privacy.** A function of the graph and of the public start.
+    """
+    found: dict[Variable, Spread] = {}
+    for variable, exponent in [*_of_priors(effects), *_of_products(outcomes, effects)]:
+        exponential = _is(variable, scalar.Exp) and _copied(variable.owner.inputs[0]) in transforms
+        free = _copied(variable.owner.inputs[0]) if exponential else variable
+        upper = math.inf if exponential else _upper(variable, transforms.get(free))
+        if free not in transforms or not exponent or upper is None or free in found:
+            continue
+        one = Spread(2 * exponent, upper, exponential)
+        offset = float(np.mean(one.numbers(start[free]))) ** one.power
+        found[free] = one._replace(offset=float(f"{offset:.{_DIGITS}g}"))
+    return {free: one for free, one in found.items() if 0 < one.offset < math.inf}
+
+
+def _upper(variable: Variable, transform: Transform | None) -> float | None:
+    """What a variable is below that is above zero; None if it is not above zero."""
+    if isinstance(transform, LogTransform):
+        return math.inf
+    op = variable.owner.op if isinstance(transform, IntervalTransform) else None
+    if not isinstance(op, distributions.UniformRV):
+        return None
+    bounds = [_copied(one) for one in op.dist_params(variable.owner)]
+    if not all(isinstance(one, Constant) and np.size(one.data) == 1 for one in bounds):
+        return None
+    lower, upper = (np.ravel(one.data)[0].item() for one in bounds)
+    return float(upper) if lower == 0 else None
+
+
+def _of_priors(effects: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
+    """Standard deviations of effects, as powers of a variable."""
+    for rv in effects:
+        parameters = rv.owner.op.dist_params(rv.owner)
+        if isinstance(rv.owner.op, _OF_SCALE):
+            yield from _powers(parameters[-1])
+        if isinstance(rv.owner.op, distributions.GammaRV):
+            shape, scale = map(_powers, parameters)
+            # The mean is their product, which does not depend on it; the variance is that times the scale.
+            if shape == [(variable, -exponent) for variable, exponent in scale]:
+                yield from ((variable, exponent / 2) for variable, exponent in scale)
+
+
+def _of_products(
+    outcomes: Sequence[Variable], effects: Sequence[Variable]
+) -> Iterable[tuple[Variable, float]]:
+    """What multiplies effects: one number, or as many as an effect has; more are of items, not of persons."""
+    shapes = [(), *(rv.type.shape[1:] for rv in effects)]
+    reading = set(effects)
+    for node in toposort(list(outcomes), blockers=effects):
+        known = [v for v in node.inputs if v in reading]
+        if not known:
+            continue
+        reading.update(node.outputs)
+        if _is(node.outputs[0], scalar.Mul) and len(known) == 1:
+            for other in (v for v in node.inputs if v not in reading):
+                yield from (one for one in _powers(other) if one[0].type.shape in shapes)
+
+
+def _powers(variable: Variable) -> list[tuple[Variable, float]]:
+    """The variable, and the exponent, of which this is a power times a constant; empty if it is none."""
+    node = variable.owner
+    if isinstance(variable, Constant):
+        return []
+    if node is None or not isinstance(node.op, (*_COPIES, Elemwise)):
+        return [(variable, 1.0)]
+    inputs = [_copied(v) for v in node.inputs]
+    op = node.op.scalar_op if isinstance(node.op, Elemwise) else None
+    if op is None:
+        return _powers(inputs[0])
+    for kind, exponent in _EXPONENTS.items():
+        if isinstance(op, kind):
+            return _times(_powers(inputs[0]), exponent)
+    if isinstance(op, scalar.Pow) and isinstance(inputs[1], Constant) and np.size(inputs[1].data) == 1:
+        return _times(_powers(inputs[0]), np.ravel(inputs[1].data)[0].item())
+    if isinstance(op, scalar.Mul | scalar.TrueDiv):
+        signs = [1.0, *[-1.0 if isinstance(op, scalar.TrueDiv) else 1.0] * (len(inputs) - 1)]
+        parts = [part for one, sign in zip(inputs, signs, strict=True) for part in _times(_powers(one), sign)]
+        if parts and all(one is parts[0][0] for one, _ in parts):
+            return [(parts[0][0], sum(exponent for _, exponent in parts))]
+    return [(variable, 1.0)]
+
+
+def _is(variable: Variable, op: type) -> bool:
+    node = variable.owner
+    return node is not None and isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, op)
+
+
+def _copied(variable: Variable) -> Variable:
+    while variable.owner is not None and isinstance(variable.owner.op, _COPIES):
+        variable = variable.owner.inputs[0]
+    return variable
+
+
+def _times(powers: list[tuple[Variable, float]], factor: float) -> list[tuple[Variable, float]]:
+    return [(variable, factor * exponent) for variable, exponent in powers]
