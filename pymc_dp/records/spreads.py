@@ -141,8 +141,9 @@ def _of_priors(effects: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
         if isinstance(rv.owner.op, distributions.GammaRV):
             shape, scale = map(_powers, parameters)
             # The mean is their product, which does not depend on it; the variance is that times the scale.
-            if shape == [(variable, -exponent) for variable, exponent in scale]:
-                yield from ((variable, exponent / 2) for variable, exponent in scale)
+            for (variable, exponent), (other, inverse) in zip(shape, scale, strict=False):
+                if variable is other and exponent == -inverse:
+                    yield variable, inverse / 2
 
 
 def _of_products(

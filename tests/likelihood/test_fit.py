@@ -21,6 +21,7 @@ from pymc_dp.likelihood.fit import (
 )
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Message, Normal
+from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
@@ -236,7 +237,7 @@ def test_numbers_that_no_matrix_is_behind_end_no_call(monkeypatch):
     made.kept = {"spread": 0.01}
     for information in (np.eye(2), np.zeros((2, 2))):  # and nothing was found
         found = SimpleNamespace(message=Message(information, np.zeros(2)), information=np.eye(2))
-        assert last_releases.look_at_fit(made, found, None)["said"] == "not tested"
+        assert last_releases.look_at_fit(made, found, None, NO_SPREADS)["said"] == "not tested"
 
 
 @pytest.mark.slow

@@ -1,0 +1,90 @@
+"""Which free variables are spreads of persons' effects, however a model is written."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+from pymc_dp.records.spreads import find_spreads
+
+N = 30
+
+
+def scale(**settings):
+    return pm.HalfNormal("x", 2, **settings)
+
+
+def effects(*parameters, **settings):
+    return pm.Normal("u", *parameters, shape=N, **settings)
+
+
+def gamma(**parameters):
+    return pm.math.log(pm.Gamma("u", **parameters, shape=N))
+
+
+def shape_and_rate():
+    alpha = pm.LogNormal("x", 1, 1)
+    return gamma(alpha=alpha, beta=alpha)
+
+
+# What is added for each person; the power of x that is its variance, and the public offset.
+FOUND = {
+    "centred": (lambda: effects(0, scale()), 2, 4.0),
+    "around a mean": (lambda: effects(pm.Normal("m"), scale()), 2, 4.0),
+    "not centred": (lambda: scale() * effects(), 2, 4.0),
+    "with a factor": (lambda: effects() * (0.5 * scale()), 2, 4.0),
+    "a Deterministic": (lambda: pm.Deterministic("d", effects() * scale()), 2, 4.0),
+    "a precision": (lambda: effects(0, tau=pm.Exponential("x", 4)), -1, 4.0),
+    "a variance": (lambda: effects(0, pm.math.sqrt(pm.Exponential("x", 4))), 1, 0.25),
+    "a logarithm": (lambda: effects(0, pm.math.exp(pm.Normal("x", 0.5, 1))), 2, 2.7),
+    "a logarithm that multiplies": (lambda: pm.math.exp(pm.Normal("x", 0.5, 1)) * effects(), 2, 2.7),
+    "below a bound": (lambda: effects(0, pm.Uniform("x", 0, 4)), 2, 4.0),
+    "gamma": (shape_and_rate, -1, 0.22),
+    "gamma by its spread": (lambda: gamma(mu=1, sigma=scale()), 2, 4.0),
+    "Student's t": (lambda: pm.StudentT("u", 4, sigma=scale(), shape=N), 2, 4.0),
+    "Laplace": (lambda: pm.Laplace("u", 0, scale(), shape=N), 2, 4.0),
+    "two each": (lambda: (pm.Normal("u", shape=(N, 2)) * scale(shape=2)).sum(axis=1), 2, 4.0),
+    "two each, centred": (lambda: pm.Normal("u", 0, scale(shape=2), shape=(N, 2)).sum(axis=1), 2, 4.0),
+}
+OTHERS = {
+    "not positive": lambda: pm.Normal("x", 1, 1) * effects(),
+    "above another bound": lambda: effects(0, pm.Uniform("x", 0.5, 4)),
+    "of the mean": lambda: gamma(alpha=pm.LogNormal("x", 0, 1), beta=1),
+    "two parameters": lambda: gamma(alpha=pm.LogNormal("x", 0, 1), beta=pm.LogNormal("z", 0, 1)),
+    "of their sum": lambda: effects(0, scale() + pm.HalfNormal("z", 1)),
+    "of their product": lambda: effects(0, scale() * pm.HalfNormal("z", 1)),
+    "constant": lambda: effects() + 0 * scale(),
+    "of items": lambda: (effects()[:, None] * scale(shape=5)).sum(axis=1),
+    "of the outcome": lambda: effects() / pt.sqrt(scale() + 1),
+}
+
+
+def spreads_of(define):
+    with pm.Model() as model:
+        level = define()
+        pm.Normal("y", level, 1, observed=np.zeros(N))
+    point = model.initial_point()
+    free = [rv for rv in model.free_RVs if rv.name != "u"]
+    start = {rv: np.asarray(point[model.rvs_to_values[rv].name]) for rv in free}
+    transforms = {rv: model.rvs_to_transforms[rv] for rv in free}
+    return find_spreads([model["y"]], [model["u"]], transforms, start)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_spread_is_found_with_its_power(name):
+    define, power, offset = FOUND[name]
+    ((variable, found),) = spreads_of(define).items()
+    assert variable.name == "x"
+    assert found.power == power and found.offset == pytest.approx(offset, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_spread_is_not_taken_for_one(name):
+    assert not spreads_of(OTHERS[name])
+
+
+def test_a_variable_is_what_the_sampler_has_of_it():
+    for name in ("centred", "below a bound"):
+        ((_, found),) = spreads_of(FOUND[name][0]).items()
+        numbers = np.array([1e-3, 0.5, 3.0])
+        np.testing.assert_allclose(found.numbers(found.phi(numbers)), numbers, rtol=1e-12)
