@@ -58,6 +58,16 @@ class NearZero:
             slopes[k] = one.power * (1 - x / one.upper) / (1 + one.offset * x**-one.power)
         return slopes
 
+    def step(self, step: np.ndarray) -> np.ndarray:
+        """A step in phi, shape (p,), no longer than one in the variance itself where that grows.
+
+        From a variance near zero a logarithm's step may be to anywhere.
+        """
+        step = self.unit * step
+        for k, one in self.spreads.items():
+            step[k] = min(one.power * step[k], np.log1p(max(one.power * step[k], 0.0))) / one.power
+        return step / self.unit
+
     def of_walk(self, prior: Normal) -> Normal:
         """A prior of phi, where this is that of psi."""
         if not self.spreads:

@@ -270,7 +270,7 @@ class Search:
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
-        one, step = self.rounds[-1], self._learnt.mean - self._point
+        one, step = self.rounds[-1], self._near_zero.step(self._learnt.mean - self._point)
         length = one.length(np.outer(step, step))
         step = min(1.0, _FURTHEST / max(length, 1e-300)) * step
         direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score

@@ -39,6 +39,13 @@ def test_a_variance_below_zero_is_nearly_zero():
     assert np.exp(2 * phi[0]) == pytest.approx(0.7e-6)
 
 
+def test_a_step_to_a_larger_variance_is_one_in_the_variance():
+    near_zero = NearZero({0: DEVIATION, 2: SHAPE}, unit=np.array([2.0, 1.0, 0.5]))
+    step = near_zero.step(np.array([3.0, 7.0, -2.0]))
+    np.testing.assert_allclose(step, [np.log(1 + 2 * 6) / 2 / 2, 7.0, -np.log(1 + 1) / 0.5])
+    np.testing.assert_allclose(near_zero.step(np.array([-3.0, 7.0, 2.0])), [-3.0, 7.0, 2.0])
+
+
 @pytest.mark.parametrize("drawn", [True, False])
 def test_a_prior_of_the_walk_is_that_of_what_is_released(drawn):
     draws = np.random.default_rng(0).normal([1.0, -0.5], [2.0, 0.1], size=(4000, 2))
