@@ -31,7 +31,8 @@ class Likelihood:
     coordinates : sequence of Part
         What phi consists of, in order: `name`, `shape`, and `expression` in words, as a function of the free
         variables. A variable that PyMC transforms is read on its transformed scale, under the name that PyMC
-        gives to it there: ``sigma_log__`` is ``log(sigma)``. Arrays are written row by row.
+        gives to it there: ``sigma_log__`` is ``log(sigma)``; a spread tau of persons' effects is read as
+        ``log(tau ** 2 + c)``, with a public number c. Arrays are written row by row.
     point, gradient : ndarray, shape (p,)
     information : ndarray, shape (p, p)
         Symmetric, without a negative eigenvalue.

@@ -200,10 +200,11 @@ class PublicModel:
         self.parts = _parts(records, free, deterministics)
         left_out.check_public(records, [*graphs, *lengths.values()])
         spreads = records.coordinates.spreads
-        phi = [spreads[v].coordinate(v) if v in spreads else _on_its_scale(v, free) for v in sources]
+        phi = [_on_its_scale(source, free) for source in sources]
+        phi = [spreads[v].coordinate(x) if v in spreads else x for v, x in zip(sources, phi, strict=True)]
         pairs = zip(self.parts, sources, strict=True)
-        each = [spreads.get(source) for part, source in pairs for _ in range(part.size)]
-        self.near_zero = NearZero({k: one for k, one in enumerate(each) if one is not None})
+        each = [(spreads.get(source), k) for part, source in pairs for k in range(part.size)]
+        self.near_zero = NearZero({i: one for i, (one, k) in enumerate(each) if one and one.holds(k)})
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
         left_out.Inspector(records).inspect(self._graphs)
@@ -277,7 +278,7 @@ def _parts(
     for source, (name, _) in zip(seen.sources, seen.names, strict=True):
         said, own = in_words(source, known), name if name in deterministics else None
         if source in seen.spreads:
-            own = said = in_words(seen.spreads[source].coordinate(source), known)
+            own = said = seen.spreads[source].in_words(known[source])
         elif source in known:
             transform = free[known[source]].transform
             own = known[source] if transform is None else f"{known[source]}_{transform.name}__"

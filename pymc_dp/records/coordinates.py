@@ -204,6 +204,8 @@ def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spr
     effects = [opaque.observed[name] for name in names]
     places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
     start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
+    if not effects:
+        return {}
     found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
     return {source: found[source] for source in sources if source in found}
 

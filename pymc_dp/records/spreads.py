@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.transforms import CholeskyCovPacked
 from pymc.logprob.transforms import IntervalTransform, LogTransform, Transform
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import toposort
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -56,13 +57,16 @@ class Spread(NamedTuple):
         factor.
     exponential : bool
         Whether x is the exponential of the variable.
+    places : tuple of int or None
+        Of a vector, those numbers which are so: the diagonal of a packed Cholesky factor. None: all.
     offset : float
         c, public: ``x^k`` at the initial point.
     """
 
     power: float
-    upper: float
-    exponential: bool
+    upper: float = math.inf
+    exponential: bool = False
+    places: tuple[int, ...] | None = None
     offset: float = math.nan
 
     def numbers(self, phi: np.ndarray) -> np.ndarray:
@@ -78,10 +82,23 @@ class Spread(NamedTuple):
         tiny = 1e-300
         return -np.log(np.maximum(self.upper / x - 1, tiny))
 
+    def holds(self, number: int) -> bool:
+        """Whether this number of the variable is so."""
+        return self.places is None or number in self.places
+
     def coordinate(self, variable: Variable) -> Variable:
-        """``log(x^k + c)`` as a graph."""
-        x = pt.exp(variable) if self.exponential else variable
-        return pt.log(pt.power(x, self.power) + self.offset)
+        """``log(x^k + c)`` as a graph of the variable as the sampler has it."""
+        whole = pt.as_tensor(variable)
+        some = whole if self.places is None else whole[list(self.places)]
+        x = pt.exp(some) if math.isinf(self.upper) else self.upper * pt.sigmoid(some)
+        psi = pt.log(pt.power(x, self.power) + self.offset)
+        return psi if self.places is None else pt.set_subtensor(whole[list(self.places)], psi)
+
+    def in_words(self, name: str) -> str:
+        """The coordinate of a variable of this name."""
+        x = f"exp({name})" if self.exponential else name
+        said = f"log({x} ** {self.power:g} + {self.offset:g})"
+        return said if self.places is None else f"{name}, of its diagonal {said}"
 
 
 def find_spreads(
@@ -112,10 +129,21 @@ def find_spreads(
         upper = math.inf if exponential else _upper(variable, transforms.get(free))
         if free not in transforms or not exponent or upper is None or free in found:
             continue
-        one = Spread(2 * exponent, upper, exponential)
-        offset = float(np.mean(one.numbers(start[free]))) ** one.power
+        found[free] = Spread(2 * exponent, upper, exponential)
+    packed = {free for free, transform in transforms.items() if isinstance(transform, CholeskyCovPacked)}
+    for free in packed.intersection(ancestors([*outcomes, *effects])):
+        found[free] = Spread(2.0, places=_diagonal(start[free].size))
+    for free, one in found.items():
+        some = start[free] if one.places is None else start[free][list(one.places)]
+        offset = float(np.mean(one.numbers(some))) ** one.power
         found[free] = one._replace(offset=float(f"{offset:.{_DIGITS}g}"))
     return {free: one for free, one in found.items() if 0 < one.offset < math.inf}
+
+
+def _diagonal(size: int) -> tuple[int, ...]:
+    """Places of the diagonal in a lower triangle, row by row, of so many numbers."""
+    ends = np.cumsum(np.arange(1, size + 1)) - 1
+    return tuple(ends[ends < size].tolist())
 
 
 def _upper(variable: Variable, transform: Transform | None) -> float | None:

@@ -15,9 +15,9 @@ from pymc_dp.records.spreads import Spread
 from pymc_dp.records.twins import Chunk, TermScores
 
 DEVIATION, BELOW, SHAPE = (
-    Spread(2.0, np.inf, False, 0.7),
-    Spread(2.0, 5.0, False, 3.0),
-    Spread(-1.0, np.inf, False, 0.2),
+    Spread(2.0, offset=0.7),
+    Spread(2.0, upper=5.0, offset=3.0),
+    Spread(-1.0, offset=0.2),
 )
 
 
@@ -94,7 +94,7 @@ def distance(tau, near_zero, seed):
     return apart @ message.information @ apart
 
 
-HUNDRED = NearZero({1: Spread(2.0, np.inf, False, 100.0)})
+HUNDRED = NearZero({1: Spread(2.0, offset=100.0)})
 
 
 @pytest.mark.parametrize("tau", [0.1, 0.5, 2.0])
@@ -104,6 +104,6 @@ def test_the_truth_is_where_a_release_says(tau):
 
 
 def test_near_zero_a_normal_likelihood_of_the_logarithm_would_be_wrong():
-    """Of 16 data sets; beyond 90 with a probability of 2e-7. The same releases, said of the logarithm, are."""
+    """Of 16 data sets; beyond 90 with a probability of 2e-7. The same, said of the logarithm, are."""
     assert sum(distance(0.02, HUNDRED, k) for k in range(16)) < 90
     assert sum(distance(0.02, NO_SPREADS, k) for k in range(16)) > 90

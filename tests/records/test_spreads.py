@@ -83,6 +83,22 @@ def test_what_is_no_spread_is_not_taken_for_one(name):
     assert not spreads_of(OTHERS[name])
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_of_a_covariance_it_is_the_diagonal(centred):
+    def own():
+        chol = pm.LKJCholeskyCov("x", n=3, eta=1, sd_dist=pm.HalfNormal.dist(1, shape=3))[0]
+        if centred:
+            return pm.MvNormal("u", 0, chol=chol, shape=(N, 3)).sum(axis=1)
+        return (pm.Normal("u", shape=(N, 3)) @ chol.T).sum(axis=1)
+
+    ((variable, found),) = spreads_of(own).items()
+    assert variable.name == "x" and found.power == 2 and found.places == (0, 2, 5)
+    phi = np.array([0.1, 7.0, -0.4, 8.0, 9.0, 0.3])
+    psi = found.coordinate(pt.as_tensor(phi)).eval()
+    np.testing.assert_allclose(psi[[1, 3, 4]], phi[[1, 3, 4]])
+    np.testing.assert_allclose(psi[[0, 2, 5]], np.log(np.exp(2 * phi[[0, 2, 5]]) + found.offset))
+
+
 def test_a_variable_is_what_the_sampler_has_of_it():
     for name in ("centred", "below a bound"):
         ((_, found),) = spreads_of(FOUND[name][0]).items()
