@@ -231,7 +231,7 @@ class Case(Family):
             define(y)
         self.records = RecordModel(self.model)
         theta = self.unconstrained(drawn)
-        self.truth, self.without = self.records.coordinates(theta), self.by_scores(theta)
+        self.truth, self.without = self.coordinates(theta), self.by_scores(theta)
 
     def unconstrained(self, values):
         """Shape (d,), by whatever transforms PyMC has."""

@@ -201,7 +201,8 @@ class Releases:
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = kept_shares(self._n, mu, self._relation)
         measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
-        return search_from(measurements, self._n, mu, self.prior, self._opened.start)[0]
+        opened = self._opened
+        return search_from(measurements, self._n, mu, self.prior, opened.start, opened.part.near_zero)[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
         """Of each epsilon a release, beside one without noise: a row for each parameter."""

@@ -32,7 +32,7 @@ def cell(family, epsilon, args):
     z, ratios, seconds, refused = [], [], [], 0
     for seed in range(args.first, args.first + args.datasets):
         theta = family.data(seed)
-        truth, sd = family.records.coordinates(theta), family.deviations(theta)
+        truth, sd = family.coordinates(theta), family.deviations(theta)
         started = time.perf_counter()
         try:
             mean, own = family.of_likelihood(epsilon, seed)

@@ -102,7 +102,8 @@ class Family:
             theta = theta + step
             if np.abs(step * np.sqrt(np.diag(precision).clip(1e-9))).max() < 1e-3:
                 break
-        jacobian = self.records.coordinates.jacobian(theta)
+        slopes = self.near_zero.slopes(self.records.coordinates(theta))
+        jacobian = slopes[:, None] * self.records.coordinates.jacobian(theta)
         return np.sqrt(np.diag(jacobian @ np.linalg.inv(precision) @ jacobian.T))
 
     def deviations(self, theta):
@@ -113,21 +114,36 @@ class Family:
         """Standard deviations of the coordinates, from squares of the records' scores at a point."""
         twins, _, prior = self.public
         information = prior.precision.copy()
-        for chunk in twins(self.records.coordinates(theta), 0, PrivacyRandom()):
+        phi = self.records.coordinates(theta)
+        for chunk in twins(phi, 0, PrivacyRandom()):
             for term in chunk.terms:
                 rows = np.broadcast_to(term.rows(np.eye(twins.size)), (*term.own.T.shape, twins.size))
-                scores = np.einsum("ma,amp->mp", term.own, rows)
+                scores = np.einsum("ma,amp->mp", term.own, rows) / self.near_zero.slopes(phi)
                 information += scores.T @ scores
         return np.sqrt(np.diag(np.linalg.inv(information)))
 
     @cached_property
     def public(self):
         """Twins, and what the prior of the coordinates is like: compiled and drawn once."""
-        start = self.records.coordinates(self.records.ravel(self.start))
+        start = self.coordinates(self.records.ravel(self.start))
         twins = Twins(self.records)
         if twins.unlike:
             raise ValueError(f"no twins: {twins.unlike}")
-        return twins, start, approximate_prior(PublicModel(self.records), start)
+        return twins, start, approximate_prior(self.part, start)
+
+    @cached_property
+    def part(self):
+        """The public part of the model."""
+        return PublicModel(self.records)
+
+    @property
+    def near_zero(self):
+        """What is released, of what records see."""
+        return self.part.near_zero
+
+    def coordinates(self, theta):
+        """What is released, of parameters in unconstrained space."""
+        return self.near_zero.psi(self.records.coordinates(theta))
 
     def of_likelihood(self, epsilon, seed):
         """Mean and standard deviations of a released likelihood times a normal one like the prior."""
@@ -143,5 +159,5 @@ class Family:
         mu = float(gaussian.mu(epsilon, DELTA))
         kept = kept_shares(self.n, mu, "substitute") if fit_test else {}
         measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
-        found, last = search_from(measurements, self.n, mu, prior, start)
+        found, last = search_from(measurements, self.n, mu, prior, start, self.near_zero)
         return found, last["fit"]

@@ -5,7 +5,7 @@ import numpy as np
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
-from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
+from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.privacy.budget.known import Fit, LastFacts
@@ -32,7 +32,7 @@ def search_from(
     mu: float,
     prior: Normal,
     start: np.ndarray,
-    near_zero: NearZero = NO_SPREADS,
+    near_zero: NearZero,
 ) -> tuple[Found, LastFacts]:
     """What was found, and what the last releases say: all releases, which are paid for."""
     seen = SeenCoordinates(measurements.source, prior)

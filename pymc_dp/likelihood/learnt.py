@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, RESULT, WALK, Care, Round, believed
+from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Care, Round, believed
 from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.near_zero import NearZero
@@ -41,7 +41,7 @@ class Learnt:
     """
 
     def __init__(self, prior: Normal, near_zero: NearZero, lookups: Sequence[np.ndarray]):
-        self._near_zero, self._released = near_zero, prior
+        self._near_zero, self._released, self._lookups = near_zero, prior, lookups
         self.prior = self._whole = prior = near_zero.of_walk(prior)
         self._spreads = Spreads(prior, lookups)
         self.rounds: list[Round] = []
@@ -103,9 +103,11 @@ class Learnt:
             (other + slopes * (mean - point), squared * covariance)
             for mean, covariance in (self._foreseen, (self.mean, self.covariance))
         )
-        self.prior = self._whole = self._released
+        self._whole = self._released
+        self._spreads = Spreads(self._whole, self._lookups)
+        self.prior = self._spreads.prior
         for k, one in enumerate(self.rounds):  # the same scores, in a metric that is from psi
             metric = one.metric * near_zero.slopes(one.point)
             variances = self.prior.variances(metric)
             self.rounds[k] = replace(one, point=near_zero.psi(one.point), metric=metric, prior=variances)
-        self._look([RESULT] * _LAST_PASSES)
+        self._look([self._spreads.care] * _LAST_PASSES)

@@ -47,8 +47,8 @@ class Coordinates:
     replaced : mapping of Variable to Variable
         In the graphs of the random variables: public nodes, and functions of separate variables that are put
         there.
-    spreads : mapping of Variable to Spread
-        Sources that are spreads of persons' effects.
+    spreads : dict of Variable to Spread
+        Sources that may be zero: see `spreads`.
 
     Raises
     ------
@@ -198,14 +198,12 @@ def parameters(records: Points) -> Coordinates:
 
 
 def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spread]:
-    """Of persons' effects, where these are integrated, those that are coordinates themselves."""
+    """Those that are coordinates themselves: of persons' effects, where these are integrated, and of laws."""
     opaque, names = records.reading.opaque, records.effects
     outcomes = [rv for name, rv in opaque.observed.items() if name not in names]
     effects = [opaque.observed[name] for name in names]
     places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
     start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
-    if not effects:
-        return {}
     found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
     return {source: found[source] for source in sources if source in found}
 

@@ -1,6 +1,8 @@
-"""Spreads of persons' effects: free variables of which a power is the variance of an effect.
+"""Spreads that may be zero: variables of which a power is the variance of an effect, or what a law has more.
 
-Near zero records tell something of the variance, and nothing of its logarithm (`likelihood.near_zero`).
+A negative binomial law has more variance than Poisson's, Student's t longer tails than a normal one: by the
+inverse of a shape. Near zero records tell something of such a number, and nothing of its logarithm
+(`likelihood.near_zero`).
 """
 
 import math
@@ -31,6 +33,8 @@ _OF_SCALE = (
     distributions.CauchyRV,
     distributions.StudentTRV,
 )
+# The offset is at least so much where the inverse of a shape is beside a constant, or beside one over a mean.
+_OF_SHAPES = 1.0
 # What changes no number.
 _COPIES = DimShuffle, Alloc, SpecifyShape, ViewOp
 # Exponents of functions of a positive number.
@@ -107,7 +111,7 @@ def find_spreads(
     transforms: Mapping[Variable, Transform | None],
     start: Mapping[Variable, np.ndarray],
 ) -> dict[Variable, Spread]:
-    """Look for spreads of effects: parameters of their priors, or what multiplies them.
+    """Look for spreads of effects: parameters of their priors, or what multiplies them; and for shapes.
 
     Parameters
     ----------
@@ -123,19 +127,21 @@ def find_spreads(
     **Privacy.** A function of the graph and of the public start.
     """
     found: dict[Variable, Spread] = {}
-    for variable, exponent in [*_of_priors(effects), *_of_products(outcomes, effects)]:
+    of_effects = [*_of_priors(effects), *_of_products(outcomes, effects)]
+    shapes = list(_of_shapes(outcomes, [*transforms, *effects]))
+    for variable, exponent in [*of_effects, *shapes]:
         exponential = _is(variable, scalar.Exp) and _copied(variable.owner.inputs[0]) in transforms
         free = _copied(variable.owner.inputs[0]) if exponential else variable
         upper = math.inf if exponential else _upper(variable, transforms.get(free))
-        if free not in transforms or not exponent or upper is None or free in found:
-            continue
-        found[free] = Spread(2 * exponent, upper, exponential)
+        if free in transforms and exponent and upper is not None and free not in found:
+            least = _OF_SHAPES if any(variable is one for one, _ in shapes) else 0.0
+            found[free] = Spread(2 * exponent, upper, exponential, offset=least)
     packed = {free for free, transform in transforms.items() if isinstance(transform, CholeskyCovPacked)}
-    for free in packed.intersection(ancestors([*outcomes, *effects])):
-        found[free] = Spread(2.0, places=_diagonal(start[free].size))
+    for free in packed.intersection(ancestors([*outcomes, *effects])) if effects else ():
+        found[free] = Spread(2.0, places=_diagonal(start[free].size), offset=0.0)
     for free, one in found.items():
         some = start[free] if one.places is None else start[free][list(one.places)]
-        offset = float(np.mean(one.numbers(some))) ** one.power
+        offset = max(float(np.mean(one.numbers(some))) ** one.power, one.offset)
         found[free] = one._replace(offset=float(f"{offset:.{_DIGITS}g}"))
     return {free: one for free, one in found.items() if 0 < one.offset < math.inf}
 
@@ -188,6 +194,13 @@ def _of_products(
         if _is(node.outputs[0], scalar.Mul) and len(known) == 1:
             for other in (v for v in node.inputs if v not in reading):
                 yield from (one for one in _powers(other) if one[0].type.shape in shapes)
+
+
+def _of_shapes(outcomes: Sequence[Variable], given: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
+    """Shapes of outcomes' laws, of which the inverse may be zero; square roots, as if it were a variance."""
+    for node in toposort(list(outcomes), blockers=given):
+        if isinstance(node.op, distributions.NegBinomialRV | distributions.StudentTRV):
+            yield from _times(_powers(node.op.dist_params(node)[0]), -0.5)
 
 
 def _powers(variable: Variable) -> list[tuple[Variable, float]]:

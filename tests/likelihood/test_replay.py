@@ -9,6 +9,7 @@ import pytest
 
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.likelihood.search import Search
@@ -92,7 +93,7 @@ def run(parts, answers=None):
         spending.pay()
         told = len(caught)  # that a debug seed is not private
         measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
-        found = search_from(measure, N, 1.0, prior, start)
+        found = search_from(measure, N, 1.0, prior, start, NO_SPREADS)
         assert len(caught) == told
     assert questions(Measurements) == {name for name, *_ in measure.asked} - {"release"}, "not replayed"
     return measure, found

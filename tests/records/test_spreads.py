@@ -67,7 +67,7 @@ def spreads_of(define):
     free = [rv for rv in model.free_RVs if rv.name != "u"]
     start = {rv: np.asarray(point[model.rvs_to_values[rv].name]) for rv in free}
     transforms = {rv: model.rvs_to_transforms[rv] for rv in free}
-    return find_spreads([model["y"]], [model["u"]], transforms, start)
+    return find_spreads([model["y"]], [model["u"]] if "u" in model.named_vars else [], transforms, start)
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -81,6 +81,26 @@ def test_a_spread_is_found_with_its_power(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_no_spread_is_not_taken_for_one(name):
     assert not spreads_of(OTHERS[name])
+
+
+@pytest.mark.parametrize(
+    ("power", "offset", "outcome"),
+    [
+        (-1, 1.0, lambda x: pm.NegativeBinomial("y", mu=2, alpha=x, observed=np.zeros(N, dtype=int))),
+        (-1, 1.0, lambda x: pm.ZeroInflatedNegativeBinomial("y", 0.5, 2, x, observed=np.zeros(N, dtype=int))),
+        (-1, 1.0, lambda x: pm.StudentT("y", nu=x, observed=np.zeros(N))),
+        (-1, 1.0, lambda x: pm.Censored("y", pm.StudentT.dist(nu=x), -1, 1, observed=np.zeros(N))),
+        (1, 1.0, lambda x: pm.StudentT("y", nu=1 / x, observed=np.zeros(N))),
+    ],
+)
+def test_the_inverse_of_a_shape_may_be_zero(power, offset, outcome):
+    with pm.Model() as model:
+        x = pm.LogNormal("x", 1.0, 1)
+        outcome(x)
+    point = {x: np.asarray(model.initial_point()["x_log__"])}
+    ((variable, found),) = find_spreads([model["y"]], [], {x: model.rvs_to_transforms[x]}, point).items()
+    assert variable is x and found.power == power
+    assert found.offset == pytest.approx(offset if power < 0 else np.exp(1.5), rel=0.1)
 
 
 @pytest.mark.parametrize("centred", [True, False])
