@@ -104,8 +104,8 @@ def refuse_latent(name: str, shape: Sequence[int]) -> ModelRefusedError:
         "it between records. If the rows are totals over many persons, the records to protect are the "
         "persons: give the model one row a person and an index of the group. dp.release_likelihood and "
         "dp.sample(epsilon=...) integrate an effect that rows look up by the pm.Data with ids of persons, "
-        'whose name privacy_unit= gives, as privacy_unit="person". If the number is a '
-        f"coincidence: public=[{name!r}].",
+        'whose name privacy_unit= gives, as privacy_unit="person": as they are, not u[person - 1], so that '
+        f"they count from zero. If the number is a coincidence: public=[{name!r}].",
     )
 
 
@@ -118,7 +118,8 @@ def refuse_effect(name: str | None, why: str) -> ModelRefusedError:
         "its entry (a spatial or a Gaussian process over persons, pairs of them, a second array of persons "
         "couple them).",
         "give the effect a prior with an entry for each person, independent of the others and with the same "
-        "parameters for all, and look it up as effect[person] alone, with person the pm.Data that "
+        "parameters for all, of a shape that is a number (a mixture of several laws as one effect is not "
+        "followed), and look it up as effect[person] alone, with person the pm.Data that "
         "privacy_unit= names; numbers that differ between persons belong into the rows.",
     )
 
