@@ -205,7 +205,9 @@ def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spr
     places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
     start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
     found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
-    return {source: found[source] for source in sources if source in found}
+    # What another coordinate reads as well stays as it is: together they may be straight.
+    read = set(ancestors([source for source in sources if source not in found]))
+    return {source: found[source] for source in sources if source in found and source not in read}
 
 
 def terms_given(

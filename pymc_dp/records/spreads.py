@@ -18,9 +18,12 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
 from pytensor.tensor.random import basic as distributions
 from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 # An offset has so many digits: it is written in the name of a coordinate.
 _DIGITS = 2
@@ -33,8 +36,11 @@ _OF_SCALE = (
     distributions.CauchyRV,
     distributions.StudentTRV,
 )
-# The offset is at least so much where the inverse of a shape is beside a constant, or beside one over a mean.
-_OF_SHAPES = 1.0
+# The offset is at least so much, since one that is too large costs nothing, and one that is too small nearly
+# all: then the coordinate is a logarithm again.
+_LEAST = 1.0
+# But it is no more times the variance at the initial point: small units are seen beside it.
+_FAR_ABOVE = 1e8
 # What changes no number.
 _COPIES = DimShuffle, Alloc, SpecifyShape, ViewOp
 # Exponents of functions of a positive number.
@@ -64,7 +70,7 @@ class Spread(NamedTuple):
     places : tuple of int or None
         Of a vector, those numbers which are so: the diagonal of a packed Cholesky factor. None: all.
     offset : float
-        c, public: ``x^k`` at the initial point.
+        c, public: ``x^k`` at the initial point, or more.
     """
 
     power: float
@@ -127,21 +133,20 @@ def find_spreads(
     **Privacy.** A function of the graph and of the public start.
     """
     found: dict[Variable, Spread] = {}
-    of_effects = [*_of_priors(effects), *_of_products(outcomes, effects)]
-    shapes = list(_of_shapes(outcomes, [*transforms, *effects]))
-    for variable, exponent in [*of_effects, *shapes]:
-        exponential = _is(variable, scalar.Exp) and _copied(variable.owner.inputs[0]) in transforms
-        free = _copied(variable.owner.inputs[0]) if exponential else variable
-        upper = math.inf if exponential else _upper(variable, transforms.get(free))
-        if free in transforms and exponent and upper is not None and free not in found:
-            least = _OF_SHAPES if any(variable is one for one, _ in shapes) else 0.0
-            found[free] = Spread(2 * exponent, upper, exponential, offset=least)
+    products, others = _of_products(outcomes, effects)
+    shapes = _of_shapes(outcomes, [*transforms, *effects])
+    for variable, exponent in [*_of_priors(effects), *products, *shapes]:
+        free = _copied(variable.owner.inputs[0]) if _is(variable, scalar.Exp) else variable
+        upper = _upper(free, transforms[free], free is not variable) if free in transforms else None
+        if exponent and upper is not None:
+            found.setdefault(free, Spread(2 * exponent, upper, free is not variable))
     packed = {free for free, transform in transforms.items() if isinstance(transform, CholeskyCovPacked)}
-    for free in packed.intersection(ancestors([*outcomes, *effects])) if effects else ():
-        found[free] = Spread(2.0, places=_diagonal(start[free].size), offset=0.0)
+    for free in packed.intersection(ancestors([*effects, *others])):
+        found[free] = Spread(2.0, places=_diagonal(start[free].size))
     for free, one in found.items():
         some = start[free] if one.places is None else start[free][list(one.places)]
-        offset = max(float(np.mean(one.numbers(some))) ** one.power, one.offset)
+        at_start = float(np.mean(one.numbers(some))) ** one.power
+        offset = max(at_start, min(_LEAST, _FAR_ABOVE * at_start))
         found[free] = one._replace(offset=float(f"{offset:.{_DIGITS}g}"))
     return {free: one for free, one in found.items() if 0 < one.offset < math.inf}
 
@@ -152,8 +157,10 @@ def _diagonal(size: int) -> tuple[int, ...]:
     return tuple(ends[ends < size].tolist())
 
 
-def _upper(variable: Variable, transform: Transform | None) -> float | None:
-    """What a variable is below that is above zero; None if it is not above zero."""
+def _upper(variable: Variable, transform: Transform | None, exponential: bool) -> float | None:
+    """What a variable, or its exponential, is below that is above zero; None if it is not followed."""
+    if exponential:
+        return math.inf if transform is None else None
     if isinstance(transform, LogTransform):
         return math.inf
     op = variable.owner.op if isinstance(transform, IntervalTransform) else None
@@ -182,25 +189,47 @@ def _of_priors(effects: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
 
 def _of_products(
     outcomes: Sequence[Variable], effects: Sequence[Variable]
-) -> Iterable[tuple[Variable, float]]:
-    """What multiplies effects: one number, or as many as an effect has; more are of items, not of persons."""
-    shapes = [(), *(rv.type.shape[1:] for rv in effects)]
-    reading = set(effects)
+) -> tuple[list[tuple[Variable, float]], list[Variable]]:
+    """What multiplies effects that are zero on average; and what is in products of matrices with them.
+
+    One number, or as many as an effect has; more are of items, not of persons.
+    """
+    reading = {rv for rv in effects if isinstance(rv.owner.op, _OF_SCALE) and _around_zero(rv)}
+    shapes = [(), *(rv.type.shape[1:] for rv in reading)]
+    found, others = [], []
     for node in toposort(list(outcomes), blockers=effects):
         known = [v for v in node.inputs if v in reading]
+        rest = [v for v in node.inputs if v not in reading]
         if not known:
             continue
-        reading.update(node.outputs)
-        if _is(node.outputs[0], scalar.Mul) and len(known) == 1:
-            for other in (v for v in node.inputs if v not in reading):
-                yield from (one for one in _powers(other) if one[0].type.shape in shapes)
+        multiplied = _is(node.outputs[0], scalar.Mul) and len(known) == 1
+        if multiplied:
+            found += [one for other in rest for one in _powers(other) if one[0].type.shape in shapes]
+        if isinstance(node.op, Dot | Blockwise):
+            others += rest
+        if multiplied or isinstance(node.op, (*_COPIES, Subtensor, AdvancedSubtensor)):
+            reading.update(node.outputs)
+    return found, others
+
+
+def _around_zero(rv: Variable) -> bool:
+    """Whether a distribution with a location and a scale is around zero, and not a lognormal one."""
+    location = _copied(rv.owner.op.dist_params(rv.owner)[-2])
+    log = isinstance(rv.owner.op, distributions.LogNormalRV)
+    return isinstance(location, Constant) and not np.any(location.data) and not log
 
 
 def _of_shapes(outcomes: Sequence[Variable], given: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
     """Shapes of outcomes' laws, of which the inverse may be zero; square roots, as if it were a variance."""
     for node in toposort(list(outcomes), blockers=given):
         if isinstance(node.op, distributions.NegBinomialRV | distributions.StudentTRV):
-            yield from _times(_powers(node.op.dist_params(node)[0]), -0.5)
+            first, second, *_ = node.op.dist_params(node)
+            powers = _times(_powers(first), -0.5)
+            # Of a negative binomial law by n and p the shape is also a size; by a mean, p reads it as well.
+            by_mean = isinstance(node.op, distributions.StudentTRV) or {v for v, _ in powers} <= {
+                *ancestors([second])
+            }
+            yield from powers if by_mean else ()
 
 
 def _powers(variable: Variable) -> list[tuple[Variable, float]]:
