@@ -4,8 +4,8 @@ Of the logarithm of a spread tau records tell nothing once tau is small: the lik
 and no normal one is. A variance ``v = tau^2`` they see beside other variation, c, of a person's rows: their
 information about it is ``n / (2 (v + c)^2)``, and about ``log(v + c)`` it is the same everywhere. Which c it
 is records know. With a larger one the coordinate is nearly v itself, and a normal likelihood of that is as
-good as long as v is known to a part of the true c; so the public c is the variance at the initial point. On
-the way there a logarithm is better: information about v changes a thousandfold.
+good as long as v is known to a part of the true c; so the public c is 1, or the variance at the initial point
+if that is more. On the way there a logarithm is better: information about v changes a thousandfold.
 """
 
 from collections.abc import Mapping
