@@ -147,6 +147,7 @@ def agree(records, model):
     options = {"mode": gate.CHECK_MODE, "on_unused_input": "ignore"}
     outputs = [records._log_prior, seen.of_theta]
     log_prior, phi = pytensor.function([records._theta], outputs, **options)(theta := point(records))
+    phi = PublicModel(records).near_zero.psi(phi)
     parts = np.split(phi, [columns.stop for columns in seen.columns.values()][:-1])
     values = records.unravel(theta)
     found = pytensor.function(model.value_vars, model.logp(), **options)(
