@@ -66,4 +66,4 @@ def look_at_fit(measurements: NoisySums, found: Found, prior: Normal, near_zero:
     except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
         return judge_fit(None)
     phi = near_zero.phi(psi)
-    return judge_fit(measurements.spread(phi, metric * near_zero.slopes(phi)), wider, hardly)
+    return judge_fit(measurements.spread(phi, metric / near_zero.slopes(phi)), wider, hardly)

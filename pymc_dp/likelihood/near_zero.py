@@ -54,7 +54,7 @@ class NearZero:
         """Derivatives of psi by phi, shape (p,)."""
         slopes, phi = np.ones(len(phi)), self.unit * phi
         for k, one in self.spreads.items():
-            x = float(one.numbers(phi[k]))
+            x = np.float64(one.numbers(phi[k]))  # a float would raise where a power overflows
             slopes[k] = one.power * (1 - x / one.upper) / (1 + one.offset * x**-one.power)
         return slopes
 

@@ -145,7 +145,8 @@ def find_spreads(
         found[free] = Spread(2.0, places=_diagonal(start[free].size))
     for free, one in found.items():
         some = start[free] if one.places is None else start[free][list(one.places)]
-        at_start = float(np.mean(one.numbers(some))) ** one.power
+        with np.errstate(all="ignore"):
+            at_start = float(np.mean(one.numbers(some)) ** one.power)
         offset = max(at_start, min(_LEAST, _FAR_ABOVE * at_start))
         found[free] = one._replace(offset=float(f"{offset:.{_DIGITS}g}"))
     return {free: one for free, one in found.items() if 0 < one.offset < math.inf}

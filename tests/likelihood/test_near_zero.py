@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from pymc_dp.errors import NotPrivateWarning
-from pymc_dp.likelihood.last_releases import search_from
+from pymc_dp.likelihood.fit import CELLS
+from pymc_dp.likelihood.fit import Spread as Spread_
+from pymc_dp.likelihood.last_releases import look_at_fit, search_from
 from pymc_dp.likelihood.measurements import Measurements
-from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
+from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
@@ -31,6 +34,40 @@ def test_slopes_and_the_way_back_are_those_of_the_coordinate(spread):
         np.testing.assert_allclose(near_zero.phi(near_zero.psi(phi)), phi, rtol=1e-9)
     expected = np.log(spread.numbers(np.array(-1.0)) ** spread.power + spread.offset)
     assert 0.5 * near_zero.psi(np.array([0.0, -2.0]))[1] == pytest.approx(expected)
+
+
+@np.errstate(all="ignore")
+def test_numbers_that_overflow_raise_nothing():
+    """After payment: a walk may be anywhere."""
+    for spread in (DEVIATION, BELOW, SHAPE):
+        for far in (-800.0, 800.0):
+            NearZero({0: spread}).slopes(np.array([far]))
+
+
+def test_the_fit_is_looked_at_in_the_metric_of_what_is_released():
+    """A score by log tau is that by psi times its slope: the norm of a record's score is the same."""
+    near_zero = NearZero({1: Spread(2.0, offset=3.0)})
+    asked = []
+
+    class Kept(Measurements):
+        def __init__(self):
+            self.kept = {"spread": 0.1}
+
+        def spread(self, phi, metric):
+            asked.append((phi, metric))
+            return Spread_(np.full(CELLS, 100.0), 1.0)
+
+    information, prior = np.diag([50.0, 20.0]), Normal(np.eye(2), np.zeros(2))
+    psi = near_zero.psi(np.array([0.5, -1.0]))
+    message = Message(information, (information + np.eye(2)) @ psi)
+    found = Found(psi, message, [], [], information)
+    look_at_fit(Kept(), found, prior, near_zero)
+    ((phi, metric),) = asked
+    np.testing.assert_allclose(phi, [0.5, -1.0])
+    by_psi = np.array([0.3, -0.7])
+    by_phi = by_psi * near_zero.slopes(phi)
+    expected = by_psi @ np.linalg.inv(information + np.eye(2)) @ by_psi
+    assert np.sum((metric @ by_phi) ** 2) == pytest.approx(expected)
 
 
 def test_a_variance_below_zero_is_nearly_zero():

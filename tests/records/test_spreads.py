@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+from pymc_dp.records.model import RecordModel
 from pymc_dp.records.spreads import find_spreads
 
 N = 30
@@ -82,6 +83,9 @@ def test_a_spread_is_found_with_its_power(name):
     ((variable, found),) = spreads_of(define).items()
     assert variable.name == "x"
     assert found.power == power and found.offset == pytest.approx(offset, rel=1e-9)
+    phi = np.array([-2.0, 0.3])
+    expected = np.log(found.numbers(phi) ** power + offset)
+    np.testing.assert_allclose(found.coordinate(pt.as_tensor(phi)).eval(), expected)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -131,6 +135,20 @@ def test_of_a_covariance_it_is_the_diagonal(centred):
     psi = found.coordinate(pt.as_tensor(phi)).eval()
     np.testing.assert_allclose(psi[[1, 3, 4]], phi[[1, 3, 4]])
     np.testing.assert_allclose(psi[[0, 2, 5]], np.log(np.exp(2 * phi[[0, 2, 5]]) + found.offset))
+
+
+def test_what_another_coordinate_reads_too_stays_a_logarithm():
+    """Below a hyperprior the other one is ``log(alpha) - log(mu)``: together they are straight."""
+    with pm.Model() as model:
+        mu, alpha = pm.LogNormal("mu", pm.Normal("m"), 1), pm.LogNormal("alpha", 1, 1)
+        pm.NegativeBinomial("y", mu=mu, alpha=alpha, observed=np.arange(N) % 4)
+    seen = RecordModel(model).coordinates
+    assert len(seen.sources) == 2 and not seen.spreads
+
+
+@pytest.mark.parametrize("initial", [1e-170, 1e170])
+def test_a_variance_that_is_no_number_is_not_followed(initial):
+    assert not spreads_of(lambda: effects(0, pm.HalfNormal("x", 1, initval=initial)))
 
 
 def test_a_variable_is_what_the_sampler_has_of_it():
