@@ -7,6 +7,7 @@ from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.fit import CELLS
 from pymc_dp.likelihood.fit import Spread as Spread_
 from pymc_dp.likelihood.last_releases import look_at_fit, search_from
+from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
@@ -16,6 +17,7 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.spreads import Spread
 from pymc_dp.records.twins import Chunk, TermScores
+from tests.likelihood.test_rounds import taken_at
 
 DEVIATION, BELOW, SHAPE = (
     Spread(2.0, offset=0.7),
@@ -68,6 +70,18 @@ def test_the_fit_is_looked_at_in_the_metric_of_what_is_released():
     by_phi = by_psi * near_zero.slopes(phi)
     expected = by_psi @ np.linalg.inv(information + np.eye(2)) @ by_psi
     assert np.sum((metric @ by_phi) ** 2) == pytest.approx(expected)
+
+
+def test_a_round_says_the_same_of_the_released_coordinates():
+    """Its information is that of phi over the slopes; too little of it would only be too wide."""
+    near_zero = NearZero({1: DEVIATION})
+    learnt = Learnt(Normal(np.eye(2), np.zeros(2)), near_zero, [])
+    one = taken_at(np.array([[[4.0, 1.0], [1.0, 2.0]]]), np.full(2, 4.0), metric=np.diag([0.5, 3.0]))
+    learnt.learn(one, True)
+    learnt.result(1.0, [])
+    slopes = near_zero.slopes(one.point)
+    np.testing.assert_allclose(learnt.rounds[0].mean, one.mean / np.outer(slopes, slopes))
+    np.testing.assert_allclose(learnt.rounds[0].point, near_zero.psi(one.point))
 
 
 def test_a_variance_below_zero_is_nearly_zero():
