@@ -14,6 +14,7 @@ from pytensor.tensor import TensorLike
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood import file
+from pymc_dp.likelihood.centring import Told
 from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, name_numbers
 from pymc_dp.likelihood.report import read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee
@@ -118,7 +119,11 @@ class Likelihood:
                 f"  How to fix it: declare priors in a model of your own, and in its context call "
                 f"likelihood.potential({self._arguments()})."
             )
-        return self.public.model(self._log_likelihood)
+        mode = self.point + np.linalg.pinv(self.information, hermitian=True) @ self.gradient
+        ends = np.cumsum([part.size for part in self.coordinates])[:-1]
+        each = zip(self.coordinates, np.split(mode, ends), np.split(np.diag(self.information), ends), strict=True)
+        told = {part.name: Told(one.reshape(part.shape), two.reshape(part.shape)) for part, one, two in each}
+        return self.public.model(self._log_likelihood, told)
 
     def potential(self, /, name: str | None = None, **parameters: TensorLike) -> Variable:
         """Add this likelihood to the model of the context, as a Potential.

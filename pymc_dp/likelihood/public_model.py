@@ -18,6 +18,7 @@ from pytensor.graph.utils import Scratchpad
 from pytensor.tensor.random.type import RandomType
 
 from pymc_dp.likelihood import left_out
+from pymc_dp.likelihood.centring import Told, centring_of
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records import graph
@@ -209,17 +210,24 @@ class PublicModel:
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
         left_out.Inspector(records).inspect(self._graphs)
 
-    def model(self, log_likelihood: Callable[[Sequence[Variable]], Variable]) -> pm.Model:
+    def model(
+        self,
+        log_likelihood: Callable[[Sequence[Variable]], Variable],
+        told: Mapping[str, Told] | None = None,
+    ) -> pm.Model:
         """Make a PyMC model of the public part, with one Potential more.
 
         Parameters
         ----------
         log_likelihood : callable
             From the likelihood coordinates, one graph for each part, to a scalar.
+        told : dict of str to Told, optional
+            What it tells of each part: levels of groups are sampled as that makes it easy (`centring_of`).
         """
         # New nodes do not note which lines made them. A model of its own, whatever context is open.
         with config.change_flags(traceback__limit=0), pm.Model(model=None) as model:
             graphs = self._graphs.cloned()
+            free = {one.variable for one in graphs.free.values()}
             for name, length in graphs.lengths.items():
                 model.add_coord(name, deepcopy(self._coords[name]), length=length)
             for name in sorted(graphs.named, key=self._order.index):
@@ -228,7 +236,10 @@ class PublicModel:
                 if name in graphs.free:
                     one = graphs.free[name]
                     model.free_RVs.append(variable)
-                    model.create_value_var(variable, transform=one.transform, default_transform=None)
+                    transform = one.transform
+                    if transform is None and told is not None:
+                        transform = centring_of(variable, free, told.get(name))
+                    model.create_value_var(variable, transform=transform, default_transform=None)
                     model.set_initval(variable, one.initial)
                 elif name in graphs.data:
                     model.data_vars.append(variable)
