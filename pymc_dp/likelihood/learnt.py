@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Care, Round, believed
-from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
+from pymc_dp.likelihood.groups import Spreads
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.near_zero import NearZero
+from pymc_dp.likelihood.straight import believed_of_groups, with_differences
 
 _PASSES = 3  # of misfits and beliefs, of a round
 _LAST_PASSES = 4  # of the last round
@@ -25,8 +26,8 @@ class Learnt:
         Of the released coordinates.
     near_zero : NearZero
         What these are of those of the walk.
-    lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of groups.
+    lookups, places : sequence of ndarray of int, shape (G, q)
+        Coordinates of groups, and those of the metric that are theirs.
 
     Attributes
     ----------
@@ -40,8 +41,14 @@ class Learnt:
         Whether the last round alone counts, which has neither noise nor bounds.
     """
 
-    def __init__(self, prior: Normal, near_zero: NearZero, lookups: Sequence[np.ndarray]):
-        self._near_zero, self._released, self._lookups = near_zero, prior, lookups
+    def __init__(
+        self,
+        prior: Normal,
+        near_zero: NearZero,
+        lookups: Sequence[np.ndarray],
+        places: Sequence[np.ndarray],
+    ):
+        self._near_zero, self._released, self._lookups, self._places = near_zero, prior, lookups, places
         self.prior = self._whole = prior = near_zero.of_walk(prior)
         self._spreads = Spreads(prior, lookups)
         self.rounds: list[Round] = []
@@ -69,7 +76,7 @@ class Learnt:
                 self.prior = self._spreads.prior
             self.mean, self.covariance = self._mixture.moments(self.prior)
 
-    def result(self, share: float, lookups: Sequence[np.ndarray]) -> Message:
+    def result(self, share: float) -> Message:
         """What all rounds say of the released coordinates.
 
         With the records' own variance, and that of a way that goes on; nothing where it did not arrive.
@@ -78,8 +85,6 @@ class Learnt:
         ----------
         share : float
             Of the variance of the records' own sum over its slope.
-        lookups : sequence of ndarray of int, shape (G, q)
-            Of the metric.
         """
         if self._near_zero.spreads:
             self._restate()
@@ -90,9 +95,20 @@ class Learnt:
         surprise, came = last.surprise(*self._foreseen, share), last.point - self.rounds[0].point
         way = last.goes_on(self.mean, surprise, came) + (0.0 if self.wide else last.adrift())
         found = self._mixture.widened(variances + way).matched(self._whole)
-        if not self.wide:
-            found = as_known_as_each_other(found, self._whole, last, share, lookups)
+        if self._spreads.care is OF_GROUPS and not self.wide:
+            own = share * last.metric.T @ np.linalg.inv(last.at_mean_slope.slopes) @ last.metric
+            levels = self._straight().widened(own + way).matched(self._whole)
+            found = with_differences(found, levels, self._whole, self._lookups)
         return found if np.isfinite(found.information).all() else Message.nothing(len(self.mean))
+
+    def _straight(self) -> Mixture:
+        """What all rounds say, if slopes are taken for their means: of what groups differ by."""
+        spreads, mean, covariance = Spreads(self._whole, self._lookups), self.mean, self.covariance
+        for _ in range(_LAST_PASSES):
+            found = believed_of_groups(self.rounds, mean, covariance, self._places)
+            spreads.learn(found)
+            mean, covariance = found.moments(spreads.prior)
+        return found
 
     def _restate(self) -> None:
         """Learn from all rounds once more, as from those of the released coordinates."""

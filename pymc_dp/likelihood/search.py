@@ -98,13 +98,13 @@ class Search:
         # The search is in units of the prior's standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(near_zero.of_walk(prior).precision)))
         self._near_zero = replace(near_zero, unit=self._unit)
-        lookups = measurements.source.lookups
-        self._learnt = Learnt(prior.in_units(self._unit), self._near_zero, lookups)
-        self._rank, self._size = measurements.source.rank, measurements.source.size
+        source = measurements.source
+        self._rank, self._size = source.rank, source.size
+        self._places, self._reach = Places(source.lookups, self._size, source.sums), Reach()
+        units = prior.in_units(self._unit)
+        self._learnt = Learnt(units, self._near_zero, source.lookups, self._places.lookups)
         self.shares: list[float] = []
         self._moved = 0.0
-        source = measurements.source
-        self._places, self._reach = Places(source.lookups, self._size, source.sums), Reach()
 
     def __call__(self, start: np.ndarray) -> Found:
         """Make all releases.
@@ -129,7 +129,7 @@ class Search:
             self._count_again(shares.at_most(share, self._measure.left))
         self._learnt.wide = math.isinf(self._mu)
         self._round(_ALL * self._measure.left, last=True)
-        message, unit = self._learnt.result(self._share, self._places.lookups), self._unit
+        message, unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
         information = self._information / np.outer(slopes, slopes)

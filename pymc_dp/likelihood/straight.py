@@ -1,0 +1,106 @@
+"""What groups differ by: of all scores together, each with the mean of its slope.
+
+Few draws of a slope of many groups cannot tell which is right; and to be on the safe side about noise is none
+for groups: levels that are nearer to each other than their noise is said to be are taken for equal, and their
+spread for nothing. So noise is said here as it is. What is the same for all groups is another thing: signals
+are strong there, and that slopes change on the way counts for more than noise (`beliefs.believed`).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import helmert
+
+from pymc_dp.likelihood.beliefs import OF_GROUPS, Round
+from pymc_dp.likelihood.groups import over_all_groups
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
+
+# Power of the distance with which an earlier score loses its weight.
+_SHARP = 4
+# Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
+_RIDGE = 1e-4
+
+
+def believed_of_groups(
+    rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, lookups: Sequence[np.ndarray]
+) -> Mixture:
+    """Likelihood of all scores: one normal one.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+        Their distances are renewed.
+    mean : ndarray, shape (p,)
+    covariance : ndarray, shape (p, p)
+        What is believed of the parameters: misfits go by it.
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of the metric, of each group.
+
+    Notes
+    -----
+    With score ``z_r = S_r (phi - t_r) + e_r`` and ``I_r = S_r' N_r^-1 S_r``, N_r the covariance of e_r, it is
+    the estimate ``(sum w I)^-1 sum w S' N^-1 (z + S t)`` with its own covariance,
+    ``(sum w I)^-1 (sum w^2 I) (sum w I)^-1``: weights w of earlier rounds that were far from the parameters
+    are small.
+    """
+    size = len(mean)
+    weighted, noise, vector = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
+    for one in rounds:
+        more = over_all_groups(_not_noise(one, mean, covariance), one.touched, lookups)
+        slope = one.at_mean_slope.slopes[0] @ one.back.T
+        within = slope.T @ inverse(one.noises + more)
+        weight = 1.0 if one is rounds[-1] else 1 / (1 + (one.distance / OF_GROUPS.half) ** _SHARP)
+        information = symmetric(within @ slope)
+        weighted += weight * information
+        noise += weight**2 * information
+        vector += weight * (within @ one.score + information @ one.point)
+    back = inverse(weighted)
+    found = inverse(symmetric(back @ noise @ back))
+    return Mixture(found[None], (found @ (back @ vector))[None], np.ones(1))
+
+
+def _not_noise(one: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Covariance (p, p) of what is not known of a score beside its noise: its misfit, and that of its slope."""
+    middle = one.at_mean_slope
+    misfit = middle.misfit(mean, covariance, OF_GROUPS)
+    one.distance = middle.distance
+    apart = one.slopes - middle.slopes
+    moved = np.einsum("kij,j->ki", apart, one.back.T @ (mean - one.point))
+    unknown = np.diag(one.back.T @ covariance @ one.back)
+    own = np.einsum("k,kij,j->i", one.weights, apart**2, unknown)
+    return misfit + np.einsum("k,ki,kj->ij", one.weights, moved, moved) + np.diag(own)
+
+
+def with_differences(
+    message: Message, levels: Message, prior: Normal, lookups: Sequence[np.ndarray]
+) -> Message:
+    """One likelihood, in which what groups differ by is as another one has it.
+
+    Parameters
+    ----------
+    message, levels : Message
+    prior : Normal
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of each group.
+
+    Notes
+    -----
+    With c what groups differ by, the normal density of ``p(c) p(phi | c)``, with the first from `levels` and
+    the second from `message`.
+    """
+    number = len(message.vector)
+    columns = [column for rows in lookups for column in rows.T if len(column) > 1]
+    apart = np.zeros((sum(len(column) - 1 for column in columns), number))
+    first = 0
+    for column in columns:
+        apart[first : first + len(column) - 1, column] = helmert(len(column))
+        first += len(column) - 1
+    found = message
+    for one, sign in ((message, -1.0), (levels, 1.0)):
+        whole = inverse(one.information + _RIDGE * prior.precision)
+        own = inverse(apart @ whole @ apart.T)
+        middle = apart @ whole @ (one.vector + _RIDGE * prior.precision @ prior.mean)
+        information = found.information + sign * apart.T @ own @ apart
+        found = Message(information, found.vector + sign * apart.T @ own @ middle)
+    rounded = Mixture(found.information[None], found.vector[None], np.ones(1))
+    return rounded.matched(prior)
