@@ -8,11 +8,13 @@ import numba
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
+from pymc_dp.likelihood.mixtures import is_positive
+
 #: Relative change of a slope over a distance of 1, in units of what one record tells.
 DRIFT = 0.3
 # Draws of a matrix of p rows: ``_ENTRIES / p``, since entries of a large one matter less each,
 _ENTRIES = 960
-_LEAST_DRAWS = 24  # at least
+_LEAST_DRAWS = 12  # at least
 _DRAWS = 96  # at most
 # Sweeps of a chain over all entries.
 _SWEEPS = 8
@@ -28,10 +30,9 @@ _INSIDE = 0.95
 _RIDGE = 1e-11
 # Least eigenvalue of what is shared by many blocks, in units of the noise.
 _LEAST = 1e-3
-# Draws are tried, and kept where they are positive definite: this many times what is wanted, first and in
-# all.
-_TRIED = 2, 16
-# It is worth while with at least this share of them,
+# Draws are tried, and kept where they are positive definite: so often twice as many as are wanted.
+_BATCHES = 8
+# It is worth while with at least this share of those that are wanted after the first,
 _WORTH = 1 / 16
 # and is not begun with an eigenvalue below this, in units of the noise.
 _HOPELESS = -0.5
@@ -150,16 +151,17 @@ def _kept(
     if np.linalg.eigvalsh(seen)[0] < _HOPELESS * np.diag(noise).max():
         return None
     rng, number = np.random.default_rng(1), _number(len(seen))
-    for times in _TRIED:
-        tried = rng.normal(size=(times * number, len(seen), len(seen)))
+    kept: list[np.ndarray] = []
+    for _ in range(_BATCHES):
+        tried = rng.normal(size=(2 * number, len(seen), len(seen)))
         tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
         for one in in_common:
             one.add(tried, rng)
-        inside = np.linalg.eigvalsh(tried)[:, 0] > 0
-        inside &= np.trace(tried, axis1=1, axis2=2) < largest_trace
-        if inside.sum() >= number:
-            return tried[inside][:number]
-        if inside.sum() < _WORTH * number:
+        small = np.trace(tried, axis1=1, axis2=2) < largest_trace
+        kept += [one for one, inside in zip(tried, small, strict=True) if inside and is_positive(one)]
+        if len(kept) >= number:
+            return np.array(kept[:number])
+        if len(kept) < _WORTH * number:
             return None
     return None
 

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 # Least variance.
 _TINY = 1e-200
@@ -173,6 +174,11 @@ class Mixture(NamedTuple):
 def symmetric(matrices: np.ndarray) -> np.ndarray:
     """Symmetric parts."""
     return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+
+
+def is_positive(matrix: np.ndarray) -> bool:
+    """Whether a symmetric matrix, shape (p, p), is positive definite."""
+    return lapack.dpotrf(matrix, lower=1)[1] == 0
 
 
 def roots(matrices: np.ndarray) -> np.ndarray:
