@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care
+from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care, Round
 from pymc_dp.likelihood.information import InCommon, Slope
-from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it.
@@ -28,6 +28,10 @@ _MOST_DRAWS = 24
 _UNLIKE = 0.5
 # What they have in common, over what is expected, is no smaller.
 _LEAST_LEVEL = 0.2
+# A variance beyond so many times that of most groups is a group's own: it stays beyond the others as it is.
+_OTHERWISE = 4.0
+# Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
+_RIDGE = 1e-4
 # Power of the known part of what groups have in common: a metric that goes by noise is worse than none.
 _SURE = 4
 
@@ -266,6 +270,44 @@ def over_all_groups(covariance: np.ndarray, touched: np.ndarray, lookups: Sequen
     for places in lookups:
         found = _permuted(found, places)
     return symmetric(found * units)
+
+
+def as_known_as_each_other(
+    message: Message, prior: Normal, last: Round, share: float, lookups: Sequence[np.ndarray]
+) -> Message:
+    """A likelihood in which groups are as uncertain as others with as many records.
+
+    What a group's level is off by is reckoned from where that level seems to be: a group that seems far from
+    the others would be less certain than one that seems near, and count less where the spread of all of them
+    is asked for, which would be found too small. The covariance is its mean over all permutations of groups,
+    in units of what each would have by noise and by its records' own variance.
+
+    Parameters
+    ----------
+    message : Message
+    prior : Normal
+    last : Round
+    share : float
+        Of the variance of the records' own sum over its slope.
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of the metric, of each group.
+    """
+    if not lookups:
+        return message
+    usual = np.sqrt(np.diag(last.noises) + share * last.touched) / last.touched
+    small = _RIDGE * prior.precision
+    whole = inverse(message.information + small)
+    mean = whole @ (message.vector + small @ prior.mean)
+    back = last.back / usual
+    covariance = back.T @ whole @ back
+    for places in lookups:
+        own = np.diag(covariance)[places].mean(axis=1)
+        beyond = np.ones(len(covariance))
+        beyond[places] = np.sqrt(np.maximum(own / (_OTHERWISE * np.median(own)), 1.0))[:, None]
+        covariance = _permuted(covariance / np.outer(beyond, beyond), places) * np.outer(beyond, beyond)
+    ahead = last.metric.T * usual
+    found = inverse(symmetric(ahead @ covariance @ ahead.T))
+    return Message(found, found @ mean)
 
 
 def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:

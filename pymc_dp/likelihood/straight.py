@@ -19,6 +19,10 @@ from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symme
 _SHARP = 4
 # Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
 _RIDGE = 1e-4
+# Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
+_MUCH = 5.0
+# Fewer groups are known like other coordinates: little depends on how their spread is told.
+_MANY = 10
 
 
 def believed_of_groups(
@@ -74,7 +78,7 @@ def _not_noise(one: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarr
 def with_differences(
     message: Message, levels: Message, prior: Normal, lookups: Sequence[np.ndarray]
 ) -> Message:
-    """One likelihood, in which what groups differ by is as another one has it.
+    """One likelihood, in which what groups differ by is as another one has it, where that is little.
 
     Parameters
     ----------
@@ -85,22 +89,24 @@ def with_differences(
 
     Notes
     -----
-    With c what groups differ by, the normal density of ``p(c) p(phi | c)``, with the first from `levels` and
-    the second from `message`.
+    With c what the groups of a column differ by, the normal density of ``p(c) p(phi | c)``, with the first from
+    `levels` and the second from what `message` has become: column by column.
     """
-    number = len(message.vector)
-    columns = [column for rows in lookups for column in rows.T if len(column) > 1]
-    apart = np.zeros((sum(len(column) - 1 for column in columns), number))
-    first = 0
-    for column in columns:
-        apart[first : first + len(column) - 1, column] = helmert(len(column))
-        first += len(column) - 1
-    found = message
-    for one, sign in ((message, -1.0), (levels, 1.0)):
-        whole = inverse(one.information + _RIDGE * prior.precision)
-        own = inverse(apart @ whole @ apart.T)
-        middle = apart @ whole @ (one.vector + _RIDGE * prior.precision @ prior.mean)
-        information = found.information + sign * apart.T @ own @ apart
-        found = Message(information, found.vector + sign * apart.T @ own @ middle)
-    rounded = Mixture(found.information[None], found.vector[None], np.ones(1))
-    return rounded.matched(prior)
+    for column in (column for rows in lookups for column in rows.T if len(column) >= _MANY):
+        apart = np.zeros((len(column) - 1, len(message.vector)))
+        apart[:, column] = helmert(len(column))
+        middle, own = _marginal(levels, prior, apart)
+        if middle @ own @ middle > _MUCH * len(middle):
+            continue
+        old, before = _marginal(message, prior, apart)
+        information = symmetric(message.information + apart.T @ (own - before) @ apart)
+        vector = message.vector + apart.T @ (own @ middle - before @ old)
+        message = Mixture(information[None], vector[None], np.ones(1)).matched(prior)
+    return message
+
+
+def _marginal(message: Message, prior: Normal, apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and precision of some combinations of coordinates, shape (k, p)."""
+    small = _RIDGE * prior.precision
+    whole = inverse(message.information + small)
+    return apart @ whole @ (message.vector + small @ prior.mean), inverse(apart @ whole @ apart.T)
