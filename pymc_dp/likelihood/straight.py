@@ -75,6 +75,33 @@ def _not_noise(one: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarr
     return misfit + np.einsum("k,ki,kj->ij", one.weights, moved, moved) + np.diag(own)
 
 
+def as_told_as_each_other(
+    message: Message, prior: Normal, last: Round, share: float, lookups: Sequence[np.ndarray]
+) -> Message:
+    """The same mean, with the mean of the information over all permutations of groups.
+
+    In units of what each would have by noise and by its records' own variance. Groups' slopes seem further from
+    each other than they are: what is not sure of them would be a spread of levels that is not there, or hide one.
+
+    Parameters
+    ----------
+    message : Message
+    prior : Normal
+    last : Round
+    share : float
+        Of the variance of the records' own sum over its slope.
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of the metric, of each group.
+    """
+    small = _RIDGE * prior.precision
+    mean = inverse(message.information + small) @ (message.vector + small @ prior.mean)
+    units = last.touched / np.sqrt(np.diag(last.noises) + share * last.touched)
+    ahead, back = last.metric, last.back
+    found = over_all_groups(ahead @ message.information @ ahead.T, units, lookups)
+    found = symmetric(back @ found @ back.T)
+    return Message(found, found @ mean)
+
+
 def with_differences(
     message: Message, levels: Message, prior: Normal, lookups: Sequence[np.ndarray]
 ) -> Message:
