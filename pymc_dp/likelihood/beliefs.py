@@ -147,7 +147,6 @@ class Round:
         """Roots of the draws of the slope, shape (m, p, p)."""
         return roots(self.slopes)
 
-    @cached_property
     def at_mean_slope(self) -> "Round":
         """The same, as if the slope were known: the mean of its draws."""
         mean = np.einsum("k,kij->ij", self.weights, self.slopes)[None]

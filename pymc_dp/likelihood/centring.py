@@ -48,7 +48,7 @@ class PartlyCentred(Transform):
         lambda of each level, between 0 and 1.
     """
 
-    name = "partly_centred"
+    name = "centring"
 
     def __init__(self, kept: np.ndarray):
         self._kept = np.array(kept)

@@ -96,7 +96,7 @@ class Learnt:
         way = last.goes_on(self.mean, surprise, came) + (0.0 if self.wide else last.adrift())
         found = self._mixture.widened(variances + way).matched(self._whole)
         if self._spreads.care is OF_GROUPS and not self.wide:
-            own = share * last.metric.T @ np.linalg.inv(last.at_mean_slope.slopes) @ last.metric
+            own = share * last.metric.T @ np.linalg.inv(last.at_mean_slope().slopes) @ last.metric
             levels = self._straight().widened(own + way).matched(self._whole)
             levels = as_told_as_each_other(levels, self._whole, last, share, self._places)
             found = as_known_as_each_other(found, self._whole, last, share, self._places)

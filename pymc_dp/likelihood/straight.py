@@ -50,8 +50,9 @@ def believed_of_groups(
     size = len(mean)
     weighted, noise, vector = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
     for one in rounds:
-        more = over_all_groups(_not_noise(one, mean, covariance), one.touched, lookups)
-        slope = one.at_mean_slope.slopes[0] @ one.back.T
+        middle = one.at_mean_slope()
+        more = over_all_groups(_not_noise(one, middle, mean, covariance), one.touched, lookups)
+        slope = middle.slopes[0] @ one.back.T
         within = slope.T @ inverse(one.noises + more)
         weight = 1.0 if one is rounds[-1] else 1 / (1 + (one.distance / OF_GROUPS.half) ** _SHARP)
         information = symmetric(within @ slope)
@@ -63,9 +64,11 @@ def believed_of_groups(
     return Mixture(found[None], (found @ (back @ vector))[None], np.ones(1))
 
 
-def _not_noise(one: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Covariance (p, p) of what is not known of a score beside its noise: its misfit, and that of its slope."""
-    middle = one.at_mean_slope
+def _not_noise(one: Round, middle: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Covariance (p, p) of what is not known of a score beside its noise: its misfit, and that of its slope.
+
+    With the same round at the mean of its slopes; the distance is that of this one.
+    """
     misfit = middle.misfit(mean, covariance, OF_GROUPS)
     one.distance = middle.distance
     apart = one.slopes - middle.slopes

@@ -1,0 +1,138 @@
+"""What groups differ by, where little is told of each of many."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pymc_dp.likelihood import straight
+from pymc_dp.likelihood.beliefs import OF_GROUPS, believed
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal
+from tests.likelihood.test_rounds import taken_at
+
+GROUPS, DRAWS = 60, 24
+SIZE = GROUPS + 1  # and one coordinate that all records touch
+PLACES = [np.arange(GROUPS)[:, None]]
+TOUCHED = np.append(np.full(GROUPS, 50.0), 3_000.0)
+# As it is learnt to be: levels of sd .5.
+PRIOR = Normal(np.diag(np.append(np.full(GROUPS, 4.0), 1.0)), np.zeros(SIZE))
+
+
+def rounds_of(seed):
+    """Four rounds, behind noise that is as large as what groups' records tell; and the truth: levels of sd .5.
+
+    Slopes are what coordinates touch; draws of those of groups are a third off, as noise leaves them.
+    """
+    rng = np.random.default_rng(seed)
+    truth, rounds = np.append(rng.normal(0, 0.5, GROUPS), 0.2), []
+    for _ in range(4):
+        seen = TOUCHED * np.append(np.exp(rng.normal(-0.05, 0.33, GROUPS)), 1.0)
+        drawn = np.tile(seen, (DRAWS, 1))
+        drawn[:, :GROUPS] *= np.maximum(1 + rng.normal(0, 0.33, (DRAWS, GROUPS)), 0.1)
+        one = taken_at(drawn[:, :, None] * np.eye(SIZE), TOUCHED)
+        one.point = 0.7 * truth + rng.normal(0, 0.1, SIZE)  # a walk came near
+        one.score, one.noise = TOUCHED * (truth - one.point) + rng.normal(0, 60, SIZE), 60.0
+        one.bound, one.prior = 10.0, np.ones(SIZE)
+        rounds.append(one)
+    return rounds, truth
+
+
+def looked_at(look):
+    """A normal likelihood, from four looks with what is believed after each."""
+    mean, covariance = np.zeros(SIZE), np.eye(SIZE)
+    for _ in range(4):
+        found = look(mean, covariance)
+        mean, covariance = found.moments(PRIOR)
+    return found.matched(PRIOR)
+
+
+def favoured(message):
+    """How much more likely an sd of levels of .5 is than one of .05."""
+    one = Mixture(message.information[None], message.vector[None], np.ones(1))
+    scales = [np.append(np.full(GROUPS, sd**-2.0), 1.0) for sd in (0.05, 0.5)]
+    near, right = (one.evidence(Normal(np.diag(scale), np.zeros(SIZE))) for scale in scales)
+    return right - near
+
+
+def test_the_spread_of_many_groups_is_found():
+    """Sixty data sets with fixed seeds: .8 each, .25 its error. The control is the mixture over draws of slopes,
+    matched by one normal density, of ten of them: it prefers levels that are alike."""
+    found, control, squares = [], [], []
+    for seed in range(60):
+        rounds, truth = rounds_of(seed)
+        message = looked_at(lambda *now: straight.believed_of_groups(rounds, *now, PLACES))  # noqa: B023
+        found.append(favoured(message))
+        apart = np.linalg.solve(message.information, message.vector) - truth
+        squares.append(apart @ message.information @ apart / SIZE)
+        if seed < 10:
+            control.append(favoured(looked_at(lambda *now: believed(rounds, *now, PRIOR, OF_GROUPS))))  # noqa: B023
+    assert np.sum(found) > 0
+    assert 0.8 < np.mean(squares) < 1.2
+    assert np.sum(control) < 0
+
+
+def test_a_far_round_counts_little_and_noise_is_as_it_is():
+    """With a first round far away the estimate is that of the others, with their covariance."""
+    rounds, truth = rounds_of(0)
+    mean, covariance = truth, np.diag(np.append(np.full(GROUPS, 0.05), 1e-4))
+    without = straight.believed_of_groups(rounds[1:], mean, covariance, PLACES)
+    far = replace(rounds[0], point=truth + 8.0)
+    found = straight.believed_of_groups([far, *rounds[1:]], mean, covariance, PLACES)
+    np.testing.assert_allclose(np.diag(found.informations[0]), np.diag(without.informations[0]), rtol=0.02)
+    rounds[0] = replace(rounds[0], point=truth)  # near: it counts
+    found = straight.believed_of_groups(rounds, mean, covariance, PLACES)
+    assert np.median(np.diag(found.informations[0]) / np.diag(without.informations[0])) > 1.2
+
+
+def messages(rng, groups):
+    """Two likelihoods of levels and two other coordinates, with means of their own."""
+    found = []
+    for scale in (0.3, 0.6):
+        root = rng.normal(size=(groups + 2, groups + 2)) * 0.2 + np.eye(groups + 2)
+        information = scale * root @ root.T
+        found.append(Message(information, information @ rng.normal(size=groups + 2)))
+    return found
+
+
+@pytest.mark.parametrize("groups", [9, 12])
+def test_what_groups_differ_by_is_that_of_one_and_the_rest_given_it_of_the_other(groups):
+    rng = np.random.default_rng(0)
+    message, levels = messages(rng, groups)
+    prior = Normal(1e-6 * np.eye(groups + 2), np.zeros(groups + 2))
+    found = straight.with_differences(message, levels, prior, [np.arange(groups)[:, None]])
+    if groups < 10:  # few
+        assert found is message
+        return
+    apart = np.eye(groups + 2)[1:groups] - np.eye(groups + 2)[0]
+    rest = np.vstack([np.eye(groups + 2)[groups:], np.append(np.ones(groups), [0, 0])])
+
+    def law(one):
+        covariance = np.linalg.inv(one.information)
+        mean = covariance @ one.vector
+        slope = rest @ covariance @ apart.T @ np.linalg.inv(apart @ covariance @ apart.T)
+        left = rest @ covariance @ rest.T - slope @ apart @ covariance @ rest.T
+        return apart @ mean, apart @ covariance @ apart.T, slope, left, rest @ mean - slope @ apart @ mean
+
+    for one, wanted in zip(law(found)[:2], law(levels)[:2], strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=2e-3, atol=2e-3)
+    for one, wanted in zip(law(found)[2:], law(message)[2:], strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=2e-3, atol=2e-3)
+
+
+def test_levels_that_are_far_from_each_other_stay_as_they_are():
+    message, levels = messages(np.random.default_rng(0), 12)
+    far = levels._replace(vector=levels.information @ np.append(20.0 * np.arange(12), [0, 0]))
+    prior = Normal(1e-6 * np.eye(14), np.zeros(14))
+    assert straight.with_differences(message, far, prior, [np.arange(12)[:, None]]) is message
+
+
+def test_groups_are_as_told_as_each_other():
+    """Information is its mean, and means stay."""
+    information = np.diag([2.0, 4.0, 6.0, 8.0, 100.0])
+    mean = np.array([1.0, -1.0, 0.5, 2.0, 0.3])
+    last = taken_at(np.eye(5)[None], np.array([50.0, 50, 50, 50, 200]))
+    prior = Normal(np.eye(5), np.zeros(5))
+    message = Message(information, information @ mean)
+    found = straight.as_told_as_each_other(message, prior, last, 1.0, [np.arange(4)[:, None]])
+    np.testing.assert_allclose(np.diag(found.information), [5.0, 5.0, 5.0, 5.0, 100.0], rtol=1e-9)
+    np.testing.assert_allclose(np.linalg.solve(found.information, found.vector), mean, rtol=1e-3)
