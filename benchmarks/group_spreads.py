@@ -2,12 +2,12 @@
 
     python -m benchmarks.group_spreads --datasets 20
 
-Levels ``l ~ N(mu, tau^2)`` of G groups, two covariates, n records with a binary outcome or with normal noise of sd
-1, epsilon = 1: the posterior of tau, with the priors of the model, from its exact marginal density under the
-released normal likelihood. For each cell the coverage of 90% intervals of tau; its mean z (the normal quantile of
-the posterior mass below the truth, with the opposite sign: below zero where tau is found too small); the median
-of its posterior mean and standard deviation; and how far levels are off by in their differences, D / (G - 1),
-which is 1 on average where the likelihood is right.
+Levels ``l ~ N(mu, tau^2)`` of G groups, two covariates, n records with a binary outcome or with normal
+noise of sd 1: the posterior of tau, with the priors of the model, from its marginal density under the
+released normal likelihood. For each cell the coverage of 90% intervals of tau; its mean z (the normal
+quantile of the posterior mass below the truth, with the opposite sign: below zero where tau is found too
+small); the median of its posterior mean and standard deviation; and how far levels are off by in their
+differences, D / (G - 1), which is 1 on average where the likelihood is right.
 """
 
 from pathlib import Path
@@ -22,7 +22,19 @@ import pymc_dp as dp
 from benchmarks import running
 
 RESULTS = Path(__file__).parent / "results" / "group_spreads.csv"
-COLUMNS = ["outcome", "n", "groups", "tau", "epsilon", "data sets", "coverage", "z", "mean", "sd", "D / (G - 1)"]
+COLUMNS = [
+    "outcome",
+    "n",
+    "groups",
+    "tau",
+    "epsilon",
+    "data sets",
+    "coverage",
+    "z",
+    "mean",
+    "sd",
+    "D / (G - 1)",
+]
 # n, G, tau.
 CELLS = [
     (2_000, 20, 1.0),
@@ -64,7 +76,9 @@ def judged(likelihood, levels, tau):
     for spread in GRID:
         prior = spread**2 * np.eye(len(levels)) + 1.0  # mu is N(0, 1)
         inside = np.eye(len(levels)) + information @ prior
-        logs.append(0.5 * vector @ prior @ np.linalg.solve(inside, vector) - 0.5 * np.linalg.slogdet(inside)[1])
+        logs.append(
+            0.5 * vector @ prior @ np.linalg.solve(inside, vector) - 0.5 * np.linalg.slogdet(inside)[1]
+        )
     mass = np.exp(np.array(logs) - max(logs) - GRID**2 / 2) * GRID
     mass /= mass.sum()
     mean = mass @ GRID
@@ -84,7 +98,9 @@ def main():
     args = parser.parse_args()
     running.silence()
     rows = []
-    for outcome, cell, epsilon in ((o, CELLS[c], e) for o in args.outcomes for c in args.cells for e in args.epsilon):
+    for outcome, cell, epsilon in (
+        (o, CELLS[c], e) for o in args.outcomes for c in args.cells for e in args.epsilon
+    ):
         n, number, tau = cell
         found = []
         for seed in range(args.datasets):

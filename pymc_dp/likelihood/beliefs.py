@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -146,11 +146,6 @@ class Round:
     def roots(self) -> np.ndarray:
         """Roots of the draws of the slope, shape (m, p, p)."""
         return roots(self.slopes)
-
-    def at_mean_slope(self) -> "Round":
-        """The same, as if the slope were known: the mean of its draws."""
-        mean = np.einsum("k,kij->ij", self.weights, self.slopes)[None]
-        return replace(self, slopes=mean, volumes=self.volumes[:1], weights=np.ones(1))
 
     def no_steeper_than(self, last: "Round") -> np.ndarray:
         """Draws of the slope, in no direction steeper than a draw of the last one's.

@@ -10,6 +10,7 @@ from pymc.logprob.transforms import Transform
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random import basic as distributions
+from pytensor.tensor.variable import TensorVariable
 
 # Laws of which the last two parameters are a location and a scale.
 _WITH_SCALE = (
@@ -37,10 +38,11 @@ class Told(NamedTuple):
 class PartlyCentred(Transform):
     """Levels x of a law with location m and scale s, as ``lambda m + s^(lambda - 1) (x - m)``.
 
-    With ``lambda = 1`` that is x; with 0 it does not depend on m and s. Levels of which data say little beside
-    their prior form a funnel with s, in which samplers get stuck, unless they are written so (Papaspiliopoulos,
-    Roberts & Skold 2007, A general framework for the parametrization of hierarchical models; Gorinova, Moore &
-    Hoffman 2020, Automatic reparameterisation of probabilistic programs, section 4).
+    With ``lambda = 1`` that is x; with 0 its law does not depend on m and s. Levels of which data say little
+    beside their prior form a funnel with s, in which samplers get stuck, unless they are written so
+    (Papaspiliopoulos, Roberts & Skold 2007, A general framework for the parametrization of hierarchical
+    models; Gorinova, Moore & Hoffman 2020, Automatic reparameterisation of probabilistic programs, section
+    4).
 
     Parameters
     ----------
@@ -53,17 +55,17 @@ class PartlyCentred(Transform):
     def __init__(self, kept: np.ndarray):
         self._kept = np.array(kept)
 
-    def forward(self, value: Variable, *inputs: Variable) -> Variable:
+    def forward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
         """From levels to what is sampled."""
         location, scale = inputs[-2:]
         return self._kept * location + scale ** (self._kept - 1) * (value - location)
 
-    def backward(self, value: Variable, *inputs: Variable) -> Variable:
+    def backward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
         """From what is sampled to levels."""
         location, scale = inputs[-2:]
         return location + scale ** (1 - self._kept) * (value - self._kept * location)
 
-    def log_jac_det(self, value: Variable, *inputs: Variable) -> Variable:
+    def log_jac_det(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
         """Logarithm of the derivative of levels by what is sampled."""
         return (1 - self._kept) * pt.log(inputs[-1]) + pt.zeros_like(value)
 
@@ -89,9 +91,9 @@ def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> P
     **Privacy.** A function of what is released.
     """
     node = variable.owner
-    if not isinstance(node.op, _WITH_SCALE):
+    if not isinstance(variable, TensorVariable) or not isinstance(node.op, _WITH_SCALE):
         return None
-    scale = node.op.dist_params(node)[-1]
+    scale = pt.as_tensor(node.op.dist_params(node)[-1])
     if variable.ndim == 0 or not free & set(ancestors([scale])):
         return None
     if told is None:

@@ -254,9 +254,9 @@ def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
 def over_all_groups(covariance: np.ndarray, touched: np.ndarray, lookups: Sequence[np.ndarray]) -> np.ndarray:
     """What groups' scores may be off by, each like the others with as many records.
 
-    It is reckoned from where a group's level seems to be: a group that seems far from the others would be less
+    It is reckoned from where a group's level seems to be: one that seems far from the others would be less
     certain than one that seems near, and count less where the spread of all of them is asked for, which would
-    be found too small. So it is the mean over all permutations of groups, in units of what each is touched by.
+    be found too small. So it is the mean over all permutations of groups, in units of what touches each.
 
     Parameters
     ----------

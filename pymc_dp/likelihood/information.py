@@ -32,7 +32,7 @@ _RIDGE = 1e-11
 _LEAST = 1e-3
 # Draws are tried, and kept where they are positive definite: so often twice as many as are wanted.
 _BATCHES = 8
-# It is worth while with at least this share of those that are wanted after the first,
+# It goes on with at least this share of those that are wanted,
 _WORTH = 1 / 16
 # and is not begun with an eigenvalue below this, in units of the noise.
 _HOPELESS = -0.5
@@ -157,8 +157,7 @@ def _kept(
         tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
         for one in in_common:
             one.add(tried, rng)
-        small = np.trace(tried, axis1=1, axis2=2) < largest_trace
-        kept += [one for one, inside in zip(tried, small, strict=True) if inside and is_positive(one)]
+        kept += filter(is_positive, tried[np.trace(tried, axis1=1, axis2=2) < largest_trace])
         if len(kept) >= number:
             return np.array(kept[:number])
         if len(kept) < _WORTH * number:

@@ -9,7 +9,12 @@ from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Care, Round, be
 from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.near_zero import NearZero
-from pymc_dp.likelihood.straight import as_told_as_each_other, believed_of_groups, with_differences
+from pymc_dp.likelihood.straight import (
+    as_told_as_each_other,
+    at_mean_slope,
+    believed_of_groups,
+    with_differences,
+)
 
 _PASSES = 3  # of misfits and beliefs, of a round
 _LAST_PASSES = 4  # of the last round
@@ -96,7 +101,7 @@ class Learnt:
         way = last.goes_on(self.mean, surprise, came) + (0.0 if self.wide else last.adrift())
         found = self._mixture.widened(variances + way).matched(self._whole)
         if self._spreads.care is OF_GROUPS and not self.wide:
-            own = share * last.metric.T @ np.linalg.inv(last.at_mean_slope().slopes) @ last.metric
+            own = share * last.metric.T @ np.linalg.inv(at_mean_slope(last).slopes) @ last.metric
             levels = self._straight().widened(own + way).matched(self._whole)
             levels = as_told_as_each_other(levels, self._whole, last, share, self._places)
             found = as_known_as_each_other(found, self._whole, last, share, self._places)

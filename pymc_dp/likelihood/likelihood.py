@@ -121,7 +121,9 @@ class Likelihood:
             )
         mode = self.point + np.linalg.pinv(self.information, hermitian=True) @ self.gradient
         ends = np.cumsum([part.size for part in self.coordinates])[:-1]
-        each = zip(self.coordinates, np.split(mode, ends), np.split(np.diag(self.information), ends), strict=True)
+        each = zip(
+            self.coordinates, np.split(mode, ends), np.split(np.diag(self.information), ends), strict=True
+        )
         told = {part.name: Told(one.reshape(part.shape), two.reshape(part.shape)) for part, one, two in each}
         return self.public.model(self._log_likelihood, told)
 

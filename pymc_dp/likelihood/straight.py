@@ -7,6 +7,7 @@ are strong there, and that slopes change on the way counts for more than noise (
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import helmert
@@ -50,7 +51,7 @@ def believed_of_groups(
     size = len(mean)
     weighted, noise, vector = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
     for one in rounds:
-        middle = one.at_mean_slope()
+        middle = at_mean_slope(one)
         more = over_all_groups(_not_noise(one, middle, mean, covariance), one.touched, lookups)
         slope = middle.slopes[0] @ one.back.T
         within = slope.T @ inverse(one.noises + more)
@@ -62,6 +63,12 @@ def believed_of_groups(
     back = inverse(weighted)
     found = inverse(symmetric(back @ noise @ back))
     return Mixture(found[None], (found @ (back @ vector))[None], np.ones(1))
+
+
+def at_mean_slope(one: Round) -> Round:
+    """The same round, as if its slope were known: the mean of its draws."""
+    mean = np.einsum("k,kij->ij", one.weights, one.slopes)[None]
+    return replace(one, slopes=mean, volumes=one.volumes[:1], weights=np.ones(1))
 
 
 def _not_noise(one: Round, middle: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -83,8 +90,8 @@ def as_told_as_each_other(
 ) -> Message:
     """The same mean, with the mean of the information over all permutations of groups.
 
-    In units of what each would have by noise and by its records' own variance. Groups' slopes seem further from
-    each other than they are: what is not sure of them would be a spread of levels that is not there, or hide one.
+    In units of what each would have by noise and by its records' own variance. Noise makes groups' slopes
+    seem further from each other than they are, and a spread of levels smaller.
 
     Parameters
     ----------
@@ -119,8 +126,8 @@ def with_differences(
 
     Notes
     -----
-    With c what the groups of a column differ by, the normal density of ``p(c) p(phi | c)``, with the first from
-    `levels` and the second from what `message` has become: column by column.
+    With c what the groups of a column differ by, the normal density of ``p(c) p(phi | c)``, with the first
+    from `levels` and the second from what `message` has become: column by column.
     """
     for column in (column for rows in lookups for column in rows.T if len(column) >= _MANY):
         apart = np.zeros((len(column) - 1, len(message.vector)))

@@ -78,7 +78,9 @@ def test_levels_are_kept_where_data_say_much_of_them():
     assert np.all(parts_of(define, np.ones(4), np.full(4, 10.0)) == 0)  # no further than their noise
     assert parts_of(define, None, None, told=False) == 0
     # By hand: the variance is (100 - 3) / (40 - 10), with squares that sum up to 100.
-    np.testing.assert_allclose(parts_of(define, LEVELS, np.full(4, 10.0)), 1 / (1 + 30 / (10 * 97)), rtol=1e-9)
+    np.testing.assert_allclose(
+        parts_of(define, LEVELS, np.full(4, 10.0)), 1 / (1 + 30 / (10 * 97)), rtol=1e-9
+    )
 
 
 def test_each_scale_has_its_own_levels():

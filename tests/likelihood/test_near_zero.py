@@ -75,7 +75,7 @@ def test_the_fit_is_looked_at_in_the_metric_of_what_is_released():
 def test_a_round_says_the_same_of_the_released_coordinates():
     """Its information is that of phi over the slopes; too little of it would only be too wide."""
     near_zero = NearZero({1: DEVIATION})
-    learnt = Learnt(Normal(np.eye(2), np.zeros(2)), near_zero, [])
+    learnt = Learnt(Normal(np.eye(2), np.zeros(2)), near_zero, [], [])
     one = taken_at(np.array([[[4.0, 1.0], [1.0, 2.0]]]), np.full(2, 4.0), metric=np.diag([0.5, 3.0]))
     learnt.learn(one, True)
     learnt.result(1.0, [])

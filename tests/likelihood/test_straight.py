@@ -19,7 +19,7 @@ PRIOR = Normal(np.diag(np.append(np.full(GROUPS, 4.0), 1.0)), np.zeros(SIZE))
 
 
 def rounds_of(seed):
-    """Four rounds, behind noise that is as large as what groups' records tell; and the truth: levels of sd .5.
+    """Four rounds, behind noise as large as what groups' records tell; and the truth: levels of sd .5.
 
     Slopes are what coordinates touch; draws of those of groups are a third off, as noise leaves them.
     """
@@ -55,8 +55,8 @@ def favoured(message):
 
 
 def test_the_spread_of_many_groups_is_found():
-    """Sixty data sets with fixed seeds: .8 each, .25 its error. The control is the mixture over draws of slopes,
-    matched by one normal density, of ten of them: it prefers levels that are alike."""
+    """Sixty data sets with fixed seeds. The control, of ten of them, is the mixture over draws of slopes,
+    matched by one normal density: it prefers levels that are alike."""
     found, control, squares = [], [], []
     for seed in range(60):
         rounds, truth = rounds_of(seed)
