@@ -20,6 +20,8 @@ _WITH_SCALE = (
     distributions.CauchyRV,
     distributions.StudentTRV,
 )
+# Vectors of which more than this is kept are sampled as they are.
+_HALF = 0.5
 
 
 class Told(NamedTuple):
@@ -70,7 +72,36 @@ class PartlyCentred(Transform):
         return (1 - self._kept) * pt.log(inputs[-1]) + pt.zeros_like(value)
 
 
-def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> PartlyCentred | None:
+class NotCentred(Transform):
+    """Vectors x of a normal law with mean m and covariance ``L L'``, as ``L^-1 (x - m)``.
+
+    See `PartlyCentred`.
+    """
+
+    name = "centring"
+    ndim_supp = 1
+
+    def forward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
+        """From vectors to what is sampled."""
+        mean, covariance = inputs[-2:]
+        return pt.linalg.solve_triangular(_root(covariance), value - mean, lower=True, b_ndim=1)
+
+    def backward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
+        """From what is sampled to vectors."""
+        mean, covariance = inputs[-2:]
+        return mean + pt.matvec(_root(covariance), value)
+
+    def log_jac_det(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
+        """Logarithm of the determinant of the derivative of a vector by what is sampled."""
+        diagonal = pt.diagonal(_root(inputs[-1]), axis1=-2, axis2=-1)
+        return pt.log(diagonal).sum(-1) + pt.zeros_like(value[..., 0])
+
+
+def _root(covariance: TensorVariable) -> TensorVariable:
+    return pt.linalg.cholesky(covariance, lower=True)
+
+
+def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> Transform | None:
     """The transform of a variable, if it is one of levels whose spread is sampled.
 
     Parameters
@@ -86,21 +117,33 @@ def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> P
     -----
     ``lambda = i s^2 / (1 + i s^2)`` for information i, with the moment estimate of s^2 (DerSimonian & Laird
     1986, Meta-analysis in clinical trials, equation 8) over all levels that have the same scale: the best for
-    normal levels with a known s.
+    normal levels with a known s. Vectors are centred or not, by the mean of that.
 
     **Privacy.** A function of what is released.
     """
     node = variable.owner
-    if not isinstance(variable, TensorVariable) or not isinstance(node.op, _WITH_SCALE):
+    of_vectors = isinstance(node.op, distributions.MvNormalRV)
+    if not isinstance(variable, TensorVariable) or not (of_vectors or isinstance(node.op, _WITH_SCALE)):
         return None
     scale = pt.as_tensor(node.op.dist_params(node)[-1])
     if variable.ndim == 0 or not free & set(ancestors([scale])):
         return None
+    if of_vectors:
+        axes = tuple(range(variable.ndim - 1))
+        centred = told is not None and np.mean(_kept(told, axes)) > _HALF
+        return None if centred else NotCentred()
     if told is None:
         return PartlyCentred(np.zeros(()))
-    # Axes of levels that have the same scale.
     apart = variable.ndim - scale.ndim
-    axes = tuple(k for k in range(variable.ndim) if k < apart or scale.type.broadcastable[k - apart])
+    return PartlyCentred(
+        _kept(
+            told, tuple(k for k in range(variable.ndim) if k < apart or scale.type.broadcastable[k - apart])
+        )
+    )
+
+
+def _kept(told: Told, axes: tuple[int, ...]) -> np.ndarray:
+    """What is kept of each level, where those along some axes have the same scale."""
     information, number = told.information, math.prod(told.mode.shape[k] for k in axes)
     with np.errstate(all="ignore"):
         total = information.sum(axis=axes, keepdims=True)
@@ -108,4 +151,4 @@ def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> P
         square = (information * (told.mode - middle) ** 2).sum(axis=axes, keepdims=True)
         factor = total - (information**2).sum(axis=axes, keepdims=True) / total
         part = information * np.maximum((square - (number - 1)) / factor, 0.0)
-        return PartlyCentred(np.where(np.isfinite(part), part / (1 + part), 0.0))
+        return np.where(np.isfinite(part), part / (1 + part), 0.0)

@@ -102,7 +102,8 @@ class Likelihood:
         pymc.Model
             Free variables with priors, transforms and initial values, public `pymc.Data`, Deterministics and
             Potentials of the model that was released, dimensions and coordinates that are not of records, and
-            a Potential that is this likelihood. For any sampler: ``pm.sample(model=likelihood.model())``.
+            a Potential that is this likelihood. Levels of groups whose spread is free have a transform that
+            makes them easy to sample. For any sampler: ``pm.sample(model=likelihood.model())``.
 
         Raises
         ------

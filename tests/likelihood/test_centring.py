@@ -7,7 +7,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_dp.likelihood.centring import PartlyCentred, Told, centring_of
+from pymc_dp.likelihood.centring import NotCentred, PartlyCentred, Told, centring_of
 
 PARTS = np.array([0.0, 0.3, 1.0])
 
@@ -38,6 +38,36 @@ def test_the_law_of_levels_stays():
     values["other_centring__"] = PARTS * 0.4 + 0.3 ** (PARTS - 1) * (values["level"] - 0.4)
     found = model.compile_fn(model.logp(vars=[level, other], sum=False))(values)
     np.testing.assert_allclose(found[1] - found[0], (1 - PARTS) * np.log(0.3), rtol=1e-9)
+
+
+def test_vectors_of_a_covariance_are_changed_and_their_law_stays():
+    """Against NumPy's Cholesky factor, at one point."""
+    with pm.Model() as model:
+        spreads, mean = pm.HalfNormal("s", 1, shape=2), pm.Normal("m", 0, 1, shape=2)
+        root = pt.stack([pt.stack([spreads[0], 0.0]), pt.stack([0.3, spreads[1]])])
+        level = pm.MvNormal("level", mean, chol=root, shape=(3, 2))
+        other = pm.MvNormal("other", mean, chol=root, shape=(3, 2), transform=NotCentred())
+    rng = np.random.default_rng(0)
+    values = {"m": np.array([0.4, -0.2]), "s_log__": np.log([0.5, 0.8]), "level": rng.normal(size=(3, 2))}
+    factor = np.array([[0.5, 0.0], [0.3, 0.8]])
+    values["other_centring__"] = np.linalg.solve(factor, (values["level"] - values["m"]).T).T
+    found = model.compile_fn(model.logp(vars=[level, other], sum=False))(values)
+    np.testing.assert_allclose(found[1] - found[0], np.log(0.5 * 0.8), rtol=1e-9)
+    level = values.pop("level")
+    drawn = model.compile_fn(model.replace_rvs_by_values([other])[0])(values)
+    np.testing.assert_allclose(drawn, level, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("information", "kind"), [(1e-3, NotCentred), (1e3, type(None))])
+def test_vectors_are_centred_where_data_say_much_of_them(information, kind):
+    with pm.Model() as model:
+        factor = pm.LKJCholeskyCov("c", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1), compute_corr=False)
+        factor = pm.math.expand_packed_triangular(2, factor)
+        pm.MvNormal("x", np.zeros(2), chol=factor, shape=(4, 2))
+        pm.MvNormal("y", np.zeros(2), cov=np.eye(2), shape=(4, 2))
+    told = Told(np.c_[LEVELS, LEVELS], np.full((4, 2), information))
+    assert isinstance(centring_of(model["x"], set(model.free_RVs), told), kind)
+    assert centring_of(model["y"], set(model.free_RVs), told) is None
 
 
 def parts_of(define, mode, information, told=True):

@@ -78,7 +78,7 @@ def test_a_round_says_the_same_of_the_released_coordinates():
     learnt = Learnt(Normal(np.eye(2), np.zeros(2)), near_zero, [], [])
     one = taken_at(np.array([[[4.0, 1.0], [1.0, 2.0]]]), np.full(2, 4.0), metric=np.diag([0.5, 3.0]))
     learnt.learn(one, True)
-    learnt.result(1.0, [])
+    learnt.result(1.0)
     slopes = near_zero.slopes(one.point)
     np.testing.assert_allclose(learnt.rounds[0].mean, one.mean / np.outer(slopes, slopes))
     np.testing.assert_allclose(learnt.rounds[0].point, near_zero.psi(one.point))
