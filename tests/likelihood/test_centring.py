@@ -8,6 +8,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_dp.likelihood.centring import NotCentred, PartlyCentred, Told, centring_of
+from tests.conftest import NUMBA
 
 PARTS = np.array([0.0, 0.3, 1.0])
 
@@ -129,7 +130,12 @@ def least_effective(transform):
         spread = pm.HalfNormal("s", 1)
         level = pm.Normal("x", pm.Normal("m", 0, 1), spread, shape=30, transform=transform)
         pm.Potential("told", -0.25 * (level**2).sum())
-        settings = {"progressbar": False, "cores": 1, "compute_convergence_checks": False}
+        settings = {
+            "progressbar": False,
+            "cores": 1,
+            "compute_convergence_checks": False,
+            "compile_kwargs": NUMBA,
+        }
         found = pm.sample(500, tune=500, chains=2, random_seed=1, model=model, **settings)
     return float(az.ess(found.posterior.dataset)["s"])
 
