@@ -1,9 +1,10 @@
 """What groups differ by: of all scores together, each with the mean of its slope.
 
-Few draws of a slope of many groups cannot tell which is right; and to be on the safe side about noise is none
-for groups: levels that are nearer to each other than their noise is said to be are taken for equal, and their
-spread for nothing. So noise is said here as it is. What is the same for all groups is another thing: signals
-are strong there, and that slopes change on the way counts for more than noise (`beliefs.believed`).
+Few draws of a slope of many groups cannot tell which of them is right. And noise that is overstated, to be on
+the safe side, is not safe here: levels that are nearer to each other than their noise is said to be are taken
+for equal, and their spread for zero. So noise is said as it is. What all groups have in common is another
+thing: signals are strong there, and that slopes change on the way counts for more than noise
+(`beliefs.believed`).
 """
 
 from collections.abc import Sequence
