@@ -146,6 +146,10 @@ def _kept(told: Told, axes: tuple[int, ...]) -> np.ndarray:
     """What is kept of each level, where those along some axes have the same scale."""
     information, number = told.information, math.prod(told.mode.shape[k] for k in axes)
     with np.errstate(all="ignore"):
+        if number == 1:  # each has a scale of its own, of which its square tells
+            middle = (information * told.mode).sum() / information.sum()
+            part = np.maximum(information * (told.mode - middle) ** 2 - 1, 0.0)
+            return np.where(np.isfinite(part), part / (1 + part), 0.0)
         total = information.sum(axis=axes, keepdims=True)
         middle = (information * told.mode).sum(axis=axes, keepdims=True) / total
         square = (information * (told.mode - middle) ** 2).sum(axis=axes, keepdims=True)

@@ -237,7 +237,7 @@ class PublicModel:
                     one = graphs.free[name]
                     model.free_RVs.append(variable)
                     transform = one.transform
-                    if transform is None and told is not None:
+                    if transform is None and told is not None and f"{name}_centring__" not in graphs.named:
                         transform = centring_of(variable, free, told.get(name))
                     model.create_value_var(variable, transform=transform, default_transform=None)
                     model.set_initval(variable, one.initial)

@@ -23,6 +23,8 @@ _SHARP = 4
 _RIDGE = 1e-4
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0
+# Less information than one over so many times that of most groups is a group's own: it stays less.
+_OTHERWISE = 4.0
 # Fewer groups are known like other coordinates: little depends on how their spread is told.
 _MANY = 10
 
@@ -108,7 +110,12 @@ def as_told_as_each_other(
     mean = inverse(message.information + small) @ (message.vector + small @ prior.mean)
     units = last.touched / np.sqrt(np.diag(last.noises) + share * last.touched)
     ahead, back = last.metric, last.back
-    found = over_all_groups(ahead @ message.information @ ahead.T, units, lookups)
+    seen, less = ahead @ message.information @ ahead.T, np.ones(len(units))
+    for places in lookups:
+        own = (np.diag(seen) / units**2)[places].mean(axis=1)
+        part = _OTHERWISE * own / max(float(np.median(own)), 1e-300)
+        less[places] = np.sqrt(np.clip(part, 1e-12, 1.0))[:, None]
+    found = over_all_groups(seen, units * less, lookups)
     found = symmetric(back @ found @ back.T)
     return Message(found, found @ mean)
 

@@ -114,6 +114,15 @@ def test_levels_are_kept_where_data_say_much_of_them():
     )
 
 
+def test_a_level_with_a_scale_of_its_own_is_kept_where_it_is_far_from_the_others():
+    def define():
+        pm.Normal("x", 0, pm.HalfCauchy("s", 1, shape=4), shape=4)
+
+    found = parts_of(define, [0.0, 0.1, -0.1, 3.0], np.full(4, 100.0))
+    assert found[3] > 0.9
+    assert np.all(parts_of(define, [0.0, 0.1, -0.1, 0.05], np.full(4, 10.0)) == 0)
+
+
 def test_each_scale_has_its_own_levels():
     """Two columns with a scale each: of one much is told, of the other nothing."""
 

@@ -136,3 +136,7 @@ def test_groups_are_as_told_as_each_other():
     found = straight.as_told_as_each_other(message, prior, last, 1.0, [np.arange(4)[:, None]])
     np.testing.assert_allclose(np.diag(found.information), [5.0, 5.0, 5.0, 5.0, 100.0], rtol=1e-9)
     np.testing.assert_allclose(np.linalg.solve(found.information, found.vector), mean, rtol=1e-3)
+    information[0, 0] = 0.02  # of one next to nothing is known: it stays so
+    message = Message(information, information @ mean)
+    found = straight.as_told_as_each_other(message, prior, last, 1.0, [np.arange(4)[:, None]])
+    assert found.information[0, 0] < 0.1 and np.all(np.diag(found.information)[1:4] > 4)
