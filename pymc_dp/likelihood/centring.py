@@ -149,10 +149,10 @@ def _kept(told: Told, axes: tuple[int, ...]) -> np.ndarray:
         if number == 1:  # each has a scale of its own, of which its square tells
             middle = (information * told.mode).sum() / information.sum()
             part = np.maximum(information * (told.mode - middle) ** 2 - 1, 0.0)
-            return np.where(np.isfinite(part), part / (1 + part), 0.0)
-        total = information.sum(axis=axes, keepdims=True)
-        middle = (information * told.mode).sum(axis=axes, keepdims=True) / total
-        square = (information * (told.mode - middle) ** 2).sum(axis=axes, keepdims=True)
-        factor = total - (information**2).sum(axis=axes, keepdims=True) / total
-        part = information * np.maximum((square - (number - 1)) / factor, 0.0)
+        else:
+            total = information.sum(axis=axes, keepdims=True)
+            middle = (information * told.mode).sum(axis=axes, keepdims=True) / total
+            square = (information * (told.mode - middle) ** 2).sum(axis=axes, keepdims=True)
+            factor = total - (information**2).sum(axis=axes, keepdims=True) / total
+            part = information * np.maximum((square - (number - 1)) / factor, 0.0)
         return np.where(np.isfinite(part), part / (1 + part), 0.0)
