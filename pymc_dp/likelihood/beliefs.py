@@ -21,8 +21,8 @@ _PULLED = 0.2
 _ALL_PULL = 0.95
 # Coordinates of those of a record that take what all records see together for their own: scales.
 _TAKERS = 2.0
-# Power of the distance with which an earlier score loses its worth.
-_SHARP = 4
+#: Power of the distance with which an earlier score loses its worth.
+SHARP = 4
 # A sum of squares of p normal numbers is a surprise beyond ``p + _SURPRISE sqrt(2 p)``.
 _SURPRISE = 1.0
 # Then what was known before is doubted: its information is divided by twice the surprise, at most so many
@@ -297,7 +297,7 @@ def believed(
         noise = one.noises + one.misfit(mean, covariance, care)
         slopes = one.slopes
         if one is not last:
-            noise = noise * (1 + (one.distance / care.half) ** _SHARP)
+            noise = noise * (1 + (one.distance / care.half) ** SHARP)
             slopes = one.no_steeper_than(last)
         says = _Score.of(one, slopes, noise)
         for _ in range(_DOUBTS):

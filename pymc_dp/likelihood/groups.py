@@ -28,10 +28,10 @@ _MOST_DRAWS = 24
 _UNLIKE = 0.5
 # What they have in common, over what is expected, is no smaller.
 _LEAST_LEVEL = 0.2
-# A variance beyond so many times that of most groups is a group's own: it stays beyond the others as it is.
-_OTHERWISE = 4.0
-# Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
-_RIDGE = 1e-4
+#: A variance beyond so many times that of most groups is a group's own: it stays beyond the others as it is.
+OTHERWISE = 4.0
+#: Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
+RIDGE = 1e-4
 # Power of the known part of what groups have in common: a metric that goes by noise is worse than none.
 _SURE = 4
 
@@ -295,7 +295,7 @@ def as_known_as_each_other(
     if not lookups:
         return message
     usual = np.sqrt(np.diag(last.noises) + share * last.touched) / last.touched
-    small = _RIDGE * prior.precision
+    small = RIDGE * prior.precision
     whole = inverse(message.information + small)
     mean = whole @ (message.vector + small @ prior.mean)
     back = last.back / usual
@@ -303,7 +303,7 @@ def as_known_as_each_other(
     for places in lookups:
         own = np.diag(covariance)[places].mean(axis=1)
         beyond = np.ones(len(covariance))
-        beyond[places] = np.sqrt(np.maximum(own / (_OTHERWISE * np.median(own)), 1.0))[:, None]
+        beyond[places] = np.sqrt(np.maximum(own / (OTHERWISE * np.median(own)), 1.0))[:, None]
         covariance = _permuted(covariance / np.outer(beyond, beyond), places) * np.outer(beyond, beyond)
     ahead = last.metric.T * usual
     found = inverse(symmetric(ahead @ covariance @ ahead.T))

@@ -13,18 +13,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import helmert
 
-from pymc_dp.likelihood.beliefs import OF_GROUPS, Round
-from pymc_dp.likelihood.groups import over_all_groups
+from pymc_dp.likelihood.beliefs import OF_GROUPS, SHARP, Round
+from pymc_dp.likelihood.groups import OTHERWISE, RIDGE, over_all_groups
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 
-# Power of the distance with which an earlier score loses its weight.
-_SHARP = 4
-# Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
-_RIDGE = 1e-4
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0
-# Less information than one over so many times that of most groups is a group's own: it stays less.
-_OTHERWISE = 4.0
 # Fewer groups are known like other coordinates: little depends on how their spread is told.
 _MANY = 10
 
@@ -58,7 +52,7 @@ def believed_of_groups(
         more = over_all_groups(_not_noise(one, middle, mean, covariance), one.touched, lookups)
         slope = middle.slopes[0] @ one.back.T
         within = slope.T @ inverse(one.noises + more)
-        weight = 1.0 if one is rounds[-1] else 1 / (1 + (one.distance / OF_GROUPS.half) ** _SHARP)
+        weight = 1.0 if one is rounds[-1] else 1 / (1 + (one.distance / OF_GROUPS.half) ** SHARP)
         information = symmetric(within @ slope)
         weighted += weight * information
         noise += weight**2 * information
@@ -106,14 +100,13 @@ def as_told_as_each_other(
     lookups : sequence of ndarray of int, shape (G, q)
         Coordinates of the metric, of each group.
     """
-    small = _RIDGE * prior.precision
-    mean = inverse(message.information + small) @ (message.vector + small @ prior.mean)
+    mean = _marginal(message, prior, np.eye(len(message.vector)))[0]
     units = last.touched / np.sqrt(np.diag(last.noises) + share * last.touched)
     ahead, back = last.metric, last.back
     seen, less = ahead @ message.information @ ahead.T, np.ones(len(units))
     for places in lookups:
         own = (np.diag(seen) / units**2)[places].mean(axis=1)
-        part = _OTHERWISE * own / max(float(np.median(own)), 1e-300)
+        part = OTHERWISE * own / max(float(np.median(own)), 1e-300)
         less[places] = np.sqrt(np.clip(part, 1e-12, 1.0))[:, None]
     found = over_all_groups(seen, units * less, lookups)
     found = symmetric(back @ found @ back.T)
@@ -152,6 +145,6 @@ def with_differences(
 
 def _marginal(message: Message, prior: Normal, apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and precision of some combinations of coordinates, shape (k, p)."""
-    small = _RIDGE * prior.precision
+    small = RIDGE * prior.precision
     whole = inverse(message.information + small)
     return apart @ whole @ (message.vector + small @ prior.mean), inverse(apart @ whole @ apart.T)
