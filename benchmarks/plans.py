@@ -23,7 +23,8 @@ from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import Budget
 from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.iterations import BarkerOnBatches, Friction, OnTunaBatches
+from pymc_dp.privacy.mechanisms.gradients import Friction
+from pymc_dp.privacy.mechanisms.iterations import BarkerOnBatches, OnTunaBatches
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches
 
 SEED, FEW = 20_261_122, 0.97

@@ -1,6 +1,6 @@
 """Files of the package in which an iteration of each sampler runs, and a whole release: what must be read.
 
-    python -m benchmarks.visited_files
+    PYTENSOR_FLAGS=linker=py,optimizer=fast_compile,cxx= python -m benchmarks.visited_files
 
 Prints a row each (docs/architecture); `tests/test_architecture.py` holds them to it.
 """

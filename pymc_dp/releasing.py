@@ -79,7 +79,7 @@ def release_likelihood(
         it is needed.
     fit_test : bool
         Spend up to 2.5% of the budget on whether outcomes are spread as the model says: `facts["fit"]`.
-        Nothing is spent where that could not be seen.
+        Nothing is spent where that could not be seen, nor with `owners`, who release no counts.
     ledger : Ledger, optional
     label : str
         For the ledger's reader.
@@ -152,7 +152,7 @@ def release_likelihood(
     near_zero = opened.part.near_zero
     found, last = search_from(measurements, n, mu, opened.prior, opened.start, near_zero)
     spending.confirm(entry)
-    if isinstance(records, RecordsOfOwners):
+    if isinstance(records, Template):
         records.end()
     return _likelihood(found, last, opened, spending, debug_seed)
 

@@ -7,7 +7,7 @@ import numpy as np
 from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
-from pymc_dp.likelihood.report import fit_in_words
+from pymc_dp.likelihood.report import last_rows
 from pymc_dp.printing import html_terms
 from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.privacy.budget import words
@@ -99,7 +99,7 @@ class PrivacyReport:
         yield "Clipping", f"{clipped} at {facts['clip']}; tempering {facts['tempering']:g}"
         yield "Proposal", facts["proposal"]
         yield from _verdict(facts)
-        yield from fit_in_words(facts.get("fit"))
+        yield from last_rows(facts)
         if shares := ", ".join(f"{x:.3g}" for x in self.clip_fractions):
             yield "Clipped share", f"{shares} (noisy, one a chain)"
         if facts["is_private"]:

@@ -4,6 +4,9 @@
 change that is meant to change draws, write it anew, and say so in the commit:
 
     PYTENSOR_FLAGS=linker=py,optimizer=fast_compile,cxx= python -m tests.test_digests
+
+Digests go by how a processor rounds, and are skipped on another: there, write them at the commit before as
+well, and compare.
 """
 
 import hashlib

@@ -84,8 +84,9 @@ LONG = {"docs/comparing.md", "docs/index.md", "docs/planning.md"}
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent != ROOT and blocks(p)], ids=name)
 @pytest.mark.slow
-def test_blocks_run(page):
-    """One after the other, as a reader would run them."""
+def test_blocks_run(page, tmp_path, monkeypatch):
+    """One after the other, as a reader would run them; files are written elsewhere."""
+    monkeypatch.chdir(tmp_path)
     namespace = {"__name__": name(page)}
     with pytensor.config.change_flags(**(NUMBA if name(page) in LONG else {})):
         for code in blocks(page):

@@ -19,7 +19,7 @@ from benchmarks.audit.faults import (
     unpriced,
 )
 from pymc_dp.privacy.accounting.events import PenaltyDecisionDpEvent
-from pymc_dp.privacy.mechanisms.iterations import Friction
+from pymc_dp.privacy.mechanisms.gradients import Friction
 from pymc_dp.privacy.mechanisms.randomness import PoissonBatches
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.sums import FullBatch

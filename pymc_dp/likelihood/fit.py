@@ -27,6 +27,8 @@ _LEAST = 0.001
 _MOST = 0.025
 # Counts with noise of more than this of the records are not released.
 _TOO_MUCH = 0.06
+# Counts say something where their sum is beyond so many standard deviations of its noise.
+_STANDS_OUT = 4.0
 # A direction is hardly known where more than this is left of the prior's variance: how far off the point is
 # there is not known either.
 _HARDLY = 0.5
@@ -192,9 +194,9 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: flo
 
     **Privacy.** Post-processing.
     """
-    if found is None or wider is None:
+    total = 0.0 if found is None else float(found.counts.sum())
+    if found is None or wider is None or total <= _STANDS_OUT * found.noise * math.sqrt(CELLS):
         return {"said": "not tested", "tail": None, "error": None, "p_value": None}
-    total = max(float(found.counts.sum()), 1.0)
     away = np.eye(CELLS) - _EXPECTED[:, None]
     # Less one cell, as differences add up to zero.
     differences = (away @ found.counts)[1:]

@@ -49,10 +49,10 @@ def search_from(
             known = bool(np.all(np.isfinite(found.information)))
         except np.linalg.LinAlgError:  # of released numbers
             known = False
-    if not known:  # no matrix is behind them
-        nothing = Message.nothing(len(start))
-        found = Found(start, nothing, search.rounds, search.shares, nothing.information)
-    return found, {"fit": look_at_fit(measurements, found, prior, near_zero)}
+        if not known:  # no matrix is behind them
+            nothing = Message.nothing(len(start))
+            found = Found(start, nothing, search.rounds, search.shares, nothing.information)
+        return found, {"fit": look_at_fit(measurements, found, prior, near_zero)}
 
 
 def look_at_fit(measurements: NoisySums, found: Found, prior: Normal, near_zero: NearZero) -> Fit:
@@ -66,4 +66,7 @@ def look_at_fit(measurements: NoisySums, found: Found, prior: Normal, near_zero:
     except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
         return judge_fit(None)
     phi = near_zero.phi(psi)
-    return judge_fit(measurements.spread(phi, metric / near_zero.slopes(phi)), wider, hardly)
+    metric = metric / near_zero.slopes(phi)
+    if not (np.isfinite(phi).all() and np.isfinite(metric).all()):
+        return judge_fit(None)
+    return judge_fit(measurements.spread(phi, metric), wider, hardly)

@@ -18,6 +18,8 @@ from pymc_dp.records.spreads import Spread
 
 # A variance of zero is taken for this part of the offset.
 _ZERO = 1e-6
+# Largest logarithm of one: noise may say anything of a coordinate.
+_LARGEST = 300.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class NearZero:
         """Phi of psi, shapes (..., p)."""
         phi = self.unit * psi
         for k, one in self.spreads.items():
-            variances = np.maximum(np.exp(phi[..., k]) - one.offset, _ZERO * one.offset)
+            whole = np.exp(np.minimum(phi[..., k], _LARGEST))
+            variances = np.maximum(whole - one.offset, _ZERO * one.offset)
             phi[..., k] = one.phi(variances ** (1 / one.power))
         return phi / self.unit
 

@@ -11,7 +11,7 @@ from pymc_dp.likelihood.search import Found
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import words
-from pymc_dp.privacy.budget.known import Fit, LikelihoodFacts, OwnersGuarantee, Verdict
+from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts, OwnersGuarantee, Verdict
 
 ASSUMPTIONS = (
     "The prior, the initial values and the choice of model were made without looking at these data, or with "
@@ -53,7 +53,7 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
-        *fit_in_words(facts.get("fit")),
+        *last_rows(facts),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
     ]
@@ -61,9 +61,9 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
     return "\n".join([title, "=" * len(title), *(line for row in rows for line in words.wrap(*row))])
 
 
-def fit_in_words(fit: Fit | None) -> list[tuple[str, str]]:
-    """What the test of the model's spread says, as a row of a report; none where there was none."""
-    return [("Fit", fit["said"])] if fit else []
+def last_rows(facts: LastFacts) -> list[tuple[str, str]]:
+    """What the last releases say, as rows of the reports of a likelihood and of its draws."""
+    return [("Fit", facts["fit"]["said"])] if "fit" in facts else []
 
 
 def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:

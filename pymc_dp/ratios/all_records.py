@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
@@ -38,6 +39,14 @@ class AllRecords:
     largest : float
         Clip bounds are lowered to it: the bound that was paid for, in untempered nats. A shorter move has a
         smaller bound, and less noise, unless `Chain.clip_bound` fixes it.
+    only : float, optional
+        Standard deviation of the noise of every move, in tempered nats, where decisions of that scale alone
+        were paid for.
+
+    Raises
+    ------
+    PrivacyError
+        When called: a move would have other noise than was paid for, as its clip bound says, which is public.
 
     Notes
     -----
@@ -46,9 +55,15 @@ class AllRecords:
     """
 
     def __init__(
-        self, records: Records, tempering: float, noise: float | None = None, largest: float = math.inf
+        self,
+        records: Records,
+        tempering: float,
+        noise: float | None = None,
+        largest: float = math.inf,
+        only: float | None = None,
     ):
         self.records, self.tempering, self.noise, self.largest = records, tempering, noise, largest
+        self._only = only
         self._gaussian = Gaussian(noise or 0.0, DECIDED)
         _ = records.full_batch  # made now, before anything is paid for
 
@@ -66,6 +81,10 @@ class AllRecords:
         """One pass over the data."""
         bound = min(clip_bound, self.largest)
         scale = self.tempering * bound
+        if self._only is not None and not math.isclose(scale * (self.noise or 0.0), self._only, rel_tol=1e-9):
+            raise PrivacyError(
+                "A move has another clip bound than the one whose noise was paid for: each has to be as long."
+            )
         found = self.records.full_batch(new, kept, bound)
         total, noise = found.total / GRID, self.noise
         if noise is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pymc_dp.kernels.metropolis import Accept, Ratio, accept_barker, accept_penalty
-from pymc_dp.privacy.mechanisms import iterations
+from pymc_dp.privacy.mechanisms import gradients, iterations
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.all_records import AllRecords, Records
@@ -21,12 +21,13 @@ TESTS: dict[str, Accept[PrivacyRandom]] = {
 
 
 def _noisy_sum(
-    m: iterations.Penalty | iterations.NoisyRatio | iterations.Hamiltonian,
+    m: iterations.Penalty | iterations.NoisyRatio | gradients.Hamiltonian,
     records: Records,
     tempering: float,
     sensitivity: float,
 ) -> AllRecords:
-    return AllRecords(records, tempering, m.noise_multiplier * sensitivity, m.clip_bound or math.inf)
+    only = m.noise_std if isinstance(m, iterations.Penalty) and m.one_scale else None
+    return AllRecords(records, tempering, m.noise_multiplier * sensitivity, m.clip_bound or math.inf, only)
 
 
 def _sum(
@@ -41,7 +42,7 @@ RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Records, float, float], 
     iterations.Barker: _sum,
     iterations.Penalty: _noisy_sum,
     iterations.NoisyRatio: _noisy_sum,
-    iterations.Hamiltonian: _noisy_sum,
+    gradients.Hamiltonian: _noisy_sum,
     iterations.PenaltyOnBatches: lambda m, records, tempering, _: CorrectedBatch(
         records, tempering, m.batches, m.noise_multiplier
     ),

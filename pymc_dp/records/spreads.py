@@ -41,6 +41,8 @@ _OF_SCALE = (
 _LEAST = 1.0
 # But it is no more times the variance at the initial point: small units are seen beside it.
 _FAR_ABOVE = 1e8
+# A number that is at its upper bound is taken for one that is this part of it below: beyond it is none.
+_BELOW = 1e-6
 # What changes no number.
 _COPIES = DimShuffle, Alloc, SpecifyShape, ViewOp
 # Exponents of functions of a positive number.
@@ -86,11 +88,10 @@ class Spread(NamedTuple):
         return self.upper / (1 + np.exp(-phi))
 
     def phi(self, x: np.ndarray) -> np.ndarray:
-        """The variable as the sampler has it, of x."""
+        """The variable as the sampler has it, of x; beyond the upper bound, of nearly the bound."""
         if math.isinf(self.upper):
             return np.log(x)
-        tiny = 1e-300
-        return -np.log(np.maximum(self.upper / x - 1, tiny))
+        return -np.log(np.maximum(self.upper / x - 1, _BELOW))
 
     def holds(self, number: int) -> bool:
         """Whether this number of the variable is so."""

@@ -37,7 +37,7 @@ class Home[Q, A](Protocol):
 
     Notes
     -----
-    `ShardedRecords` relies on four things:
+    `ShardedRecords` relies on five things:
 
     1. The first request is `Shard.open`, and its answer is a `ShardFacts`.
     2. `ask` sends a request at most. What takes time or memory here waits until its result is called: then
@@ -45,6 +45,8 @@ class Home[Q, A](Protocol):
     3. A failure is an answer (`remote.answers.Failure`), and is not raised: an exception may carry values.
     4. `LostError` alone leads to a restart. The part is opened again, must have the digest that it had, and
        is asked again: an answer is a function of the request and of the rows.
+    5. A request is a method of `Shard` with its arguments (`shards.py: Request`). Any `Shard` of the same
+       rows may answer it, once it was opened.
     """
 
     def ask(self, request: Q) -> Callable[[], A]:

@@ -213,12 +213,14 @@ def refuse_beside_owners(given: Mapping[str, object]) -> None:
 
 
 def refuse_as_data(data: object, owners: Owners | None = None) -> None:
-    """Refuse owners as data=, but for those that were given as owners=: their budgets are not the call's."""
+    """Refuse as data= what opens no records, and owners whose budgets are not the call's."""
     if isinstance(data, Owners) and data is not owners:
         raise TypeError(
             "data= takes dp.Shards. Several data owners, each with its own budget, are given as owners=, to "
             "dp.DPPenaltyMH and to dp.release_likelihood."
         )
+    if not (data is None or hasattr(data, "records")):
+        raise TypeError(f"data= takes dp.Shards, got {type(data).__name__}.")
 
 
 class RecordsOfOwners(Template):

@@ -91,11 +91,14 @@ class Shards:
     build : callable
         ``build(part)`` returns the `pymc.Model` of a part's rows. It treats each row by itself: nothing that
         it computes from the rows of a part (a mean, a number of groups) may enter the model. No NaN may reach
-        ``observed=``: PyMC makes a parameter of it, and the refusal of such a model tells of that record.
+        ``observed=``: PyMC makes a parameter of it, and the refusal of such a model tells of that record. Nor
+        may an error or a warning depend on a row: casts, divisions, logarithms.
     parts : iterable or Dask collection
         What `build` takes, one a part: paths of files, arrays, ...; or `dask.delayed` objects, or a Dask
         DataFrame, Bag or Array in partitions along the rows, which are computed on the workers. At least two
-        records each, and each record in one of them. The same path (or object, or equal slices or tuples)
+        records each, and many more than a group-level variable has entries (docs/limits, "The number of
+        records"); each record in one of them, all of one moment: files and tables do not change during the
+        call. The same path (or object, or equal slices or tuples)
         given twice is refused; that two other parts have a row in common is not noticed, and each such record
         then moves sums by twice what the noise is for.
     client : distributed.Client, optional
@@ -218,7 +221,7 @@ class ShardedRecords(Template):
         no_person_twice([one.units for one in facts if one.units is not None])
         self.n, self.n_rows = sum(one.n for one in facts), sum(one.n_rows for one in facts)
         if self.n > LARGEST_N:
-            raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
+            raise ValueError("more than 2**33 records: their grid sum would not be exact.")
         self.unit_of_row = None if facts[0].units is None else "known where the rows are"
         self._set_lengths([self.n, *(one.n for one in facts)], [self.n_rows, *(one.n_rows for one in facts)])
         self._first = np.cumsum([0, *(one.n for one in facts)])

@@ -39,11 +39,18 @@ class TemplateSettings(RecordSettings, total=False):
 
 
 class Elsewhere(Protocol):
-    """What is given as `data=`: records that are not in the model, as `Shards`."""
+    """What is given as `data=`: records that are not in the model, as `Shards`.
+
+    Notes
+    -----
+    **Privacy.** Whoever writes one decides, and says: that all rows are of one moment, each in one part; that
+    no value of a row is refused, and what stands in the place of one that is missing; that rows are the same
+    at every sum. `release_likelihood` and steps call `records` before anything is paid.
+    """
 
     @property
     def privacy_unit(self) -> object:
-        """Whose a row is, where the rows are."""
+        """Whose a row is, where the rows are: None, or as `Shards` has it."""
 
     def records(
         self,
@@ -53,7 +60,11 @@ class Elsewhere(Protocol):
         likelihood: bool = False,
         **settings: Unpack[RecordSettings],
     ) -> "Template":
-        """Open the records, and check their models, for a step or for a likelihood."""
+        """Open the records, and check their models, for a step or for a likelihood.
+
+        Refused here: an id of rows that are not here (`refuse_privacy_unit`), and a step, without
+        `likelihood`, if it cannot be had.
+        """
 
 
 class Template(ABC):
@@ -134,12 +145,19 @@ class Template(ABC):
         """See `RecordModel.twins`."""
         return self._records.twins
 
+    def end(self) -> None:  # noqa: B027 (nothing is open in most)
+        """Let go of what was opened: a likelihood was released, and nothing more is asked."""
+
     @abstractmethod
     def measurements(self, spending: Spending, seed: int | None, kept: Mapping[str, float]) -> NoisySums:
         """Noisy sums that a likelihood is made of; `seed` makes twins reproducible, `kept` is for the end."""
 
     def check_data(self) -> None:
-        """Refuse a process that cannot reach the records; that they changed is noticed where they are."""
+        """Refuse a process that cannot reach the records.
+
+        That they changed is noticed where a part is lost and loaded again; rows that are read from a file do
+        not change while they are asked for.
+        """
         if self.one_process and self._process != os.getpid():
             raise PrivacyError(
                 "Chains on remote records run in the process that opened them, where their connections are: "

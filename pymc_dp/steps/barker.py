@@ -96,6 +96,7 @@ class DPBarker(WalkStep):
     name = "dp_barker"
     takes_data = True
     mechanism = "sum of clipped log-likelihood ratios, no noise, Barker's test"
+    approximation = ""
     _batches: FixedSizeBatches | None = None
 
     def __init__(

@@ -37,14 +37,14 @@ from pymc_dp.versions import versions
 class DPStep(Iterating):
     """Base class of the private steps.
 
-    A subclass sets `mechanism`, and implements `_price` (what a call releases and costs) and `_start`
-    (per-chain set-up). See the subclasses for the parameters.
+    A subclass sets `mechanism` and `approximation`, and implements `_price` (what a call releases and costs)
+    and `_start` (per-chain set-up). See the subclasses for the parameters.
     """
 
     name = "dp_step"
-    mechanism = ""
+    mechanism: str
     # How the chain's law differs from the exact posterior even if nothing is clipped; empty if it does not.
-    approximation = ""
+    approximation: str
     # Whether the step asks no more of its records than `Shards` can answer.
     takes_data = False
     # Those that the step was given as owners=: their budgets are its own.

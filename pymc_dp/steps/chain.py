@@ -288,7 +288,8 @@ class Iterating(BlockedStep):
 
     def _propose(self, chain: Chain, rng: np.random.Generator, state: State) -> Move:
         move = cast(RandomWalk, self.moves).move(rng)
-        return Move(state.theta + move, chain.clip_bound or self.clip.bound(move), prior_change(state))
+        bound = self.clip.bound(move) if chain.clip_bound is None else chain.clip_bound
+        return Move(state.theta + move, bound, prior_change(state))
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
         """What is public of an iteration, which has become `chain.state`."""

@@ -97,6 +97,7 @@ class DPFastMH(WalkStep):
     """
 
     name = "dp_fast_mh"
+    approximation = ""
     takes_data = True
     # Bound on each ratio where the plan is at a given one.
     _constant: float | None = None

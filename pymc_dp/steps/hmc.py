@@ -13,7 +13,7 @@ from pymc_dp.clipping import LipschitzClip
 from pymc_dp.kernels.metropolis import Info, LogRatio, Move, State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.iterations import Hamiltonian
+from pymc_dp.privacy.mechanisms.gradients import Hamiltonian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
 from pymc_dp.steps.chain import Chain, StepSettings
@@ -84,6 +84,7 @@ class DPHMC(MetropolisStep):
         "Gaussian noise on sums of clipped gradients and on the final sum of clipped log-likelihood ratios, "
         "penalty test"
     )
+    approximation = ""
     moves: Trajectories
 
     def __init__(

@@ -137,6 +137,7 @@ class DPPenaltyMH(WalkStep):
     name = "dp_penalty"
     takes_data = True
     mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
+    approximation = ""
     _batches: FixedSizeBatches | None = None
 
     def __init__(

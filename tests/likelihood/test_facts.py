@@ -9,7 +9,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.likelihood.draws import facts_of_draws, plan_of
 from pymc_dp.likelihood.report import write_report
-from pymc_dp.privacy.budget.known import LikelihoodFacts, OwnersGuarantee
+from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts, OwnersGuarantee
 
 #: Facts that only a saved likelihood has, and why.
 ELSEWHERE = {"rounds": "for those who study the search; what it cost is in `events`"}
@@ -41,14 +41,15 @@ def facts():
 
 
 def forgotten(facts):
-    """Facts, and facts of owners, that neither draws nor a report have."""
+    """Facts, and facts of owners, that neither draws nor a report have; last releases are in the report."""
     (owner,) = facts["owners"]
     owner = Noted(owner)
-    known = Noted(facts | {"owners": [owner]})
+    known, shown = (Noted(facts | {"owners": [owner]}) for _ in range(2))
     released = {"variables": [], "coords": {}, "left_out_deterministics": []}
     facts_of_draws(SimpleNamespace(facts=known), plan_of(known, 4, 0, 1000), "call", released, {})
-    write_report(known, "numbers")
-    return {*known} - known.read - ELSEWHERE.keys(), {*owner} - owner.read
+    write_report(shown, "numbers")
+    carried = known.read - LastFacts.__annotations__.keys()
+    return {*known} - carried - shown.read - ELSEWHERE.keys(), {*owner} - owner.read
 
 
 def test_every_fact_is_shown_or_travels(facts):
@@ -61,3 +62,9 @@ def test_a_new_fact_that_nobody_reads_is_noticed(facts):
     """Control."""
     owner = facts["owners"][0] | {"colour": "red"}
     assert forgotten(facts | {"norm": 1.0, "owners": [owner]}) == ({"norm"}, {"colour"})
+
+
+def test_a_last_release_that_no_report_shows_is_noticed(facts, monkeypatch):
+    """Control: it goes along with draws, which is not enough."""
+    monkeypatch.setattr("pymc_dp.likelihood.report.last_rows", lambda facts: [])
+    assert forgotten(facts) == ({"fit"}, set())

@@ -46,6 +46,16 @@ def test_numbers_that_overflow_raise_nothing():
             NearZero({0: spread}).slopes(np.array([far]))
 
 
+@pytest.mark.parametrize("spread", [DEVIATION, BELOW, SHAPE])
+def test_what_noise_says_beyond_a_bound_is_taken_for_nearly_the_bound(spread):
+    """No power is above log(upper^k + c), and none below log(c): psi may be anywhere, and has a slope."""
+    near_zero = NearZero({0: spread})
+    for psi in (-800.0, -5.0, 3.5, 40.0, 800.0):
+        phi = near_zero.phi(np.array([psi]))
+        slope = near_zero.slopes(phi)
+        assert np.isfinite(phi).all() and np.isfinite(1 / slope).all() and (slope * spread.power > 0).all()
+
+
 def test_the_fit_is_looked_at_in_the_metric_of_what_is_released():
     """A score by log tau is that by psi times its slope: the norm of a record's score is the same."""
     near_zero = NearZero({1: Spread(2.0, offset=3.0)})

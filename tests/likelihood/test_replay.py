@@ -95,7 +95,9 @@ def run(parts, answers=None):
         measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
         found = search_from(measure, N, 1.0, prior, start, NO_SPREADS)
         assert len(caught) == told
-    assert questions(Measurements) == {name for name, *_ in measure.asked} - {"release"}, "not replayed"
+    asked = {name for name, *_ in measure.asked} - {"release"}
+    assert questions(Measurements) == asked, "not replayed (what is off by default, `Replayed` switches on)"
+    assert not measure.kept, "a share was kept, and is lost: nothing spent it"
     return measure, found
 
 

@@ -100,8 +100,11 @@ def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
     with pytest.raises(ValueError, match="privacy unit"):
         dp.release_likelihood(made, epsilon=1, ledger=ledger, privacy_unit=np.arange(N) // 2)
     other = SimpleNamespace(privacy_unit=None, records=lambda model, **settings: RecordModel(model))
-    with pytest.raises(TypeError, match="data= takes"):
-        dp.release_likelihood(made, epsilon=1, ledger=ledger, data=other)
+    for data in (other, "visits.db"):
+        with pytest.raises(TypeError, match="data= takes"):
+            dp.release_likelihood(made, epsilon=1, ledger=ledger, data=data)
+    with made, pytest.raises(TypeError, match="data= takes"):
+        dp.DPPenaltyMH(epsilon=1, delta=1e-6, lipschitz=1, data="visits.db")
     assert not ledger.entries()
 
 

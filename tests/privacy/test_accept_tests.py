@@ -1,12 +1,14 @@
 """What a mechanism's accept test lets out costs at most what its event charges: neither names the other."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import ndtr
 
+from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.metropolis import accept_penalty
 from pymc_dp.privacy.accounting.costs import total_curve
 from pymc_dp.privacy.accounting.event_sets import EventSet
@@ -20,7 +22,9 @@ from pymc_dp.privacy.mechanisms.iterations import (
     Unlimited,
 )
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.ratios.build import TESTS
+from pymc_dp.ratios import subsets
+from pymc_dp.ratios.build import RATIOS, TESTS
+from pymc_dp.records.sums import SumOfRatios
 from tests.privacy.test_plan import MECHANISMS
 
 ORDERS = (2.0, 8.0)
@@ -142,7 +146,7 @@ THRESHOLDS = {
 def test_another_test_costs_more_than_a_penalty_decision_of_known_scale(name, monkeypatch):
     """Control; `PenaltyDecisionDpEvent` holds for any threshold on a ratio with Gaussian noise."""
     monkeypatch.setitem(TESTS, "penalty", THRESHOLDS[name])
-    assert np.all(shares_of_the_charge(Penalty(30.0, 1.2)) > 1.3)
+    assert np.all(shares_of_the_charge(Penalty(30.0, 1.2, one_scale=True)) > 1.3)
     assert np.all(shares_of_the_charge(Penalty(30.0)) <= 1.001)
 
 
@@ -151,3 +155,69 @@ def test_no_test_accepts_what_is_no_number(name):
     random = PrivacyRandom(debug_seed=3)
     assert not any(TESTS[name](math.nan, noise_std, random) for noise_std in (0.0, 1.5) for _ in range(50))
     assert any(TESTS[name](3.0, 1.5, random) for _ in range(50))  # control
+
+
+class Nothing:
+    """In the place of a thousand records, which say nothing: what is left of a ratio is its noise."""
+
+    n = 1000
+
+    @property
+    def full_batch(self):
+        return self
+
+    def __call__(self, new, rows, bound):
+        return SumOfRatios(0.0, 0.0, rows, 0.0)
+
+    def ratios(self, theta, new, units):
+        return np.zeros(len(units))
+
+    def log_prior(self, theta):
+        return 0.0
+
+
+BOUND, SENSITIVITY = 0.02, 2.0
+#: In nats, at that bound and with no tempering: what each mechanism says in its own units.
+NOISE = {
+    "Penalty": lambda m: m.noise_multiplier * SENSITIVITY * BOUND,
+    "NoisyRatio": lambda m: m.noise_multiplier * SENSITIVITY * BOUND,
+    "Hamiltonian": lambda m: m.noise_multiplier * SENSITIVITY * BOUND,
+    "PenaltyOnBatches": lambda m: (
+        m.noise_multiplier * BOUND * subsets.sensitivity(BOUND, m.batches.batch_size, 1000, 1.0)
+    ),
+    "BarkerOnBatches": lambda m: math.sqrt(2.0),
+    "OnTunaBatches": lambda m: m.noise_std or 0.0,
+    "Barker": lambda m: 0.0,
+}
+
+
+def noise_of(mechanism, ratio):
+    """Standard deviation of two thousand ratios, and what a ratio says that it is."""
+    if isinstance(mechanism, BarkerOnBatches):
+        mechanism = replace(mechanism, batches=subsets.FixedSizeBatches(Nothing.n, 300))
+    run, random = ratio(mechanism, Nothing(), 1.0, SENSITIVITY), PrivacyRandom(debug_seed=4)
+    theta = np.zeros(2)
+    found = [run(theta, theta, None, BOUND, random) for _ in range(2000)]
+    return np.std([one.value for one in found]), found[0].noise_std
+
+
+@pytest.mark.parametrize("mechanism", DECIDING, ids=lambda one: type(one).__name__)
+def test_what_runs_has_the_noise_that_was_paid_for(mechanism):
+    """Within a tenth: six standard deviations. Control: the ratio of a mechanism without noise."""
+    name, ratio = type(mechanism).__name__, RATIOS[type(mechanism)]
+    promised, (found, said) = NOISE[name](mechanism), noise_of(mechanism, ratio)
+    assert said == pytest.approx(promised, rel=1e-9) and found == pytest.approx(promised, rel=0.1)
+    if name in ("Penalty", "NoisyRatio", "Hamiltonian"):
+        assert noise_of(mechanism, RATIOS[Barker])[0] == 0.0 < promised
+
+
+def test_a_move_with_other_noise_than_the_one_scale_is_refused():
+    mechanism, theta = Penalty(30.0, 1.2, one_scale=True), np.zeros(2)
+    for only, refused in ((mechanism, True), (replace(mechanism, one_scale=False), False)):
+        ratio = RATIOS[Penalty](only, Nothing(), 1.0, SENSITIVITY)
+        ratio(theta, theta, None, BOUND, PrivacyRandom(debug_seed=5))
+        if refused:
+            with pytest.raises(PrivacyError, match="noise was paid for"):
+                ratio(theta, theta, None, 0.99 * BOUND, PrivacyRandom(debug_seed=5))
+        else:
+            ratio(theta, theta, None, 0.99 * BOUND, PrivacyRandom(debug_seed=5))

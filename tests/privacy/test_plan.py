@@ -17,12 +17,10 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
 from pymc_dp.privacy.mechanisms.friction import Dynamics
+from pymc_dp.privacy.mechanisms.gradients import Friction, Hamiltonian
 from pymc_dp.privacy.mechanisms.iterations import (
-    REGISTRY,
     Barker,
     BarkerOnBatches,
-    Friction,
-    Hamiltonian,
     Mechanism,
     NoDecision,
     NoisyRatio,
@@ -32,6 +30,7 @@ from pymc_dp.privacy.mechanisms.iterations import (
     Unlimited,
 )
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.registry import REGISTRY
 from pymc_dp.ratios.build import RATIOS, TESTS
 from pymc_dp.rounding import round_down, round_up
 from tests.conftest import logistic_model
@@ -182,7 +181,7 @@ MECHANISMS = [
     Unlimited(),
     NoDecision(),
     Penalty(30.0),
-    Penalty(30.0, 1.2, 0.02),
+    Penalty(30.0, 1.2, 0.02, one_scale=True),
     NoisyRatio(40.0, "decisions"),
     PenaltyOnBatches(FixedSizeBatches(1000, 30), 3.0),
     Barker(0.02, 0.01),

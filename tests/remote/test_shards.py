@@ -24,6 +24,7 @@ from pymc_dp.remote.homes import Here, LostError, OnWorker
 from pymc_dp.remote.recipe import Recipe
 from pymc_dp.remote.shard import Shard
 from pymc_dp.remote.shards import ShardedRecords, no_person_twice
+from pymc_dp.steps.base import DPStep
 from tests.conftest import simple_data
 from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk
 
@@ -71,15 +72,23 @@ def test_draws_are_those_of_one_piece(k, kwargs):
     assert step.facts()["n"] == 61
 
 
+OTHERS = [
+    (dp.DPBarker, {"lipschitz": 1.0}),
+    (dp.DPFastMH, {"lipschitz": 1.0, "batch_size": 40}),
+    (dp.DPFastMH, {"lipschitz": 1.0, "batch_size": 40, "test": "penalty"}),
+]
+
+
+def test_every_step_that_takes_parts_is_tried_and_named():
+    public = [one for one in map(vars(dp).get, dp.__all__) if isinstance(one, type)]
+    taking = {one for one in public if issubclass(one, DPStep) and one.takes_data}
+    assert taking == {dp.DPPenaltyMH, *(kind for kind, _ in OTHERS)}
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+    assert all(f"`{one.__name__}`" in page.split("```")[0] for one in taking)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "kwargs"),
-    [
-        (dp.DPBarker, {"lipschitz": 1.0}),
-        (dp.DPFastMH, {"lipschitz": 1.0, "batch_size": 40}),
-        (dp.DPFastMH, {"lipschitz": 1.0, "batch_size": 40, "test": "penalty"}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "kwargs"), OTHERS)
 def test_other_steps_that_take_parts(kind, kwargs):
     chains = []
     for records in (in_one_piece(), in_parts(4)):

@@ -72,7 +72,7 @@ class BoundedRangeDecisionDpEvent(base.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PenaltyDecisionDpEvent(base.DpEvent):
-    """An accept decision of the full-batch penalty test; the noisy log-ratio is not released.
+    """A decision of the full-batch penalty test, or of another on the same noisy sum, which is not released.
 
     Parameters
     ----------
@@ -82,6 +82,7 @@ class PenaltyDecisionDpEvent(base.DpEvent):
     Notes
     -----
     **Privacy.** Released: the decision and the uniform of the test; the noise scale may be any public number.
+    The same holds of whether that sum is above any threshold that no record has a part in.
     docs/proofs/decision_accounting, Theorem 2.
     """
 

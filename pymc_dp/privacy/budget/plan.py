@@ -17,7 +17,8 @@ from pymc_dp.privacy.accounting.composition import Guarantee, compose, exact_gau
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet, decode, encode, plain
 from pymc_dp.privacy.budget.words import promise
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.iterations import REGISTRY, Mechanism, Unlimited
+from pymc_dp.privacy.mechanisms.iterations import Mechanism, Unlimited
+from pymc_dp.privacy.mechanisms.registry import REGISTRY
 from pymc_dp.rounding import round_up
 
 

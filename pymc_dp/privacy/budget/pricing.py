@@ -13,11 +13,10 @@ from pymc_dp.bounds import check_choice, check_count
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import Budget, fixed, plan_of
 from pymc_dp.privacy.mechanisms.friction import Dynamics
+from pymc_dp.privacy.mechanisms.gradients import Friction, Hamiltonian
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
     BarkerOnBatches,
-    Friction,
-    Hamiltonian,
     Mechanism,
     NoisyRatio,
     OnTunaBatches,
@@ -89,7 +88,8 @@ def penalty(
         return budget.plan(NoisyRatio(exact))
 
     def at(noise_multiplier: float) -> Penalty:
-        return Penalty(noise_multiplier, noise_std if shift is None else noise_multiplier * shift)
+        std = noise_std if shift is None else noise_multiplier * shift
+        return Penalty(noise_multiplier, std, one_scale=std is not None)
 
     # Decisions never cost more than the Gaussians behind them, so `exact` fits; look below it.
     return budget.solve(at, 0.8 * exact, low=1e-3 * exact, high=exact, free=Penalty(0.0))

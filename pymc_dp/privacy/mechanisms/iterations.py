@@ -1,4 +1,4 @@
-"""What an iteration runs: frozen settings, one class a mechanism.
+"""What an iteration runs: frozen settings, one class a mechanism; those of gradients are in `gradients`.
 
 The same object is priced (`event`), is what a plan carries, and is what a chain runs (`ratios.build`).
 As with events, the meaning of a class and of its fields never changes: results are stored with it. Nothing
@@ -6,32 +6,18 @@ in it may be private: under "add_remove" not even the number of records.
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import events
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.randomness import (
-    ExactSum,
-    FixedSizeBatches,
-    PoissonBatches,
-    TunaBatches,
-)
+from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, TunaBatches
 
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """What an iteration runs, and as which event it is charged.
-
-    Attributes
-    ----------
-    release : {"decisions", "noisy_ratio", "gradients"}
-        What it lets out.
-    test : {"penalty", "barker", "corrected barker", ""}
-        Accept test.
 
     Notes
     -----
@@ -46,8 +32,15 @@ class Mechanism(ABC):
         None where it is not one number, or no bound was paid for.
     """
 
-    release = "decisions"
-    test = "penalty"
+    @property
+    @abstractmethod
+    def release(self) -> str:
+        """What it lets out: "decisions", "noisy_ratio" or "gradients"."""
+
+    @property
+    @abstractmethod
+    def test(self) -> str:
+        """Its accept test: a name in `ratios.build.TESTS`, or none."""
 
     @abstractmethod
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
@@ -78,6 +71,8 @@ class Unlimited(Mechanism):
     """No noise, Metropolis' test: not private."""
 
     clip_bound: float | None = None
+    release = "decisions"
+    test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """One without a bound."""
@@ -87,6 +82,9 @@ class Unlimited(Mechanism):
 @dataclass(frozen=True)
 class NoDecision(Mechanism):
     """Moves on what was released once: an iteration reads no record, and costs nothing."""
+
+    release = "decisions"
+    test = ""
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """None."""
@@ -103,13 +101,16 @@ class Penalty(Mechanism):
     noise_std : float, optional
     clip_bound : float, optional
     one_scale : bool
-        Whether `noise_std` is that of every iteration: decisions then cost less.
+        Whether `noise_std` is that of every iteration: decisions then cost less, and a move with other noise
+        is refused.
     """
 
     noise_multiplier: float
     noise_std: float | None = None
     clip_bound: float | None = None
-    one_scale: bool = True
+    one_scale: bool = False
+    release = "decisions"
+    test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A penalty decision."""
@@ -125,6 +126,7 @@ class NoisyRatio(Mechanism):
     noise_multiplier: float
     release: str = "noisy_ratio"
     clip_bound = None
+    test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A Gaussian."""
@@ -138,6 +140,7 @@ class PenaltyOnBatches(Mechanism):
     batches: FixedSizeBatches
     noise_multiplier: float
     release: str = "decisions"
+    test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A decision on a batch, or the Gaussian behind it."""
@@ -160,6 +163,7 @@ class Barker(Mechanism):
     eta: float
     clip_bound: float | None = None
     test = "barker"
+    release = "decisions"
 
     @classmethod
     def of_range(cls, eta: float, tempering: float, relation: str) -> "Barker":
@@ -180,6 +184,7 @@ class BarkerOnBatches(Mechanism):
     batches: FixedSizeBatches
     clip_bound: float
     test = "corrected barker"
+    release = "decisions"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """Fixed by the sizes of batch and data."""
@@ -210,9 +215,10 @@ class OnTunaBatches(Mechanism):
     n: int
     tempering: float = 1.0
     noise_std: float | None = None
+    release = "decisions"
 
     @property
-    def test(self) -> str:  # type: ignore[override]
+    def test(self) -> str:
         """The accept test."""
         return "barker" if self.noise_std is None else "penalty"
 
@@ -237,92 +243,3 @@ class OnTunaBatches(Mechanism):
         noise = {"noise_std": self.noise_std} if self.noise_std else {}
         sizes = {"batch_size": self.batch_size, "inclusion": self.batches.inclusion}
         return {"clip_bound": self.clip_bound, **sizes, **noise}
-
-
-@dataclass(frozen=True)
-class Hamiltonian(Mechanism):
-    """Noisy gradients, and the penalty test at the end of a trajectory; a chain needs one gradient more."""
-
-    noise_multiplier: float
-    gradient_noise_multiplier: float
-    n_leapfrog: int
-    clip_bound = None
-
-    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """The decision and the gradients."""
-        gradient = dp_event.GaussianDpEvent(self.gradient_noise_multiplier)
-        decision = events.PenaltyDecisionDpEvent(self.noise_multiplier)
-        return dp_event.ComposedDpEvent([decision, dp_event.SelfComposedDpEvent(gradient, self.n_leapfrog)])
-
-    def chain(self, neighboring_relation: str) -> EventSet:
-        """The gradient at its start."""
-        return EventSet(dp_event.GaussianDpEvent(self.gradient_noise_multiplier), neighboring_relation)
-
-
-@dataclass(frozen=True)
-class Friction(Mechanism):
-    """Noisy gradients of Poisson batches, whose noise the friction balances; no test.
-
-    Parameters
-    ----------
-    dynamics : Dynamics
-    n_steps : int
-        Gradients of an iteration.
-    noise_multipliers : tuple of float
-        Of each iteration of a chain; one if all are alike.
-    """
-
-    dynamics: Dynamics
-    n_steps: int
-    noise_multipliers: tuple[float, ...] = field(repr=False)
-    release = "gradients"
-    test = ""
-
-    @property
-    def noise_multiplier(self) -> float:
-        """The smallest."""
-        return min(self.noise_multipliers)
-
-    @property
-    def clip_bound(self) -> float:
-        """Of the norm of a record's gradient."""
-        return self.dynamics.clip_bound
-
-    def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """Of the iteration with the least noise: as many Gaussians on batches as it has steps."""
-        return self._of(self.noise_multiplier)
-
-    def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
-        """Each with its own noise."""
-        return tuple(EventSet(self._of(one), neighboring_relation) for one in self.noise_multipliers[:length])
-
-    def run(self, neighboring_relation: str, length: int) -> EventSet:
-        """Those of `iterations`, counted."""
-        described = self.noise_multipliers[:length]
-        if len(described) not in (1, length):
-            raise ValueError(f"{len(described)} iterations are described, the call has {length}.")
-        repeats = length // len(described)
-        events = [(self._of(one), count * repeats) for one, count in Counter(described).items()]
-        return EventSet(events, neighboring_relation)
-
-    def _of(self, noise_multiplier: float) -> dp_event.DpEvent:
-        return dp_event.SelfComposedDpEvent(
-            self.dynamics.batches.gaussian_event(noise_multiplier), self.n_steps
-        )
-
-    def parameters(self) -> dict[str, float]:
-        """The smallest noise, and the batches."""
-        return {
-            "noise_multiplier": self.noise_multiplier,
-            "sampling_probability": self.dynamics.batches.sampling_probability,
-            "clip_bound": self.clip_bound,
-            "n_steps": self.n_steps,
-        }
-
-
-#: What JSON may name.
-REGISTRY: tuple[type, ...] = (
-    *(Unlimited, NoDecision, Penalty, NoisyRatio, PenaltyOnBatches, Barker, BarkerOnBatches),
-    *(OnTunaBatches, Hamiltonian, Friction),
-    *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
-)
