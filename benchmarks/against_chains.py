@@ -1,4 +1,4 @@
-"""Released likelihoods of nine designs for which chains on residuals, that were here before, had a table.
+"""Released likelihoods of designs for which chains on residuals, that were here before, had a table.
 
     OMP_NUM_THREADS=1 python -m benchmarks.against_chains --datasets 10
     OMP_NUM_THREADS=1 python -m benchmarks.against_chains --only "logistic, n = 20,000"
@@ -7,7 +7,8 @@ Error: root mean square over coordinates of the difference of posterior means wi
 standard deviations of the latter; median and largest over data sets. Width: standard deviations over those
 without privacy, the medians of coordinates over data sets, from the smallest to the largest. Both with a
 prior of variance 4 for each coordinate; without privacy is a release with `epsilon=inf`. THEN has what chains
-had (commit e9b0eab's parent, docs/control_variates). delta = 1e-6.
+had (commit e9b0eab's parent, docs/control_variates), with ten data sets or three; None where they had none.
+delta = 1e-6.
 """
 
 import warnings
@@ -23,17 +24,31 @@ from benchmarks import running
 from benchmarks.results import store
 
 NAME = "against_chains"
+COLUMNS = "design", "data sets", "error", "largest", "widths", "error then", "largest then", "widths then"
+
+
+def of_norm_one(r, n, d):
+    """Logistic regression with d coefficients, rows of norm at most 1."""
+    z = r.normal(size=(n, d - 1)) / np.sqrt(d - 1)
+    z /= np.maximum(1, np.linalg.norm(z, axis=1))[:, None]
+    x = np.column_stack([np.full(n, 0.7), z * 0.714])
+    y = r.random(n) < 1 / (1 + np.exp(-x @ np.r_[-1, 1.5 * r.normal(size=d - 1)]))
+    pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", 0, 2, shape=d), observed=y)
 
 
 def logistic(r, n):
-    """Six coefficients, rows of norm at most 1."""
-    z = r.normal(size=(n, 5)) / np.sqrt(5)
-    z /= np.maximum(1, np.linalg.norm(z, axis=1))[:, None]
-    x = np.column_stack([np.full(n, 0.7), z * 0.714])
-    eta = x @ np.r_[-1, 1.5 * r.normal(size=5)]
-    pm.Bernoulli(
-        "y", logit_p=x @ pm.Normal("beta", 0, 2, shape=6), observed=r.random(n) < 1 / (1 + np.exp(-eta))
-    )
+    """Six coefficients."""
+    of_norm_one(r, n, 6)
+
+
+def fifty(r, n):
+    """Logistic regression with fifty coefficients."""
+    of_norm_one(r, n, 50)
+
+
+def two_hundred(r, n):
+    """Logistic regression with two hundred coefficients."""
+    of_norm_one(r, n, 200)
 
 
 def poisson(r, n):
@@ -65,7 +80,7 @@ class Cell(NamedTuple):
     define: Callable[[np.random.Generator, int], None]
     n: int
     epsilon: float
-    then: tuple[float, float, str]
+    then: tuple[float | None, float | None, str]
 
     @property
     def name(self) -> str:
@@ -83,6 +98,9 @@ THEN = [
     Cell(poisson, 100_000, 2.0, (0.322, 0.575, "1.058-1.106")),
     Cell(linear, 100_000, 2.0, (0.203, 0.265, "0.972-1.028")),
     Cell(groups, 100_000, 2.0, (0.260, 0.313, "0.93-1.22")),
+    Cell(fifty, 100_000, 2.0, (0.402, None, "0.71-1.57")),
+    Cell(fifty, 100_000, 4.0, (0.166, None, "0.84-1.24")),
+    Cell(two_hundred, 100_000, 4.0, (None, None, "")),
 ]
 
 
@@ -106,22 +124,7 @@ def row(cell: Cell, datasets: int) -> dict[str, object]:
         widths.append(own / sd)
     each = np.median(widths, axis=0)
     found = f"{np.median(errors):.3f}", f"{max(errors):.3f}", f"{each.min():.3f}-{each.max():.3f}"
-    return dict(
-        zip(
-            (
-                "design",
-                "data sets",
-                "error",
-                "largest",
-                "widths",
-                "error then",
-                "largest then",
-                "widths then",
-            ),
-            (cell.name, datasets, *found, *cell.then),
-            strict=True,
-        )
-    )
+    return dict(zip(COLUMNS, (cell.name, datasets, *found, *cell.then), strict=True))
 
 
 def main() -> None:
