@@ -115,7 +115,7 @@ def compile_graph(
     flags = {"cxx": ""} if isinstance(safe.linker, PerformLinker) else {}
     with config.change_flags(**flags, **_AS_WRITTEN), warnings.catch_warnings():
         # How fast an Op is (mixtures that are drawn have one) is nothing that a user can mend.
-        warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
+        warnings.filterwarnings("ignore", "Numba will use object mode|Loop fusion failed", UserWarning)
         return compiler(list(inputs), outputs, **{"mode": safe, "on_unused_input": "ignore", **options})
 
 
