@@ -175,7 +175,9 @@ class Family:
             spending.pay()
         measurements = Measurements(RecordsHere(self.twins, spending.random), spending)
         mu = float(gaussian.mu(epsilon, DELTA))
-        found, _ = search_from(measurements, self.n, mu, self.prior, self.start, self.public.near_zero)
+        found, _ = search_from(
+            measurements, self.n, mu, self.prior, self.start, self.public.near_zero, self.public.longest_step
+        )
         return moments(found, self.prior)
 
 

@@ -202,7 +202,10 @@ class Releases:
         kept = kept_shares(self._n, mu, self._relation)
         measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
         opened = self._opened
-        return search_from(measurements, self._n, mu, self.prior, opened.start, opened.part.near_zero)[0]
+        part = opened.part
+        return search_from(
+            measurements, self._n, mu, self.prior, opened.start, part.near_zero, part.longest_step
+        )[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
         """Of each epsilon a release, beside one without noise: a row for each parameter."""

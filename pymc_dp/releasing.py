@@ -149,8 +149,10 @@ def release_likelihood(
         measurements = records.measurements(spending, debug_seed, kept)
     else:
         measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)
-    near_zero = opened.part.near_zero
-    found, last = search_from(measurements, n, mu, opened.prior, opened.start, near_zero)
+    part = opened.part
+    found, last = search_from(
+        measurements, n, mu, opened.prior, opened.start, part.near_zero, part.longest_step
+    )
     spending.confirm(entry)
     if isinstance(records, Template):
         records.end()

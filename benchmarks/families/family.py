@@ -159,5 +159,7 @@ class Family:
         mu = float(gaussian.mu(epsilon, DELTA))
         kept = kept_shares(self.n, mu, "substitute") if fit_test else {}
         measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
-        found, last = search_from(measurements, self.n, mu, prior, start, self.near_zero)
+        found, last = search_from(
+            measurements, self.n, mu, prior, start, self.near_zero, self.part.longest_step
+        )
         return found, last["fit"]

@@ -6,6 +6,7 @@ from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NearZero
+from pymc_dp.likelihood.reach import LONGEST_STEP
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.privacy.budget.known import Fit, LastFacts
@@ -33,11 +34,12 @@ def search_from(
     prior: Normal,
     start: np.ndarray,
     near_zero: NearZero,
+    longest: float = LONGEST_STEP,
 ) -> tuple[Found, LastFacts]:
     """What was found, and what the last releases say: all releases, which are paid for."""
     seen = SeenCoordinates(measurements.source, prior)
     own = NearZero({i: near_zero.spreads[k] for i, k in enumerate(seen.kept) if k in near_zero.spreads})
-    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior), own)
+    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior), own, longest)
     with np.errstate(all="ignore"):
         try:
             found = search(seen.of(start))

@@ -20,6 +20,7 @@ from pytensor.tensor.random.type import RandomType
 from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.centring import Told, centring_of
 from pymc_dp.likelihood.near_zero import NearZero
+from pymc_dp.likelihood.reach import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records import graph
 from pymc_dp.records.several_tables import Records
@@ -150,6 +151,8 @@ class PublicModel:
         The likelihood coordinates.
     near_zero : NearZero
         What they are of those that records see.
+    longest_step : float
+        Of a search, in units of what one record tells.
 
     Raises
     ------
@@ -195,6 +198,7 @@ class PublicModel:
         }
         used = {dim for of_one in dims.values() for dim in of_one}
         lengths = {name: length for name, length in opaque.lengths.items() if name in used}
+        self.longest_step = longest_step(model.observed_RVs)
         self._dims = {name: of_one for name, of_one in dims.items() if any(of_one)}
         self._coords = {name: model.coords[name] for name in lengths}
         self._order = list(model.named_vars)

@@ -1,6 +1,21 @@
-"""How far a search goes while nearly all records are on one side: by direction alone."""
+"""How far a search goes in one step: by the law of outcomes; by direction alone where all are on one side."""
+
+from collections.abc import Iterable
 
 import numpy as np
+from pymc.distributions.continuous import TruncatedNormalRV
+from pymc.distributions.distribution import DiracDeltaRV
+from pymc.distributions.mixture import MixtureRV
+from pymc.distributions.truncated import TruncatedRV
+from pytensor.graph.basic import Variable
+
+#: Longest step, in units of what one record tells.
+LONGEST_STEP = 2.5
+# The same of a mixture. Its likelihood has several modes: a component that a step throws out of all records
+# gets no score that would bring it back, and the rest is then one wide component.
+_OF_MIXTURES = 0.15
+# The same of a truncated law, whose mean and spread are on a ridge: far out a step along it seems short.
+_OF_TRUNCATED = 0.4
 
 # From this part of what all records can pull with they are all on one side: the score then says in which
 # direction the parameters are and not how far, however precise it is.
@@ -9,6 +24,24 @@ _FROM = 0.5
 _UNTIL = 0.2
 # The first such step, at least, in prior standard deviations.
 _LEAST = 0.25
+
+
+def longest_step(observed: Iterable[Variable]) -> float:
+    """Longest step of a search, for outcomes of these laws: public, as the graph is.
+
+    Parameters
+    ----------
+    observed : iterable of Variable
+        Observed variables of a model.
+    """
+    longest = LONGEST_STEP
+    for variable in observed:
+        law, parts = variable.owner.op, [v.owner.op for v in variable.owner.inputs if v.owner]
+        if isinstance(law, MixtureRV) and not any(isinstance(part, DiracDeltaRV) for part in parts):
+            longest = min(longest, _OF_MIXTURES)
+        elif isinstance(law, TruncatedNormalRV | TruncatedRV):
+            longest = min(longest, _OF_TRUNCATED)
+    return longest
 
 
 class Reach:

@@ -18,12 +18,11 @@ from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import number_of_twins, points_around
-from pymc_dp.likelihood.reach import Reach
+from pymc_dp.likelihood.reach import LONGEST_STEP, Reach
 from pymc_dp.likelihood.slopes import Slopes
 
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
 _NEAR = 0.05
-_FURTHEST = 2.5  # length of a step, at most
 _FAR = 1.2  # after a step that is longer, scales are counted again
 # Sizes are counted once more after a way of so much;
 _SINCE = 0.05
@@ -80,6 +79,8 @@ class Search:
         What the prior of the coordinates is like.
     near_zero : NearZero, optional
         What these are of those of `measurements`.
+    longest : float
+        Longest step, in units of what one record tells.
 
     Notes
     -----
@@ -93,8 +94,9 @@ class Search:
         mu: float,
         prior: Normal,
         near_zero: NearZero = NO_SPREADS,
+        longest: float = LONGEST_STEP,
     ):
-        self._measure, self._n, self._mu = measurements, float(n), float(mu)
+        self._measure, self._n, self._mu, self._longest = measurements, float(n), float(mu), longest
         # The search is in units of the prior's standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(near_zero.of_walk(prior).precision)))
         self._near_zero = replace(near_zero, unit=self._unit)
@@ -272,10 +274,10 @@ class Search:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
         one, step = self.rounds[-1], self._near_zero.step(self._learnt.mean - self._point)
         length = one.length(np.outer(step, step))
-        step = min(1.0, _FURTHEST / max(length, 1e-300)) * step
+        step = min(1.0, self._longest / max(length, 1e-300)) * step
         direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score
         far = self._reach.step(one.pulling, step, direction)
-        self._moved = min(length, _FURTHEST)
+        self._moved = min(length, self._longest)
         if far is not None:
             step = far
             self._moved = length = max(one.length(np.outer(far, far)), 1.0)
