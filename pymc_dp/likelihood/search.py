@@ -125,7 +125,7 @@ class Search:
             self._step = self._move()
             if self._step > _FAR and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
-            after = shares.of_next_round(share, self._step)
+            after = shares.of_next_round(share, self._step, self._longest)
             share = self._measure.left if self._way < _NEAR else after  # near: the last round follows
             self._learnt.wide |= math.isinf(self._mu) and self._way < _ARRIVING
             self._count_again(shares.at_most(share, self._measure.left))

@@ -59,9 +59,9 @@ def of_first_round(mu: float, records: float, touched: float) -> float:
     return min(max(level, _LEAST_EARLY), _MOST_EARLY)
 
 
-def of_next_round(share: float, step: float) -> float:
-    """After one with this share and a step of this length."""
-    return share * (_GROWTH if step < _SHORT else _AGAIN)
+def of_next_round(share: float, step: float, longest: float) -> float:
+    """After one with this share and a step of this length; what is longer than the longest was cut short."""
+    return share * (_GROWTH if step < min(_SHORT, longest) else _AGAIN)
 
 
 def is_last(share: float, left: float) -> bool:

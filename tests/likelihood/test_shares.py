@@ -11,7 +11,7 @@ def test_a_search_ends_with_all_that_is_left(mu, records):
     share, left, rounds = shares.of_first_round(mu, records, 5.0), 1.0, 0
     while not shares.is_last(share, left):
         left, rounds = left - share, rounds + 1
-        share = shares.of_next_round(share, step=0.4)
+        share = shares.of_next_round(share, step=0.4, longest=2.5)
     assert rounds < 12
     assert left > 0.25
     assert shares.at_most(share, left) == 0.5 * left
@@ -28,5 +28,6 @@ def test_counts_leave_enough_for_the_rounds():
 
 
 def test_a_round_after_a_short_step_has_twice_as_much():
-    assert shares.of_next_round(0.1, step=0.2) == 0.2
-    assert shares.of_next_round(0.1, step=0.8) == 0.1 * 1.15
+    assert shares.of_next_round(0.1, step=0.2, longest=2.5) == 0.2
+    assert shares.of_next_round(0.1, step=0.8, longest=2.5) == 0.1 * 1.15
+    assert shares.of_next_round(0.1, step=0.2, longest=0.15) == 0.1 * 1.15  # it was cut short
