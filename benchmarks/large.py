@@ -99,11 +99,12 @@ def measure(workers, parts):
             data = dp.Shards(build, parts, client=client)
             released = dp.release_likelihood(template, epsilon=1, delta=1e-9, data=data)
             taken = time.perf_counter() - start
-    n = sum(rows for *_, rows in parts)
-    spread, sums = np.sqrt(np.diag(np.linalg.inv(released.information))), len(released.facts["rounds"])
+    n, covariance = sum(rows for *_, rows in parts), np.linalg.inv(released.information)
+    mean, spread = released.point + covariance @ released.gradient, np.sqrt(np.diag(covariance))
+    sums = len(released.facts["rounds"])
     print(
         f"n = {n:,}, {workers} worker(s), {len(parts)} parts: {taken:.1f} s for {sums} "
-        f"sums, {memory.most:.2f} GiB; mean {released.point.round(5)}, sd {spread.round(5)}, truth {BETA}",
+        f"sums, {memory.most:.2f} GiB; mean {mean.round(5)}, sd {spread.round(5)}, truth {BETA}",
         flush=True,
     )
 
