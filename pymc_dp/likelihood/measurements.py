@@ -141,7 +141,7 @@ class Measurements:
     def __init__(self, source: Source, spending: Spending, kept: Mapping[str, float] | None = None):
         self.source: Shapes = source
         self._sums, self._spending, self.kept = source, spending, dict(kept or {})
-        self._moved = ExactSum.sensitivity(spending.neighboring_relation)
+        self._sensitivity = ExactSum.sensitivity(spending.neighboring_relation)
 
     @property
     def left(self) -> float:
@@ -153,7 +153,7 @@ class Measurements:
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """Count in which octaves the scores of each coordinate are."""
-        noise = self._spending.portion(share) * math.sqrt(self._moved * self.source.touched)
+        noise = self._spending.portion(share) * math.sqrt(self._sensitivity * self.source.touched)
         return Scales(self._release(self._sums.scales(phi, twins), noise), noise)
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> Spread:
@@ -164,7 +164,7 @@ class Measurements:
         phi : ndarray, shape (p,)
         metric : ndarray, shape (p, p)
         """
-        noise = self._spending.portion(self.kept.pop("spread", 0.0)) * math.sqrt(self._moved)
+        noise = self._spending.portion(self.kept.pop("spread", 0.0)) * math.sqrt(self._sensitivity)
         return Spread(self._release(self._sums.spread(phi, metric), noise), noise)
 
     @np.errstate(all="ignore")
@@ -183,8 +183,8 @@ class Measurements:
             Of the score, and of the slope.
         """
         size, parts = self.source.size, self.source.parts
-        noise = self._spending.portion(shares[0]) * self._moved * SCORE_GRID * parts
-        std = self._spending.portion(shares[1]) * math.sqrt(self._moved) * SLOPE_GRID * parts
+        noise = self._spending.portion(shares[0]) * self._sensitivity * SCORE_GRID * parts
+        std = self._spending.portion(shares[1]) * math.sqrt(self._sensitivity) * SLOPE_GRID * parts
         own = Bounds(bounds.score / parts, bounds.slope / parts)
         totals = self._sums.compare(phi, metric, own, twins)
         unit, area = own.score / SCORE_GRID, own.slope / SLOPE_GRID

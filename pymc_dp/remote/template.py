@@ -155,8 +155,8 @@ class Template(ABC):
     def check_data(self) -> None:
         """Refuse a process that cannot reach the records.
 
-        That they changed is noticed where a part is lost and loaded again; rows that are read from a file do
-        not change while they are asked for.
+        That records changed is noticed only where a part is lost and loaded again: files that they are read
+        from have to stay as they are during the call.
         """
         if self.one_process and self._process != os.getpid():
             raise PrivacyError(
