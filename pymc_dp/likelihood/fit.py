@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from scipy import stats
 
@@ -35,6 +36,8 @@ _HARDLY = 0.5
 # This, times the part of the directions that are hardly known, is the part of the records that may then be in
 # another cell.
 _ELSEWHERE = 0.5
+# Distances that differ by less, relatively, are those of one outcome.
+_TIE = 1e-9
 
 
 class Spread(NamedTuple):
@@ -103,25 +106,48 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: PrivacyRandom) -> np.
 
 def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """Shape (m,); NaN where there is none."""
-    rows, group = term.rows(metric), np.asarray(term.group)
-    gram = np.einsum("amp,bmp->mab", rows, rows)
-    own = _norms(np.asarray(term.own)[None], gram)[0]
-    others = _norms(group, gram)
-    weights = np.full((1, 1), 1 / max(len(group), 1)) if term.weights is None else term.weights
-    weights = np.broadcast_to(weights, others.shape)
-    apart = others - own
-    # Scores that differ by less, relatively, are those of one outcome.
-    tie = 1e-9
-    tied = np.abs(apart) <= tie * own
-    place = np.where(tied, uniform * weights, np.where(apart < 0, weights, 0.0)).sum(0)
-    known = np.isfinite(own) & np.all(np.isfinite(others) & np.isfinite(weights) & (weights >= 0), axis=0)
-    return np.where(known & (len(group) > 0), place, np.nan)
+    group = np.asarray(term.group, dtype=np.float64)
+    if len(group) == 0:
+        return np.full(len(term.own), np.nan)
+    weights = np.full((1, 1), 1 / len(group)) if term.weights is None else np.asarray(term.weights)
+    found = np.zeros(len(term.own))
+    _add_places(np.asarray(term.own, dtype=np.float64), group, weights, term.rows(metric), uniform, found)
+    return found
 
 
-def _norms(scores: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    """Of scores, shape (G, m, k), with the inner products of their rows: shape (G, m)."""
-    # Not a library's product, which may round a record by its place.
-    return np.sqrt(np.maximum(np.einsum("gma,mab,gmb->gm", scores, gram, scores), 0.0))
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _length(scores, gram):
+    total = 0.0
+    for a in range(len(scores)):
+        for b in range(len(scores)):
+            total += scores[a] * gram[a, b] * scores[b]
+    return 0.0 if total < 0 else math.sqrt(total)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _add_places(own, group, weights, rows, uniform, out):
+    """Add each record's place to (m,); NaN where a number is not finite."""
+    number, m, k = group.shape
+    gram = np.zeros((k, k))
+    for i in range(m):
+        row = i if rows.shape[1] == m else 0
+        gram[:] = 0.0
+        for a in range(k):
+            for b in range(k):
+                for e in range(rows.shape[2]):
+                    gram[a, b] += rows[a, row, e] * rows[b, row, e]
+        mine = _length(own[i], gram)
+        for j in range(number):
+            weight = weights[j % weights.shape[0], i % weights.shape[1]]
+            length = _length(group[j, i], gram)
+            if not (math.isfinite(length) and math.isfinite(weight) and weight >= 0):
+                out[i] = np.nan
+            if abs(length - mine) <= _TIE * mine:
+                out[i] += uniform[i] * weight
+            elif length < mine:
+                out[i] += weight
+        if not math.isfinite(mine):
+            out[i] = np.nan
 
 
 def where_to_look(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from scipy.special import ndtri
 
@@ -23,6 +24,10 @@ _BESIDE = 2
 # where they are beyond so many standard deviations of the noise: one by chance, three octaves up, would count
 # 64-fold.
 _COUNTS = 4.0
+# Twins are alike where the variance of their scores is at most this part of what their square is.
+_TWINS_ALIKE = 1e-20
+# A division by zero is infinite or not a number: an error would be about some record.
+_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Counted(NamedTuple):
@@ -169,33 +174,58 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
     **Privacy.** A unit adds 1 to one cell of each of at most `touched` rows; cells of different rows are at
     right angles.
     """
-    squares = sizes = np.zeros((1, size))
+    m = len(chunk.terms[0].own)
+    squares, sizes = np.zeros((m, size)), np.zeros((m, size))
     for term in chunk.terms:
         # Of twins alone: a record that is far from them says nothing of their scale.
-        group = np.asarray(term.group)[1:] if term.weights is None else np.asarray(term.group)
-        if len(group) == 0:
-            varied = whole = np.einsum("ma,mb->mab", term.own, term.own)
-        else:
-            weights = np.full((1, 1), 1 / len(group)) if term.weights is None else term.weights
-            mean = (weights[:, :, None] * group).sum(0)
-            weights = np.broadcast_to(weights, group.shape[:2])
-            varied = np.einsum("gm,gma,gmb->mab", weights, *[group - mean] * 2)
-            whole = varied + np.einsum("ma,mb->mab", mean, mean)
-        rows = term.rows(np.eye(size))
-        squares = squares + np.einsum("amp,mab,bmp->mp", *_aligned(rows, varied))
-        sizes = sizes + np.einsum("amp,mab,bmp->mp", *_aligned(rows, whole))
-    known = np.isfinite(sizes) & (sizes > 0)
-    shown = known & (np.cumsum(known, axis=1) <= touched)
-    octave = np.clip(np.floor(0.5 * np.log2(squares)), 1 - LOWEST, OCTAVES - 1 - LOWEST) + LOWEST
-    # Twins are alike where the variance of their scores is at most this part of what their square is.
-    alike = 1e-20
-    octave = np.where(squares > alike * sizes, octave, 0)
+        points = np.asarray(term.group if term.weights is not None else term.group[1:], dtype=np.float64)
+        compared = len(points) > 0
+        if not compared:
+            points = np.asarray(term.own, dtype=np.float64)[None]
+        equal = term.weights is None or not compared
+        weights = np.full((1, 1), 1 / len(points)) if equal else np.asarray(term.weights)
+        _add_squares(points, weights, compared, term.rows(np.eye(size)), squares, sizes)
     counts = np.zeros((size, OCTAVES))
-    unit, coordinate = np.nonzero(shown)
-    np.add.at(counts, (coordinate, octave[unit, coordinate].astype(int)), 1.0)
+    _count(squares, sizes, touched, counts)
     return counts
 
 
-def _aligned(rows: np.ndarray, varied: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows = np.broadcast_to(rows, (rows.shape[0], len(varied), rows.shape[2]))
-    return rows, varied, rows
+@_compiled
+def _add_squares(points, weights, centred, rows, squares, sizes):
+    """Add the variance of the scores of each unit's points, and the mean of their squares: (m, p)."""
+    number, m, k = points.shape
+    mean, varied, whole = np.zeros(k), np.zeros((k, k)), np.zeros((k, k))
+    for i in range(m):
+        row = i if rows.shape[1] == m else 0
+        mean[:], varied[:], whole[:] = 0.0, 0.0, 0.0
+        if centred:
+            for j in range(number):
+                for a in range(k):
+                    mean[a] += weights[j % weights.shape[0], i % weights.shape[1]] * points[j, i, a]
+        for j in range(number):
+            weight = weights[j % weights.shape[0], i % weights.shape[1]]
+            for a in range(k):
+                for b in range(k):
+                    varied[a, b] += weight * (points[j, i, a] - mean[a]) * (points[j, i, b] - mean[b])
+        for a in range(k):
+            for b in range(k):
+                whole[a, b] = varied[a, b] + mean[a] * mean[b]
+                for e in range(squares.shape[1]):
+                    both = rows[a, row, e] * rows[b, row, e]
+                    squares[i, e] += varied[a, b] * both
+                    sizes[i, e] += whole[a, b] * both
+
+
+@_compiled
+def _count(squares, sizes, touched, counts):
+    """Add 1 in the octave of each of the first coordinates in which a unit counts."""
+    for i in range(len(squares)):
+        left = touched
+        for e in range(squares.shape[1]):
+            if left > 0 and math.isfinite(sizes[i, e]) and sizes[i, e] > 0:
+                left -= 1
+                octave = 0
+                if squares[i, e] > _TWINS_ALIKE * sizes[i, e]:
+                    place = math.floor(min(max(0.5 * math.log2(squares[i, e]), -LOWEST), OCTAVES))
+                    octave = min(max(place + LOWEST, 1), OCTAVES - 1)
+                counts[e, octave] += 1.0
