@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -62,7 +60,6 @@ ALLOWED = {
 
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
-    "likelihood/comparisons.py": 270,
     "privacy/budget/ledger_file.py": 460,
     "records/reader.py": 290,
     "records/row_types/types.py": 275,
@@ -248,34 +245,3 @@ def test_a_release_is_in_few_files():
     assert {"likelihood/search.py", "records/gate.py", "privacy/mechanisms/randomness.py"} <= found
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text()
     assert len(found) <= int(re.search(r"code of at most (\d+)\nfiles runs", page)[1]), sorted(found)
-
-
-@pytest.mark.slow
-def test_refusals_work_without_assertions():
-    """Nothing that protects depends on `assert`."""
-    code = """
-import numpy as np, pymc as pm, pymc_dp as dp
-y = np.random.default_rng(0).normal(size=40)
-def refused(error, f):
-    try:
-        f()
-    except error:
-        return
-    raise SystemExit(f"not refused: {f}")
-with pm.Model() as m:
-    b = pm.Normal("b"); pm.Normal("y", b, 1, observed=y)
-args = dict(epsilon=1.0, delta=1e-6, clip_bound=1.0, chains=1, model=m)
-refused(ValueError, lambda: dp.DPPenaltyMH(**{**args, "epsilon": -1}))
-refused(ValueError, lambda: dp.DPPenaltyMH(**{**args, "clip_bound": None}))
-step = dp.DPPenaltyMH(**args)
-refused(dp.errors.BudgetError, lambda: step.step(m.initial_point(0)))
-rng = np.random.default_rng(0)
-step.setup_chain(rng, 0, 1)
-step.step(m.initial_point(0))
-refused(dp.errors.BudgetError, lambda: step.step(m.initial_point(0)))
-refused(dp.errors.BudgetError, lambda: step.setup_chain(rng, 0, 1))
-with pm.Model() as bad:
-    b = pm.Normal("b", pm.math.mean(pm.Data("d", y))); pm.Normal("y", b, 1, observed=y)
-refused(dp.errors.ModelRefusedError, lambda: dp.DPPenaltyMH(**{**args, "model": bad}))
-"""
-    subprocess.run([sys.executable, "-O", "-W", "ignore", "-c", code], check=True, timeout=300)
