@@ -203,14 +203,5 @@ def squares_within(matrices: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarra
     root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
     scaled = matrices / (root[:, :, None] * root[:, None, :]) + _RIDGE * np.eye(matrices.shape[-1])
     apart = vectors / root
-    try:
-        factor = np.linalg.cholesky(scaled)
-    except np.linalg.LinAlgError:  # by rounding
-        factor = roots(scaled)
-        solved = np.linalg.solve(factor, apart[:, :, None])[:, :, 0]
-        volumes = np.linalg.slogdet(factor)[1]
-    else:
-        pairs = zip(factor, apart, strict=True)
-        solved = np.array([lapack.dtrtrs(one, vector, lower=1)[0] for one, vector in pairs])
-        volumes = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
-    return (solved**2).sum(axis=1), 2 * (volumes + np.log(root).sum(axis=1))
+    squares = np.einsum("ki,ki->k", apart, np.linalg.solve(scaled, apart[:, :, None])[:, :, 0])
+    return squares, np.linalg.slogdet(scaled)[1] + 2 * np.log(root).sum(axis=1)

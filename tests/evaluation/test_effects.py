@@ -2,10 +2,12 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 
 import pymc_dp as dp
 from pymc_dp.results import facts_of
+from tests.conftest import NUMBA
 
 pytestmark = pytest.mark.slow  # a whole call
 PERSONS, ROWS = 400, 3
@@ -24,9 +26,11 @@ def fitted():
         own = pm.Deterministic("own", 10 * tau * z, dims="who")
         y = 0.5 * x.get_value() + 10 * r.normal(size=PERSONS)[ids] + r.normal(size=len(ids))
         pm.Normal("y", slope * x + own[person], 1, observed=y, shape=x.shape)
-        idata = dp.sample(
-            200, tune=200, chains=2, epsilon=4, delta=1e-5, privacy_unit="person", quiet=True, random_seed=1
-        )
+        quiet = {"quiet": True, "random_seed": 1}
+        with pytensor.config.change_flags(**NUMBA):
+            idata = dp.sample(
+                200, tune=200, chains=2, epsilon=4, delta=1e-5, privacy_unit="person", **quiet
+            )
     return model, idata
 
 

@@ -13,6 +13,7 @@ from benchmarks.hard_designs import DESIGNS, released, without_privacy
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
+from tests.conftest import NUMBA
 
 # Posterior standard deviations: with fixed seeds nothing is left to chance.
 FAR = 6.0
@@ -40,6 +41,7 @@ def test_a_release_and_its_posterior(name):
             progressbar=False,
             quiet=True,
             compute_convergence_checks=False,
+            compile_kwargs=NUMBA,
         )
     posterior = sampled["posterior"]
     for parameter, true in truth.items():
