@@ -17,18 +17,13 @@ _summed = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"rea
 
 
 @_compiled
-def _inner(d, e, gram):
+def length_of(d, gram):
+    """Length of ``sum_a d[a] x_a`` of rows x with these inner products."""
     total = 0.0
     for a in range(len(d)):
         for b in range(len(d)):
-            total += d[a] * gram[a, b] * e[b]
-    return total
-
-
-@_compiled
-def length_of(d, gram):
-    """Length of ``sum_a d[a] x_a`` of rows x with these inner products."""
-    return math.sqrt(max(_inner(d, d, gram), 0.0))
+            total += d[a] * gram[a, b] * d[b]
+    return math.sqrt(max(total, 0.0))
 
 
 @_compiled
@@ -68,32 +63,42 @@ def sum_weighted(weights, factors):
 
 
 @_summed
-def sum_products(weights, factors, values):
-    """Sum of products of three, shape (number,)."""
+def sum_products(weights, factors, points, a):
+    """Sum of their products with row a of points (k, number)."""
     total = 0.0
-    for j in range(len(values)):
-        total += weights[j] * factors[j] * values[j]
+    for j in range(len(factors)):
+        total += weights[j] * factors[j] * points[a, j]
+    return total
+
+
+# Rows of what a search keeps: a step of weighted means, the one before, and the step that was taken.
+_STEP, _BEFORE, _TAKEN = range(3)
+
+
+@_compiled
+def _product(steps, first, second, gram):
+    total = 0.0
+    for a in range(len(gram)):
+        for b in range(len(gram)):
+            total += steps[first, a] * gram[a, b] * steps[second, b]
     return total
 
 
 @_compiled
-def _accelerate(step, before, gone, gram):
-    """Change a step of weighted means into that of Anderson's acceleration; `before` is the last one.
-
-    Both are kept: `before` becomes this one, and `gone` the step that is taken.
-    """
-    for a in range(len(step)):
-        before[a] = step[a] - before[a]
-    change = _inner(before, before, gram)
-    part = _inner(step, before, gram) / change if change > 0 else 0.0
-    for a in range(len(step)):
-        gone[a] = step[a] - part * (gone[a] + before[a])
-        before[a] = step[a]
-    most, length = _LONGEST * length_of(step, gram), length_of(gone, gram)
+def _accelerate(steps, gram):
+    """Take the step of Anderson's acceleration, for one of weighted means."""
+    for a in range(len(gram)):
+        steps[_BEFORE, a] = steps[_STEP, a] - steps[_BEFORE, a]
+    change = _product(steps, _BEFORE, _BEFORE, gram)
+    part = _product(steps, _STEP, _BEFORE, gram) / change if change > 0 else 0.0
+    for a in range(len(gram)):
+        steps[_TAKEN, a] = steps[_STEP, a] - part * (steps[_TAKEN, a] + steps[_BEFORE, a])
+    most = _LONGEST * math.sqrt(max(_product(steps, _STEP, _STEP, gram), 0.0))
+    length = math.sqrt(max(_product(steps, _TAKEN, _TAKEN, gram), 0.0))
     if not length <= most:
         part = most / length
-        for a in range(len(step)):
-            gone[a] = part * gone[a] if length < math.inf else step[a]
+        for a in range(len(gram)):
+            steps[_TAKEN, a] = part * steps[_TAKEN, a] if length < math.inf else steps[_STEP, a]
 
 
 @_compiled
@@ -103,7 +108,6 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
     `work` is what its arrays are kept in: (3, k), (k, number), (number,) and (number,).
     """
     steps, apart, squares, factors = work
-    step, before, gone = steps[0], steps[1], steps[2]
     centre[:] = 0.0
     for t in range(passes):
         subtract(group, centre, apart)
@@ -113,10 +117,12 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
         if not total > 0:
             break
         for a in range(len(centre)):
-            step[a] = sum_products(weights, factors, apart[a]) / total
+            steps[_STEP, a] = sum_products(weights, factors, apart, a) / total
         if t == 0:
-            before[:], gone[:] = step, step
+            for a in range(len(centre)):
+                steps[_TAKEN, a] = steps[_STEP, a]
         else:
-            _accelerate(step, before, gone, gram)
+            _accelerate(steps, gram)
         for a in range(len(centre)):
-            centre[a] += gone[a]
+            centre[a] += steps[_TAKEN, a]
+            steps[_BEFORE, a] = steps[_STEP, a]

@@ -194,7 +194,7 @@ def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors,
     gram, slope, root, others = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
     centre, d, mean, mine, vector = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(p)
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
-    given, factors, squares = np.zeros(number), np.zeros(number), np.zeros(number)
+    given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
     work = np.zeros((3, k)), apart, squares, factors
     for i in range(m):
         row = i if rows.shape[1] == m else 0
@@ -211,7 +211,7 @@ def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors,
                 group[a, j] = points[j, i, a]
                 finite &= math.isfinite(group[a, j])
         for j in range(number):
-            given[j] = weights[j % weights.shape[0], i % weights.shape[1]]
+            given[j] = weights[0, 0] if weights.size == 1 else weights[j, i]
             finite &= math.isfinite(given[j]) and given[j] >= 0
         if not finite:
             continue
@@ -223,13 +223,12 @@ def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors,
         farthest = int(np.argmax(squares))
         part = given[farthest] * factors[farthest]
         for a in range(k):
-            mean[a] = 0.0 if passes == 0 else sum_products(given, factors, apart[a])
+            mean[a] = 0.0 if passes == 0 else sum_products(given, factors, apart, a)
             for j in range(number):
-                moved[a, j] = factors[j] * apart[a, j]
+                clipped[j] = factors[j] * apart[a, j]
+                moved[a, j] = clipped[j] - mean[a]
             for b in range(a + 1):
-                slope[a, b] = sum_products(given, moved[a], apart[b])
-            for j in range(number):
-                moved[a, j] -= mean[a]
+                slope[a, b] = slope[b, a] = sum_products(given, clipped, apart, b)
         find_squares(moved, gram, squares)
         longest, variance = math.sqrt(max(np.max(squares), 0.0)), sum_weighted(given, squares)
         for a in range(k):
@@ -239,8 +238,6 @@ def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors,
         for a in range(k):
             mine[a] = factor * d[a] - mean[a]
         longest = max(longest, length_of(mine, gram))
-        for a in range(k):
-            slope[:a, a] = slope[a, :a]
         norm = math.hypot(_frobenius(slope, gram), of_trace * variance)
         # The weight goes by the slope without the farthest point, which may be the record itself: else
         # records that are far from their twins would weigh nothing, as if they had arrived.

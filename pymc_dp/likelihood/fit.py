@@ -138,7 +138,7 @@ def _add_places(own, group, weights, rows, uniform, out):
                     gram[a, b] += rows[a, row, e] * rows[b, row, e]
         mine = _length(own[i], gram)
         for j in range(number):
-            weight = weights[j % weights.shape[0], i % weights.shape[1]]
+            weight = weights[0, 0] if weights.size == 1 else weights[j, i]
             length = _length(group[j, i], gram)
             if not (math.isfinite(length) and math.isfinite(weight) and weight >= 0):
                 out[i] = np.nan
@@ -165,7 +165,8 @@ def where_to_look(
 
     Returns
     -------
-    phi : ndarray, shape (p,)
+    mean : ndarray, shape (p,)
+        In the released coordinates.
     metric : ndarray, shape (p, p)
         A score has the norm ``(s' V s)^1/2``, V the posterior's covariance.
     wider : ndarray, shape (p,)
@@ -185,10 +186,10 @@ def where_to_look(
     unit = np.sqrt(np.diag(covariance))  # parameters may have any scale
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
     root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-    phi = covariance @ (message.vector + prior.precision @ prior.mean)
+    mean = covariance @ (message.vector + prior.precision @ prior.mean)
     wider = np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
     left = np.linalg.eigvalsh(root.T @ prior.precision @ root)
-    return phi, root.T, wider, float(np.mean(left > _HARDLY))
+    return mean, root.T, wider, float(np.mean(left > _HARDLY))
 
 
 def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: float = 0.0) -> Fit:

@@ -201,9 +201,9 @@ def _add_squares(points, weights, centred, rows, squares, sizes):
         if centred:
             for j in range(number):
                 for a in range(k):
-                    mean[a] += weights[j % weights.shape[0], i % weights.shape[1]] * points[j, i, a]
+                    mean[a] += (weights[0, 0] if weights.size == 1 else weights[j, i]) * points[j, i, a]
         for j in range(number):
-            weight = weights[j % weights.shape[0], i % weights.shape[1]]
+            weight = weights[0, 0] if weights.size == 1 else weights[j, i]
             for a in range(k):
                 for b in range(k):
                     varied[a, b] += weight * (points[j, i, a] - mean[a]) * (points[j, i, b] - mean[b])

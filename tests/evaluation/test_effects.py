@@ -28,9 +28,7 @@ def fitted():
         pm.Normal("y", slope * x + own[person], 1, observed=y, shape=x.shape)
         quiet = {"quiet": True, "random_seed": 1}
         with pytensor.config.change_flags(**NUMBA):
-            idata = dp.sample(
-                200, tune=200, chains=2, epsilon=4, delta=1e-5, privacy_unit="person", **quiet
-            )
+            idata = dp.sample(200, tune=200, chains=2, epsilon=4, delta=1e-5, privacy_unit="person", **quiet)
     return model, idata
 
 
