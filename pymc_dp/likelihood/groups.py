@@ -28,7 +28,7 @@ _MOST_DRAWS = 24
 _UNLIKE = 0.5
 # What they have in common, over what is expected, is no smaller.
 _LEAST_LEVEL = 0.2
-#: A variance beyond so many times that of most groups is a group's own: it stays beyond the others as it is.
+#: A variance beyond so many times that of most groups is a group's own: it stays as it is.
 OTHERWISE = 4.0
 #: Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
 RIDGE = 1e-4
@@ -279,8 +279,9 @@ def as_known_as_each_other(
 
     What a group's level is off by is reckoned from where that level seems to be: a group that seems far from
     the others would be less certain than one that seems near, and count less where the spread of all of them
-    is asked for, which would be found too small. The covariance is its mean over all permutations of groups,
-    in units of what each would have by noise and by its records' own variance.
+    is asked for, which would be found too small. The posterior covariance is its mean over all permutations
+    of groups, in units of what each would have by noise and by its records' own variance; groups of which
+    next to nothing is told are left out. What no permutation changes keeps its posterior.
 
     Parameters
     ----------
@@ -295,19 +296,31 @@ def as_known_as_each_other(
     if not lookups:
         return message
     usual = np.sqrt(np.diag(last.noises) + share * last.touched) / last.touched
-    small = RIDGE * prior.precision
-    whole = inverse(message.information + small)
-    mean = whole @ (message.vector + small @ prior.mean)
+    mean, known = message.of_some(np.eye(len(usual)), prior.times(RIDGE))
     back = last.back / usual
-    covariance = back.T @ whole @ back
+    variances = np.diag(back.T @ inverse(known) @ back)
+    alike = []
     for places in lookups:
-        own = np.diag(covariance)[places].mean(axis=1)
-        beyond = np.ones(len(covariance))
-        beyond[places] = np.sqrt(np.maximum(own / (OTHERWISE * np.median(own)), 1.0))[:, None]
-        covariance = _permuted(covariance / np.outer(beyond, beyond), places) * np.outer(beyond, beyond)
+        own = variances[places].mean(axis=1)
+        alike.append(places[own <= OTHERWISE * np.median(own)])
+    covariance = back.T @ inverse(message.information + prior.precision) @ back
+    for places in alike:
+        covariance = _permuted(covariance, places)
     ahead = last.metric.T * usual
-    found = inverse(symmetric(ahead @ covariance @ ahead.T))
-    return Message(found, found @ mean)
+    found = inverse(symmetric(ahead @ covariance @ ahead.T)) - prior.precision
+    shared = _what_groups_share(alike, len(mean)) @ back.T
+    return Message(found, found @ mean).with_some_of(message, shared, prior).matched(prior)
+
+
+def _what_groups_share(lookups: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Combinations of coordinates, shape (k, p), that no permutation of groups changes."""
+    alone = np.setdiff1d(np.arange(size), np.concatenate([places.ravel() for places in lookups]))
+    columns = [column for places in lookups for column in places.T]
+    some = np.zeros((len(alone) + len(columns), size))
+    some[np.arange(len(alone)), alone] = 1.0
+    for k, column in enumerate(columns, len(alone)):
+        some[k, column] = 1 / len(column)
+    return some
 
 
 def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -72,6 +72,10 @@ class Normal(NamedTuple):
         draws = None if self.draws is None else self.draws / unit
         return Normal(self.precision * np.outer(unit, unit), self.mean / unit, draws)
 
+    def times(self, factor: float) -> "Normal":
+        """With a precision of so many times this one."""
+        return Normal(factor * self.precision, self.mean)
+
     def variances(self, metric: np.ndarray) -> np.ndarray:
         """Of each coordinate of a metric."""
         back = np.linalg.inv(metric)
@@ -94,6 +98,23 @@ class Message(NamedTuple):
     def nothing(cls, size: int) -> "Message":
         """Of no information."""
         return cls(np.zeros((size, size)), np.zeros(size))
+
+    def of_some(self, some: np.ndarray, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior mean and precision of some combinations of coordinates, shape (k, p)."""
+        covariance = inverse(self.information + prior.precision)
+        mean = some @ covariance @ (self.vector + prior.precision @ prior.mean)
+        return mean, inverse(some @ covariance @ some.T)
+
+    def with_some_of(self, other: "Message", some: np.ndarray, prior: Normal) -> "Mixture":
+        """A likelihood by which some combinations of coordinates have the posterior that another gives them.
+
+        And all else, given these, what this one gives it. What it says of them, rows of shape (k, p), may be
+        less than nothing: see `Mixture.matched`.
+        """
+        (mean, known), (before, own) = other.of_some(some, prior), self.of_some(some, prior)
+        information = symmetric(self.information + some.T @ (known - own) @ some)
+        vector = self.vector + some.T @ (known @ mean - own @ before)
+        return Mixture(information[None], vector[None], np.ones(1))
 
 
 class Mixture(NamedTuple):

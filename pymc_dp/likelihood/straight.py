@@ -100,7 +100,7 @@ def as_told_as_each_other(
     lookups : sequence of ndarray of int, shape (G, q)
         Coordinates of the metric, of each group.
     """
-    mean = _marginal(message, prior, np.eye(len(message.vector)))[0]
+    mean = message.of_some(np.eye(len(message.vector)), prior.times(RIDGE))[0]
     units = last.touched / np.sqrt(np.diag(last.noises) + share * last.touched)
     ahead, back = last.metric, last.back
     seen, less = ahead @ message.information @ ahead.T, np.ones(len(units))
@@ -130,21 +130,12 @@ def with_differences(
     With c what the groups of a column differ by, the normal density of ``p(c) p(phi | c)``, with the first
     from `levels` and the second from what `message` has become: column by column.
     """
+    wide = prior.times(RIDGE)
     for column in (column for rows in lookups for column in rows.T if len(column) >= _MANY):
         apart = np.zeros((len(column) - 1, len(message.vector)))
         apart[:, column] = helmert(len(column))
-        middle, own = _marginal(levels, prior, apart)
+        middle, own = levels.of_some(apart, wide)
         if middle @ own @ middle > _MUCH * len(middle):
             continue
-        old, before = _marginal(message, prior, apart)
-        information = symmetric(message.information + apart.T @ (own - before) @ apart)
-        vector = message.vector + apart.T @ (own @ middle - before @ old)
-        message = Mixture(information[None], vector[None], np.ones(1)).matched(prior)
+        message = message.with_some_of(levels, apart, wide).matched(prior)
     return message
-
-
-def _marginal(message: Message, prior: Normal, apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and precision of some combinations of coordinates, shape (k, p)."""
-    small = RIDGE * prior.precision
-    whole = inverse(message.information + small)
-    return apart @ whole @ (message.vector + small @ prior.mean), inverse(apart @ whole @ apart.T)

@@ -1,5 +1,6 @@
 """Groups' spreads and slopes, points around, and normal likelihoods that are proper under any prior."""
 
+from itertools import permutations
 from types import SimpleNamespace
 
 import numpy as np
@@ -182,35 +183,61 @@ def test_crossed_groups_are_not_said_to_be_alike(monkeypatch):
     assert sum(told(seed) for seed in seeds) < 0
 
 
-def as_seen(group, variances, crossed=0.0):
-    """A message of four groups' levels and a scale, with these variances of levels."""
+def as_seen(group, variances, crossed=0.0, nothing=None):
+    """A message of four groups' levels and a scale, with these variances of levels; what is made of it.
+
+    And both posteriors, of mean and covariance; nothing is told of one direction, if it is given.
+    """
     covariance = np.diag([*variances, 0.01])
     covariance[:4, :4] += crossed
-    information = np.linalg.inv(covariance)
-    one = np.eye(5)
+    information, one = np.linalg.inv(covariance), np.eye(5)
+    if nothing is not None:
+        nothing = nothing / np.linalg.norm(nothing)
+        left = one - np.outer(nothing, nothing)
+        information = left @ information @ left
     last = SimpleNamespace(metric=one, back=one, noises=100 * one, touched=np.full(5, 100.0))
-    mean = np.array([2.0, -1.0, 0.5, 0.0, 0.3])
+    message = Message(information, information @ np.array([2.0, -1.0, 0.5, 0.0, 0.3]))
     prior = Normal(np.eye(5), np.zeros(5))
-    found = groups.as_known_as_each_other(Message(information, information @ mean), prior, last, 1.0, group)
-    return mean, found
+    found = groups.as_known_as_each_other(message, prior, last, 1.0, group)
+    before, after = (
+        (np.linalg.solve(one + it.information, it.vector), np.linalg.inv(one + it.information))
+        for it in (message, found)
+    )
+    return before, after, found
+
+
+FOUR = [np.arange(4)[:, None]]
+
+
+def over_permutations(covariance):
+    orders = [[*order, 4] for order in permutations(range(4))]
+    return np.mean([covariance[np.ix_(order, order)] for order in orders], axis=0)
 
 
 def test_groups_are_as_known_as_each_other():
-    mean, found = as_seen([np.arange(4)[:, None]], [0.2, 0.3, 0.1, 0.4], crossed=0.05)
-    covariance = np.linalg.inv(found.information)
-    np.testing.assert_allclose(np.diag(covariance), [0.3] * 4 + [0.01], rtol=1e-3)
-    np.testing.assert_allclose(covariance[0, 1:4], 0.05, rtol=1e-3)
-    np.testing.assert_allclose(covariance @ found.vector, mean, rtol=1e-3, atol=1e-4)
+    (mean, covariance), (own, found), _ = as_seen(FOUR, [0.2, 0.3, 0.1, 0.4], crossed=0.05)
+    np.testing.assert_allclose(found, over_permutations(covariance), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(own[4], mean[4], rtol=1e-3)
+    np.testing.assert_allclose(own[:4].mean(), mean[:4].mean(), rtol=1e-3)
+
+
+def test_what_is_known_of_a_group_by_its_prior_alone_leaves_the_others_as_they_are():
+    """Of one direction nothing is told: all levels were known half as well, and slopes ten times worse."""
+    way = np.array([3.0, -2.0, 1.0, 1.0, 0.3])
+    (mean, covariance), (own, found), _ = as_seen(FOUR, [0.01] * 4, nothing=way)
+    np.testing.assert_allclose(found[4, 4], covariance[4, 4], rtol=1e-3)
+    np.testing.assert_allclose(own[4], mean[4], rtol=1e-3)
+    np.testing.assert_allclose(np.diag(found)[:4], np.diag(covariance)[:4].mean(), rtol=1e-3)
 
 
 def test_without_groups_a_likelihood_stays_as_it_is():
-    _, found = as_seen([], [0.2, 0.3, 0.1, 0.4])
+    _, _, found = as_seen([], [0.2, 0.3, 0.1, 0.4])
     np.testing.assert_allclose(np.diag(np.linalg.inv(found.information)), [0.2, 0.3, 0.1, 0.4, 0.01])
 
 
 def test_a_group_of_which_nothing_is_known_stays_beyond_the_others():
     """And leaves them as they are."""
-    _, found = as_seen([np.arange(4)[:, None]], [0.1, 0.1, 0.1, 50.0])
+    _, _, found = as_seen(FOUR, [0.1, 0.1, 0.1, 50.0])
     variances = np.diag(np.linalg.inv(found.information))
     assert variances[3] > 10 and np.all(variances[:3] < 0.25)
     assert np.ptp(variances[:3]) < 1e-6
