@@ -22,6 +22,13 @@ ASSUMPTIONS = (
     words.FLOATING_POINT,
 )
 
+# Of accuracy; no promise depends on it.
+_RIGHT_IF = (
+    "Outcomes have the law that the model gives them, given a record's other columns. No column may be "
+    "decided by the outcome: an earlier outcome of the same person, a bound of censoring that is infinite "
+    "where the event was seen, the time until the event as an exposure (docs/likelihood, limits)."
+)
+
 
 def read_guarantee(facts: LikelihoodFacts) -> Guarantee:
     """What the events of a release cost together.
@@ -62,8 +69,9 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
 
 
 def last_rows(facts: LastFacts) -> list[tuple[str, str]]:
-    """What the last releases say, as rows of the reports of a likelihood and of its draws."""
-    return [("Fit", facts["fit"]["said"])] if "fit" in facts else []
+    """What makes it right, and what the last releases say: rows of both reports."""
+    fit = [("Fit", facts["fit"]["said"])] if "fit" in facts else []
+    return [("Right if", _RIGHT_IF), *fit]
 
 
 def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:
@@ -98,6 +106,8 @@ def _number(value: object) -> str:
 _AS_GOOD = 1.25
 # One whose standard deviation is more than this of the prior's is hardly known.
 _LITTLE = 0.7
+# One of which records tell next to nothing: more than this is left of the prior's standard deviation.
+_NOTHING = 0.95
 
 
 def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
@@ -128,6 +138,8 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
         if of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
             said = "says little"
+        elif of_prior > _NOTHING:
+            said = "says little, with or without privacy"
         elif wider <= _AS_GOOD:
             said = "usable"
         else:
