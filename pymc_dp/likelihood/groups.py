@@ -279,9 +279,9 @@ def as_known_as_each_other(
 
     What a group's level is off by is reckoned from where that level seems to be: a group that seems far from
     the others would be less certain than one that seems near, and count less where the spread of all of them
-    is asked for, which would be found too small. The posterior covariance is its mean over all permutations
-    of groups, in units of what each would have by noise and by its records' own variance; groups of which
-    next to nothing is told are left out. What no permutation changes keeps its posterior.
+    is asked for, which would be found too small. The posterior keeps its mean, and its covariance is the mean
+    over all permutations of groups, in units of what each would have by noise and by its records' own
+    variance. Groups of which next to nothing is told are left out.
 
     Parameters
     ----------
@@ -296,31 +296,22 @@ def as_known_as_each_other(
     if not lookups:
         return message
     usual = np.sqrt(np.diag(last.noises) + share * last.touched) / last.touched
-    mean, known = message.of_some(np.eye(len(usual)), prior.times(RIDGE))
     back = last.back / usual
-    variances = np.diag(back.T @ inverse(known) @ back)
+    variances = np.diag(back.T @ inverse(message.information + RIDGE * prior.precision) @ back)
     alike = []
     for places in lookups:
         own = variances[places].mean(axis=1)
         alike.append(places[own <= OTHERWISE * np.median(own)])
-    covariance = back.T @ inverse(message.information + prior.precision) @ back
+    posterior = inverse(message.information + prior.precision)
+    pull = prior.precision @ prior.mean
+    mean = posterior @ (message.vector + pull)
+    covariance = back.T @ posterior @ back
     for places in alike:
         covariance = _permuted(covariance, places)
     ahead = last.metric.T * usual
-    found = inverse(symmetric(ahead @ covariance @ ahead.T)) - prior.precision
-    shared = _what_groups_share(alike, len(mean)) @ back.T
-    return Message(found, found @ mean).with_some_of(message, shared, prior).matched(prior)
-
-
-def _what_groups_share(lookups: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Combinations of coordinates, shape (k, p), that no permutation of groups changes."""
-    alone = np.setdiff1d(np.arange(size), np.concatenate([places.ravel() for places in lookups]))
-    columns = [column for places in lookups for column in places.T]
-    some = np.zeros((len(alone) + len(columns), size))
-    some[np.arange(len(alone)), alone] = 1.0
-    for k, column in enumerate(columns, len(alone)):
-        some[k, column] = 1 / len(column)
-    return some
+    known = inverse(symmetric(ahead @ covariance @ ahead.T))
+    one = Mixture((known - prior.precision)[None], (known @ mean - pull)[None], np.ones(1))
+    return one.matched(prior)
 
 
 def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:

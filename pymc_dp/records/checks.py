@@ -27,9 +27,9 @@ Refuse = Callable[[ModelRefusedError], None]
 # An array that is not rows and has more entries is public only if `public=` says so.
 SMALL = 30
 ALL_ROWS = (
-    "give the model every row, one entry each: for censoring pm.Censored with the bound of every row, whether "
-    "it was reached or not, for other parts of the data a mask a row, as pt.switch(censored, log_survival, "
-    "log_density) in a pm.CustomDist"
+    "give the model every row, one entry each: for censoring pm.Censored with every row's bound, reached or "
+    "not, for other parts of the data a mask a row, as pt.switch(censored, log_survival, log_density) in "
+    "a pm.CustomDist"
 )
 
 #: Bambi's dimension of records: no other library makes one of this name.

@@ -12,7 +12,10 @@ from scipy import stats
 import pymc_dp as dp
 from pymc_dp.likelihood import file
 from pymc_dp.likelihood.likelihood import Likelihood
+from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.public_model import Part, PublicModel
+from pymc_dp.likelihood.report import judge
+from pymc_dp.likelihood.search import Found
 from pymc_dp.privacy import EventSet
 from pymc_dp.records.model import RecordModel
 
@@ -218,6 +221,19 @@ def test_report_and_repr():
     assert "THIS RELEASE IS NOT PRIVATE" in free.report() and "NOT PRIVATE" in repr(free)
     persons = likelihood(unit="person", n=None, relation="add_remove").report()
     assert "person (all rows with one id)\n" in persons and "one person more" in persons
+    assert "No column may be decided by the outcome" in text
+
+
+def test_verdicts_go_by_what_is_known_with_and_without_privacy():
+    prior, labels = Normal(np.eye(4), np.zeros(4)), ["told", "wider", "little", "by nobody"]
+    private, without = np.diag([100.0, 3.0, 0.5, 0.01]), np.diag([110.0, 100.0, 100.0, 0.02])
+    message = Message(private, np.zeros(4))
+    found = judge(Found(np.zeros(4), message, [], [], without), prior, labels)
+    assert [found[name]["verdict"] for name in labels] == [
+        "usable", "usable, wider than without privacy", "says little", "says little, with or without privacy"
+    ]  # fmt: skip
+    nothing = judge(Found(np.zeros(4), Message.nothing(4), [], [], without), prior, labels)
+    assert {one["verdict"] for one in nothing.values()} == {"says little"}
 
 
 def released():
