@@ -79,7 +79,9 @@ def test_what_is_not_finite_counts_nowhere():
     group[2, 0], rows[:, 1], own[2], group[:, 3] = np.nan, 1e300, np.inf, -np.inf
     whole = count_places(chunk((own, group, None, rows)), METRIC, PrivacyRandom(1))
     assert whole.sum() == 2
-    bad = np.full((4, 6), 0.25)
+    bad, other = np.full((4, 6), 0.25), own.copy()  # of all outcomes, beside its own
+    other[4] = np.nan
+    assert count_places(chunk((other, group, bad, rows)), METRIC, PrivacyRandom(1)).sum() == 1
     bad[1, 4:] = -0.1, np.nan
     assert count_places(chunk((own, group, bad, rows)), METRIC, PrivacyRandom(1)).sum() == 0
 

@@ -14,7 +14,7 @@ from scipy import stats
 from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, trace_weight
 from pymc_dp.likelihood.measurements import Measurements
-from pymc_dp.likelihood.octaves import OCTAVES, count_octaves
+from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, count_octaves
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
@@ -192,6 +192,17 @@ def test_one_record_moves_scales_by_their_sensitivity_at_most(touched):
     assert counts.sum(1).max() == touched
     apart = counts.sum(1)[:, None] + counts.sum(1) - 2 * counts @ counts.T
     assert apart.max() == 2 * touched
+
+
+def test_twins_that_are_alike_have_an_octave_of_their_own():
+    """The first; whatever the record's own score is. Others have that of their standard deviation."""
+    own, group = np.full((1, 1), 8.0), np.array([8.0, 3.0, 3.0, 3.0])[:, None, None]
+    rows = np.array([[[1.0, 0.25]]])
+    alike = count_octaves(SimpleNamespace(terms=[term_of(own, group, None, rows)]), 2, 2)
+    assert np.array_equal(np.argwhere(alike), [[0, 0], [1, 0]])
+    group[2:, 0, 0] = 1.0, 5.0  # a standard deviation of 1.63, and of .41
+    apart = count_octaves(SimpleNamespace(terms=[term_of(own, group, None, rows)]), 2, 2)
+    assert np.array_equal(np.argwhere(apart), [[0, LOWEST], [1, LOWEST - 2]])
 
 
 def test_counting_says_nothing_of_what_overflows():
