@@ -7,12 +7,25 @@ from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Constant, Variable
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, TensorFromScalar
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+)
 
 # Sign and how tightly it binds.
-_INFIX = {"Add": ("+", 1), "Sub": ("-", 1), "Mul": ("*", 2), "TrueDiv": ("/", 2), "Pow": ("**", 3)}
+_INFIX = {
+    "Add": ("+", 1),
+    "Sub": ("-", 1),
+    "Mul": ("*", 2),
+    "TrueDiv": ("/", 2),
+    "Dot": ("@", 2),
+    "Pow": ("**", 3),
+}
 # Of names and calls, which need no brackets; what stands for the rest of a long expression.
 _TIGHTEST = 4
 _MORE = "..."
@@ -47,7 +60,14 @@ def _said(variable: Variable, names: Mapping[Variable, str], depth: int) -> tupl
         return _said(node.inputs[0], names, depth)
     if isinstance(op, Subtensor | AdvancedSubtensor):
         return f"{_tight(node.inputs[0], names, depth, _TIGHTEST)}[{_MORE}]", _TIGHTEST
-    kind = type(op.scalar_op if isinstance(op, Elemwise) else op).__name__
+    if isinstance(op, IncSubtensor | AdvancedIncSubtensor):
+        into, values = node.inputs[
+            :2
+        ]  # a matrix of packed numbers is one of zeros into which they are written
+        if _said(into, names, depth)[0] == "0":
+            return _said(values, names, depth)
+    core = op.core_op if isinstance(op, Blockwise) else op
+    kind = type(core.scalar_op if isinstance(core, Elemwise) else core).__name__
     if kind == "Cast":
         return _said(node.inputs[0], names, depth)
     if kind in _INFIX:

@@ -243,6 +243,18 @@ def test_names_in_words():
     ]
 
 
+def test_a_packed_factor_in_words():
+    """What is written into a matrix of zeros."""
+    group, x = np.arange(60) % 8, np.linspace(-1, 1, 60)
+    with pm.Model() as model:
+        mu, z = pm.Normal("mu", shape=2), pm.Normal("z", shape=(2, 8))
+        chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1, shape=2))
+        b = mu[:, None] + chol @ z
+        pm.Normal("y", b[0, group] + b[1, group] * x, 1, observed=x)
+    (part,) = PublicModel(RecordModel(model, verify=False)).parts
+    assert part.expression == "mu + chol @ z"
+
+
 def shaped(n):
     """A prior that asks how many columns a private table has; `n` rows."""
     rng = np.random.default_rng(0)
