@@ -99,7 +99,8 @@ class PrivacyReport:
         yield "Clipping", f"{clipped} at {facts['clip']}; tempering {facts['tempering']:g}"
         yield "Proposal", facts["proposal"]
         yield from _verdict(facts)
-        yield from last_rows(facts)
+        if facts["step"] == LIKELIHOOD:
+            yield from last_rows(facts)
         if shares := ", ".join(f"{x:.3g}" for x in self.clip_fractions):
             yield "Clipped share", f"{shares} (noisy, one a chain)"
         if facts["is_private"]:

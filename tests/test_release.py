@@ -115,6 +115,7 @@ def test_report_of_every_form_of_the_result(raw, released, tmp_path):
         assert "<table" in report._repr_html_()
     assert {"observed_data", "constant_data", "mu"} <= set(reports[0].not_released)
     assert "DO NOT PUBLISH" in str(reports[0]) and "DO NOT PUBLISH" not in str(reports[1])
+    assert "Right if" not in str(reports[1])  # of twins: a step has none
 
 
 def test_clip_fraction_is_released_once_a_chain(released):

@@ -1,7 +1,7 @@
 """Huber's centre of the points that a record is compared with.
 
-Points of a group stand beside each other, shape (k, number), so that several are worked on at once. How long
-it takes does not depend on their values.
+Points of a group stand beside each other, shape (k, number), so that several are worked on at once. How many
+passes there are does not depend on their values.
 """
 
 import math
@@ -10,23 +10,23 @@ import numba
 
 # Longest step of a pass, in units of the mean of the clipped differences over the mean of their factors.
 _LONGEST = 3.0
-# A division by zero is infinite or not a number: an error would be about some record.
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+#: A division by zero is infinite or not a number: an error would be about some record.
+compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 # The same, where sums over points are in any order: the same one for all records.
 _summed = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 
 
-@_compiled
+@compiled
 def length_of(d, gram):
     """Length of ``sum_a d[a] x_a`` of rows x with these inner products."""
     total = 0.0
     for a in range(len(d)):
         for b in range(len(d)):
             total += d[a] * gram[a, b] * d[b]
-    return math.sqrt(max(total, 0.0))
+    return 0.0 if total < 0 else math.sqrt(total)
 
 
-@_compiled
+@compiled
 def subtract(group, centre, out):
     """Differences of points (k, number) from a centre (k,)."""
     for a in range(len(group)):
@@ -34,7 +34,7 @@ def subtract(group, centre, out):
             out[a, j] = group[a, j] - centre[a]
 
 
-@_compiled
+@compiled
 def find_squares(points, gram, out):
     """Squared lengths of points (k, number)."""
     out[:] = 0.0
@@ -45,7 +45,7 @@ def find_squares(points, gram, out):
                 out[j] += product * points[a, j] * points[b, j]
 
 
-@_compiled
+@compiled
 def find_factors(squares, clip, out):
     """What points are multiplied with, so that they are no longer than the clip bound."""
     most = clip * clip
@@ -75,7 +75,7 @@ def sum_products(weights, factors, points, a):
 _STEP, _BEFORE, _TAKEN = range(3)
 
 
-@_compiled
+@compiled
 def _product(steps, first, second, gram):
     total = 0.0
     for a in range(len(gram)):
@@ -84,7 +84,7 @@ def _product(steps, first, second, gram):
     return total
 
 
-@_compiled
+@compiled
 def _accelerate(steps, gram):
     """Take the step of Anderson's acceleration, for one of weighted means."""
     for a in range(len(gram)):
@@ -101,7 +101,7 @@ def _accelerate(steps, gram):
             steps[_TAKEN, a] = part * steps[_TAKEN, a] if length < math.inf else steps[_STEP, a]
 
 
-@_compiled
+@compiled
 def find_centre(group, gram, weights, clip, passes, work, centre):
     """Search for Huber's centre (k,) of points (k, number), in passes that begin at zero.
 

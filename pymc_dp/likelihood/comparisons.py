@@ -3,10 +3,10 @@
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from pymc_dp.likelihood.centre import (
+    compiled,
     find_centre,
     find_factors,
     find_squares,
@@ -27,8 +27,6 @@ _PASSES = 6
 _OF_TRACE = 0.5
 #: Of the slope's bound, for all points but the farthest: the rest is for that.
 TYPICAL = 0.8
-# A division by zero is infinite or not a number: an error would be about some record.
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 # Room for rounding errors before integers are made; the integers themselves are checked exactly.
 _ROOM = 1 - 2.0**-20
 
@@ -140,7 +138,7 @@ def compare(
     totals.slope += vectors.T @ vectors
 
 
-@_compiled
+@compiled
 def _frobenius(matrix, gram):
     """Norm of ``sum_ab matrix[a, b] r_a r_b'`` of rows r with these inner products."""
     total = 0.0
@@ -154,7 +152,7 @@ def _frobenius(matrix, gram):
     return math.sqrt(max(total, 0.0))
 
 
-@_compiled
+@compiled
 def _factor(matrix, root):
     """Lower triangular root of a positive semi-definite matrix; columns without a positive pivot are zero."""
     k = len(matrix)
@@ -172,7 +170,7 @@ def _factor(matrix, root):
                 root[a, b] = total / root[b, b] if root[b, b] > 0 else 0.0
 
 
-@_compiled
+@compiled
 def _norm_of_outer(vectors, first, k, extra):
     """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors with one integer more; squared."""
     p = vectors.shape[1]
@@ -186,7 +184,7 @@ def _norm_of_outer(vectors, first, k, extra):
     return total
 
 
-@_compiled
+@compiled
 def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors, trace):
     clip, most, of_trace = bounds
     number, m, k = points.shape

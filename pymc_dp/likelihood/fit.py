@@ -3,10 +3,10 @@
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from scipy import stats
 
+from pymc_dp.likelihood.centre import compiled, length_of
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, histogram_sensitivity
@@ -115,16 +115,7 @@ def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray) -> np.nda
     return found
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _length(scores, gram):
-    total = 0.0
-    for a in range(len(scores)):
-        for b in range(len(scores)):
-            total += scores[a] * gram[a, b] * scores[b]
-    return 0.0 if total < 0 else math.sqrt(total)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _add_places(own, group, weights, rows, uniform, out):
     """Add each record's place to (m,); NaN where a number is not finite."""
     number, m, k = group.shape
@@ -136,10 +127,10 @@ def _add_places(own, group, weights, rows, uniform, out):
             for b in range(k):
                 for e in range(rows.shape[2]):
                     gram[a, b] += rows[a, row, e] * rows[b, row, e]
-        mine = _length(own[i], gram)
+        mine = length_of(own[i], gram)
         for j in range(number):
             weight = weights[0, 0] if weights.size == 1 else weights[j, i]
-            length = _length(group[j, i], gram)
+            length = length_of(group[j, i], gram)
             if not (math.isfinite(length) and math.isfinite(weight) and weight >= 0):
                 out[i] = np.nan
             if abs(length - mine) <= _TIE * mine:

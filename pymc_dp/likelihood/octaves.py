@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from scipy.special import ndtri
 
+from pymc_dp.likelihood.centre import compiled
 from pymc_dp.records.twins import Chunk
 
 #: Octaves of a score's standard deviation: this many. The first is of units whose twins are all alike, as
@@ -26,8 +26,6 @@ _BESIDE = 2
 _COUNTS = 4.0
 # Twins are alike where the variance of their scores is at most this part of what their square is.
 _TWINS_ALIKE = 1e-20
-# A division by zero is infinite or not a number: an error would be about some record.
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Counted(NamedTuple):
@@ -190,7 +188,7 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
     return counts
 
 
-@_compiled
+@compiled
 def _add_squares(points, weights, centred, rows, squares, sizes):
     """Add the variance of the scores of each unit's points, and the mean of their squares: (m, p)."""
     number, m, k = points.shape
@@ -216,7 +214,7 @@ def _add_squares(points, weights, centred, rows, squares, sizes):
                     sizes[i, e] += whole[a, b] * both
 
 
-@_compiled
+@compiled
 def _count(squares, sizes, touched, counts):
     """Add 1 in the octave of each of the first coordinates in which a unit counts."""
     for i in range(len(squares)):

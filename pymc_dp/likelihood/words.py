@@ -61,9 +61,8 @@ def _said(variable: Variable, names: Mapping[Variable, str], depth: int) -> tupl
     if isinstance(op, Subtensor | AdvancedSubtensor):
         return f"{_tight(node.inputs[0], names, depth, _TIGHTEST)}[{_MORE}]", _TIGHTEST
     if isinstance(op, IncSubtensor | AdvancedIncSubtensor):
-        into, values = node.inputs[
-            :2
-        ]  # a matrix of packed numbers is one of zeros into which they are written
+        # A matrix of packed numbers is one of zeros, into which they are written.
+        into, values = node.inputs[:2]
         if _said(into, names, depth)[0] == "0":
             return _said(values, names, depth)
     core = op.core_op if isinstance(op, Blockwise) else op

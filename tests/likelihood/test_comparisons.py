@@ -29,7 +29,7 @@ KINDS = [
 
 def planted(*faults):
     """`compare` of a copy of the file, not compiled, in which these strings are replaced."""
-    source = inspect.getsource(comparisons).replace("@_compiled\n", "")
+    source = inspect.getsource(comparisons).replace("@compiled\n", "")
     for old, new in faults:
         assert source.count(old) >= 1, old
         source = source.replace(old, new)

@@ -51,6 +51,7 @@ def test_what_is_released(idata, tmp_path):
     report = dp.privacy_report(idata)
     text = str(report)
     assert "at no cost" in text and "logit (reads rows)" in text and "Verdict" in text
+    assert "Right if" in text
     assert report.plan.delta == 1e-5  # the largest power of ten below 1 / (10 n)
     assert report.plan.epsilon_at(1e-5) == pytest.approx(1, rel=1e-6)
     assert not report.changed and not report.not_released
