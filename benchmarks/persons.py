@@ -17,6 +17,7 @@ The table goes to benchmarks/results/persons.csv; --add replaces the cells that 
 import math
 import time
 import warnings
+from operator import call
 
 import numpy as np
 import pandas as pd
@@ -153,7 +154,7 @@ class Family:
         """The persons' scores by the released coordinates, shape (n, p)."""
         near_zero = self.public.near_zero
         phi = near_zero.phi(psi)
-        chunks = self.twins(phi, 0, PrivacyRandom())
+        chunks = map(call, self.twins(phi, 0, PrivacyRandom()))
         return np.concatenate([chunk.terms[0].own for chunk in chunks]) / near_zero.slopes(phi)
 
     def by_scores(self, phi, steps=8, apart=1e-3):

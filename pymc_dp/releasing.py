@@ -84,8 +84,8 @@ def release_likelihood(
     label : str
         For the ledger's reader.
     cores : int
-        Threads in which records of this process are compared: sums are the same. With `data` the workers of
-        its client are what works at once.
+        Threads in which twins of records of this process are drawn and compared: sums are the same. With
+        `data` the workers of its client are what works at once.
     compile_kwargs : mapping, optional
         ``{"mode": ...}``: how PyTensor compiles; a plain mode, with the linker ``"numba"`` (the default),
         ``"cvm"``, ``"vm"`` or ``"py"``. Others, such as `NanGuardMode`, stop at a record or show it.

@@ -54,41 +54,41 @@ class Source:
     def __init__(self, outcome: float, row: tuple):
         self.outcome, self.row = outcome, np.array(row)
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Any:
+    def __call__(self, phi: np.ndarray, twins: int, random: Any, each: Any) -> Any:
         """The record, at a point; nothing at another one."""
         own = np.array([[self.outcome]])
-        yield chunk(own, np.stack([own, -own]), (phi[0] == 0) * self.row[None, None])
+        yield lambda: chunk(own, np.stack([own, -own]), (phi[0] == 0) * self.row[None, None])
 
 
 class Shifting(Source):
     """With others, which add what their twins say; the record's outcome shifts the stream of these."""
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Any:
+    def __call__(self, phi: np.ndarray, twins: int, random: Any, each: Any) -> Any:
         """The record, and then the others."""
-        yield from super().__call__(phi, twins, random)
+        yield from super().__call__(phi, twins, random, each)
         random.uniform(1 if self.outcome > 0 else 2)  # as sampling by rejection does
         own = np.ones((OTHERS, 1))
         drawn = np.where(random.uniform(OTHERS) < 0.5, 1.0, -1.0)[:, None]
-        yield chunk(own, np.stack([own, drawn]), (phi[0] == 0) * np.eye(2)[None, :1])
+        yield lambda: chunk(own, np.stack([own, drawn]), (phi[0] == 0) * np.eye(2)[None, :1])
 
 
 class Varied(Source):
     """Compared with its opposite and itself as twins, whose standard deviation is the outcome's size."""
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Any:
+    def __call__(self, phi: np.ndarray, twins: int, random: Any, each: Any) -> Any:
         """The record."""
         own = np.array([[self.outcome]])
-        yield chunk(own, np.stack([own, own, -own]), (phi[0] == 0) * self.row[None, None])
+        yield lambda: chunk(own, np.stack([own, own, -own]), (phi[0] == 0) * self.row[None, None])
 
 
 class Ranked(Source):
     """Compared with nineteen points of length one: nearest or farthest; in no cell at another point."""
 
-    def __call__(self, phi: np.ndarray, twins: int, random: Any) -> Any:
+    def __call__(self, phi: np.ndarray, twins: int, random: Any, each: Any) -> Any:
         """The record."""
         own = np.array([[self.outcome]])
         row = self.row[None, None] if phi[0] == 0 else np.full((1, 1, 2), np.nan)
-        yield chunk(own, np.concatenate([own[None], np.ones((19, 1, 1))]), row)
+        yield lambda: chunk(own, np.concatenate([own[None], np.ones((19, 1, 1))]), row)
 
 
 def chunk(own: np.ndarray, group: np.ndarray, rows: np.ndarray) -> Any:

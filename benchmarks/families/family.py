@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cached_property
+from operator import call
 
 import numpy as np
 import pymc as pm
@@ -115,7 +116,7 @@ class Family:
         twins, _, prior = self.public
         information = prior.precision.copy()
         phi = self.records.coordinates(theta)
-        for chunk in twins(phi, 0, PrivacyRandom()):
+        for chunk in map(call, twins(phi, 0, PrivacyRandom())):
             for term in chunk.terms:
                 rows = np.broadcast_to(term.rows(np.eye(twins.size)), (*term.own.T.shape, twins.size))
                 scores = np.einsum("ma,amp->mp", term.own, rows) / self.near_zero.slopes(phi)

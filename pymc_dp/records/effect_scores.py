@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar.basic import Abs, ScalarMaximum, ScalarMinimum, Sign
@@ -15,10 +14,12 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph, quadrature
 from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
-from pymc_dp.records.outcome_scores import Scored, ScoresAt, first_of_copies, repeated, terms_with
+from pymc_dp.records.outcome_scores import Scored, terms_with
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.refusals import refuse_coupled
+from pymc_dp.records.scores_at import ScoresAt, first_of_copies, repeated
 from pymc_dp.records.sums import compiled, guarded, sums
+from pymc_dp.records.threads import Reentrant
 from pymc_dp.records.touched import Lookup, Sum
 
 # Functions of one number, or of two, of which the derivative jumps.
@@ -121,12 +122,14 @@ class EffectScores:
 
     # compiled functions
 
-    def _compiled(self, rows: _Rows, outputs: Sequence[Variable], settings: Mapping[str, object]) -> Function:
+    def _compiled(
+        self, rows: _Rows, outputs: Sequence[Variable], settings: Mapping[str, object]
+    ) -> Reentrant:
         inputs = [self._seen.vector, *rows.inputs]
-        return compiled(inputs, self._seen.joined(outputs), settings, private=rows.inputs)
+        return Reentrant(compiled(inputs, self._seen.joined(outputs), settings, private=rows.inputs))
 
     @cached_property
-    def _functions(self) -> tuple[tuple[Function, Function], ...]:
+    def _functions(self) -> tuple[tuple[Reentrant, Reentrant], ...]:
         """Of rows and of effects: densities with derivatives by effects, and by coordinates."""
         made = partial(self._compiled, settings=self._kwargs)
         return tuple(
@@ -139,7 +142,8 @@ class EffectScores:
         of_effects = self._functions[1][0]
 
         def prior(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return guarded(of_effects, phi, *self.parts(z))
+            density, slopes = guarded(of_effects, phi, *self.parts(z))
+            return density, slopes
 
         return quadrature.prior_scale(prior, self._numbers)
 
@@ -181,7 +185,7 @@ class EffectScores:
         m = number if first is None else len(first)
         person = None if first is None else np.repeat(np.arange(m), np.diff(np.append(first, number)))
 
-        def evaluate(function: Function, other: Function, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def evaluate(function: Reentrant, other: Reentrant, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             own = other(phi, *self.parts(z))
             effects = self.parts(z if person is None else z[person])
             shared = [sums(one, first) for one in function(phi, *data, *outcomes, *effects)]

@@ -5,10 +5,12 @@ Other models of the process keep PyTensor's: the forms come with the mode that g
 
 from collections.abc import Callable
 from inspect import signature
+from types import FunctionType
 from typing import cast
 
 import pytensor.tensor as pt
 from numba.core.dispatcher import Dispatcher
+from pytensor import config
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
@@ -103,17 +105,22 @@ def vectorised(mode: Mode | str | None) -> Mode:
         As in `pytensor.function`. One that does not compile with Numba is returned as it is.
     """
     plain = get_mode(mode)
-    if NUMBA is None or not isinstance(plain.linker, NUMBA):
+    if NUMBA is None or type(plain) is not Mode or type(plain.linker) is not _LOCKED:
         return plain
     forms = in2out(_fast_form, ignore_newtrees=True, name="fast_forms")
     inline = in2out(_inline, ignore_newtrees=True, name="inline")
     # Numbers that all records share stay vectors of length 1: otherwise a function is put between.
-    return plain.excluding("scalarize").register((forms, _BEFORE), (inline, _AFTER))
+    rewrites = plain.excluding("scalarize").register((forms, _BEFORE), (inline, _AFTER)).provided_optimizer
+    return Mode(linker=NUMBA(), optimizer=rewrites)
 
 
-def _register() -> type[Linker] | None:
-    """Tell PyTensor's Numba backend, and say what it is; None: a version without this door."""
+def _register() -> tuple[type[Linker] | None, type[Linker] | None]:
+    """Tell PyTensor's Numba backend, and say what it is, and what is put in its place.
+
+    None: a version without this door.
+    """
     try:
+        from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
         from pytensor.link.numba.dispatch.basic import (
             numba_funcify_and_cache_key,
             numba_njit,
@@ -122,7 +129,7 @@ def _register() -> type[Linker] | None:
         from pytensor.link.numba.dispatch.scalar import register_scalar_funcify, scalar_op_cache_key
         from pytensor.link.numba.linker import NumbaLinker
     except ImportError:
-        return None
+        return None, None
 
     def compiled(op, node, **kwargs):
         return op.function, scalar_op_cache_key(op, pymc_dp=2, function=op.name)
@@ -132,9 +139,28 @@ def _register() -> type[Linker] | None:
         function, key = numba_funcify_and_cache_key(plain, node=node, **kwargs)
         return numba_njit(function.py_func, forceinline=True), key and f"inlined {key}"
 
+    class Unlocked(NumbaLinker):
+        """PyTensor's, but that other threads run while what it compiled runs.
+
+        In a file of its own: Numba takes what it finds in one that was made without, by whomever.
+        """
+
+        def fgraph_convert(self, fgraph, **kwargs):  # type: ignore[override]
+            return numba_funcify_and_cache_key(fgraph, **kwargs)
+
+        def jit_compile(self, fn_and_cache):
+            function, key = fn_and_cache
+            known, kept = function.py_func, key is not None and config.numba__cache
+            code = known.__code__.replace(co_filename="<unlocked>")  # the name of the cache's file has it
+            made = FunctionType(code, known.__globals__, known.__name__)
+            if kept:
+                CACHED_SRC_FUNCTIONS[made] = f"{key}_fastmath{int(config.numba__fastmath)}_unlocked"
+            return numba_njit(made, final_function=True, cache=kept, nogil=True)
+
     register_scalar_funcify(_Compiled)(compiled)
     register_funcify_and_cache_key(_Inlined)(inlined)
-    return NumbaLinker
+    return NumbaLinker, Unlocked
 
 
-NUMBA = _register()
+#: PyTensor's, and the one by which graphs are compiled here.
+_LOCKED, NUMBA = _register()

@@ -18,7 +18,7 @@ from pymc.pytensorf import replace_rng_nodes
 from pytensor import config
 from pytensor.compile.executor import Function
 from pytensor.compile.io import In
-from pytensor.compile.mode import Mode, get_mode
+from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.link.basic import PerformLinker
 from pytensor.link.vm import VMLinker
@@ -109,7 +109,7 @@ def compile_graph(
     if changing := graph.changing(graphs):
         raise refusals.refuse_changing([v.name for v in changing])
     admit(graphs, private, random, trusted)
-    safe = _safe(vectorised(mode), raising)
+    safe = _safe(mode, raising)
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
     # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
     flags = {"cxx": ""} if isinstance(safe.linker, PerformLinker) else {}
@@ -121,7 +121,7 @@ def compile_graph(
 
 def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
     """A mode that computes and does nothing else: others stop at a number, or show it."""
-    plain = get_mode(mode)
+    plain = vectorised(mode)
     linker = plain.linker
     if (
         type(plain) is not Mode

@@ -1,14 +1,11 @@
 """First derivatives of records' log-likelihoods with any outcome in the place of the recorded one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
-from itertools import batched
+from functools import cached_property, partial
 from typing import cast
 
 import numpy as np
 import pytensor
-import pytensor.tensor as pt
-from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
@@ -23,8 +20,14 @@ from pymc_dp.records.predictors import Predictors, WithData, find
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.row_types.ops import public_number
-from pymc_dp.records.sums import Points, compiled, guarded, sums
+from pymc_dp.records.scores_at import ScoresAt, repeated
+from pymc_dp.records.sums import Points, compiled, guarded
+from pymc_dp.records.threads import Reentrant
 from pymc_dp.records.touched import Lookup, Sum, lookups_of, sums_of
+
+# From so many rows on a function without log-densities is worth the time in which it is compiled: of fewer,
+# several points are asked for as well.
+_MANY = 2**16
 
 
 class Scored(Points):
@@ -130,6 +133,7 @@ class OutcomeScores:
     ):
         self.names, self.count, self._kwargs = list(terms), count, records.compile_kwargs
         self._seen = seen = records.coordinates
+        self._few = records.n_rows < _MANY
         read = set(ancestors(list(terms.values())))
         places = [outcomes[name] for name in terms]
         self._data = [root in read for root in records._roots]
@@ -157,7 +161,7 @@ class OutcomeScores:
             lookups = lookups_of(found.pieces, seen.parts(start), arrays)
             self.lookups, self.sums = list(lookups.values()), sums_of(found.pieces, lookups)
             self._by_predictors(found)
-        self._functions: dict[bool, Function] = {}
+        self._functions: dict[bool, Reentrant] = {}
 
     def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
         seen = self._seen
@@ -173,9 +177,8 @@ class OutcomeScores:
         values = list(found.values)
         for k in tables:
             values[k] = found.inputs[k]
-        first = pt.concatenate(found.of_data(found.first, values), axis=1)
         self._given = [found.inputs[k] for k in tables]
-        self._outputs = [first, *found.of_data([found.rows], values)]
+        self._outputs = found.of_data([*found.first, found.rows], values)
         others = [cast(Variable, found.pieces[k].other) for k in tables]
         self._table = {k: found.met.table(other) for k, other in zip(tables, others, strict=True)}
         computed = [other for k, other in zip(tables, others, strict=True) if self._table[k] is None]
@@ -199,7 +202,8 @@ class OutcomeScores:
         dense : bool
             Whether log-densities are wanted of one point as well.
         """
-        function, tables = self._compiled(dense or len(points) > 1), len(self._given)
+        dense = dense or len(points) > 1 or self._few
+        function, tables = self._compiled(dense), len(self._given)
         used = [values for values, read in zip(data, self._data, strict=True) if read]
         found = [guarded(self._shared, phi, *used) if tables else [] for phi in points]
         axes = [*[0] * tables, *self._inputs.values()][: tables + len(used)]
@@ -207,7 +211,13 @@ class OutcomeScores:
         def each(copies: int) -> list[Callable[..., list[np.ndarray]]]:
             arrays = [[*map(np.ascontiguousarray, shared[:tables]), *used] for shared in found]
             return [
-                partial(function, phi, *(repeated(*one, copies) for one in zip(of_phi, axes, strict=True)))
+                partial(
+                    _joined,
+                    function,
+                    int(dense),
+                    phi,
+                    *(repeated(*one, copies) for one in zip(of_phi, axes, strict=True)),
+                )
                 for phi, of_phi in zip(points, arrays, strict=True)
             ]
 
@@ -229,113 +239,27 @@ class OutcomeScores:
             pieces.append((piece, other))
         return pieces
 
-    def _compiled(self, dense: bool) -> Function:
+    def _compiled(self, dense: bool) -> Reentrant:
         if dense not in self._functions:
-            private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:1]
+            private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:-1]
             inputs = [self._seen.vector, *private]
             made = compiled(inputs, self._seen.joined(outputs), self._kwargs, private=private)
-            self._functions[dense] = made
+            self._functions[dense] = Reentrant(made)
         return self._functions[dense]
 
     @cached_property
-    def _shared(self) -> Function:
+    def _shared(self) -> Reentrant:
         """What comes out of tables, and those that are computed: the same for all outcomes."""
         own = list(self._inputs)[: len(self._inputs) - len(self.names)]
         outputs = self._seen.joined(self._shared_outputs)
-        return compiled([self._seen.vector, *own], outputs, self._kwargs, private=own)
+        return Reentrant(compiled([self._seen.vector, *own], outputs, self._kwargs, private=own))
 
 
-class ScoresAt:
-    """Scores of some units, for any outcomes.
+def _joined(function: Reentrant, densities: int, *arguments: np.ndarray) -> list[np.ndarray]:
+    """Scores by all predictors, shape (m, k), and log-densities where these are wanted.
 
-    At each of several points a unit's score counts by its likelihood there: this is the derivative of the
-    logarithm of the mean of its likelihoods, where all points move together.
-
-    Parameters
-    ----------
-    each : callable
-        Of a number of copies of the rows, one after the other. Gives a list of callables, one for each point:
-        from outcomes of these rows to their scores, and to log-densities where these are wanted.
-    pieces
-        See `pymc_dp.records.twins.TermScores`.
-    m : int
-        Number of rows.
-    first : ndarray of int, or None
-        Where the rows of each unit begin; None: each is a unit.
-    count : int
-        Number of outcomes, if all are taken.
-    dtype : str
-        Of outcomes.
-
-    Notes
-    -----
-    **Privacy.** Unit i's numbers are functions of its own rows, of the points and of its outcomes. A point at
-    which a density is not a number counts nothing; where all are, the score is not a number. No warning tells
-    of it, whoever asks.
+    In NumPy: as a part of the graph it would be compiled anew for each model, for a second or two.
     """
-
-    def __init__(
-        self,
-        each: Callable[[int], list[Callable[..., list[np.ndarray]]]],
-        pieces: list[WithData] | None,
-        m: int,
-        first: np.ndarray | None,
-        count: int,
-        dtype: str,
-    ):
-        self._each, self.pieces, self._count, self._dtype = cache(each), pieces, count, dtype
-        self._m, self._first = m, first
-
-    def __call__(self, outcomes: Sequence[Sequence[np.ndarray]], most: int) -> list[np.ndarray]:
-        """Scores, shape (G, units, k), and log-densities, (G, units), where these are wanted.
-
-        Parameters
-        ----------
-        outcomes : sequence of sequence of ndarray
-            Those of all rows, G times. As many are worked on at once as have `most` rows together.
-        most : int
-        """
-        parts = []
-        for some in batched(outcomes, max(most // max(self._m, 1), 1)):
-            rows = some[0] if len(some) == 1 else [np.concatenate(one) for one in zip(*some, strict=True)]
-            found = self._of_copies(len(some), rows)
-            parts.append([one.reshape((len(some), -1, *one.shape[1:])) for one in found])
-        return parts[0] if len(parts) == 1 else [np.concatenate(one) for one in zip(*parts, strict=True)]
-
-    @np.errstate(all="ignore")
-    def _of_copies(self, copies: int, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        first = first_of_copies(self._first, self._m, copies)
-        each = [[sums(part, first) for part in guarded(at, *outcomes)] for at in self._each(copies)]
-        if len(each) == 1:
-            return each[0]
-        densities = np.array([density for _, density in each])
-        highest = np.max(np.where(np.isfinite(densities), densities, -np.inf), 0)
-        weights = np.exp(densities - highest)
-        weights[~(weights > 0)] = 0.0
-        total = np.sum(weights, 0)
-        score = np.zeros_like(each[0][0])
-        for weight, (own, _) in zip(weights, each, strict=True):
-            score += np.where(weight[:, None] > 0, own, 0.0) * (weight / total)[:, None]
-        score[~(total > 0)] = np.nan
-        return [score, highest + np.log(total / len(each))]
-
-    @np.errstate(all="ignore")
-    def all_outcomes(self, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
-        scores, densities = self([[np.full(self._m, y, dtype=self._dtype)] for y in range(self._count)], most)
-        weights = np.exp(densities)
-        total = np.sum(weights, 0)
-        bad = ~(np.abs(total - 1) <= 1e-6)
-        weights /= np.where(bad, 1.0, total)
-        weights[:, bad] = np.nan
-        return scores, weights
-
-
-def repeated(values: np.ndarray, axis: int, copies: int) -> np.ndarray:
-    """Give rows several times, one copy after the other."""
-    return values if copies == 1 else np.concatenate([values] * copies, axis=axis)
-
-
-def first_of_copies(first: np.ndarray | None, m: int, copies: int) -> np.ndarray | None:
-    """Where the rows of each unit begin, in copies of m rows."""
-    return None if first is None else np.ravel(first + m * np.arange(copies)[:, None])
+    found = function(*arguments)
+    scores = [one.reshape((len(one), -1)) for one in found[: len(found) - densities]]
+    return [scores[0] if len(scores) == 1 else np.concatenate(scores, axis=1), *found[len(scores) :]]

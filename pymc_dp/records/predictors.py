@@ -74,7 +74,7 @@ class Predictors(NamedTuple):
     rows : Variable, vector
         Log-likelihoods.
     first : list of Variable
-        Derivatives by those inputs that are not added to earlier ones, of shape (m, numbers).
+        Derivatives by those inputs that are not added to earlier ones; first axis: records.
     met : Met
         Where parameters and records meet: a piece for each place.
     """
@@ -148,7 +148,7 @@ def _found(
     if not met.meetings:
         raise NotStructuredError
     inputs = {meeting.out: meeting.out.type() for meeting in met.meetings}
-    rows, *first = replaced([met.rows, *(_matrix(adjoint) for adjoint in met.adjoints())], inputs)
+    rows, *first = replaced([met.rows, *met.adjoints()], inputs)
     values = replaced(list(inputs), met.originals)
     made = Predictors([], 0, list(inputs.values()), values, rows, first, met)
     others = {meeting.out: meeting.other for meeting in met.meetings if meeting.other is not None}
@@ -192,11 +192,6 @@ def _assembled(
 
 def _in_one_sum(one: Summand | None, other: Summand) -> bool:
     return one is not None and (one.total, one.axes) == (other.total, other.axes)
-
-
-def _matrix(values: Variable) -> Variable:
-    """One row a record."""
-    return values.reshape((values.shape[0], -1)) if values.type.ndim != 2 else values
 
 
 def _selected(

@@ -4,7 +4,7 @@ Observed variables of one length are one table: a record is a row of all arrays 
 data differ in one record of one of the tables; how many records each has is public where that is so of one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, Protocol, Unpack
@@ -19,8 +19,10 @@ from pymc_dp.records import verification
 from pymc_dp.records.coordinates import Coordinates, parameters
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.outcomes import Randomness
 from pymc_dp.records.reading import Reading, RecordSettings
-from pymc_dp.records.twins import Chunk, Randomness
+from pymc_dp.records.threads import Each
+from pymc_dp.records.twins import Chunk
 
 
 class Tables:
@@ -213,10 +215,12 @@ class TablesTwins:
         self.sums = [one for twins in self._twins for one in twins.sums]
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
-    def __call__(self, points: np.ndarray, twins: int, random: Randomness) -> Iterator[Chunk]:
+    def __call__(
+        self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
+    ) -> Iterator[Callable[[], Chunk]]:
         """Go through all records in chunks: see `Twins`. Units are numbered within their table."""
         for table in self._twins:
-            yield from table(points, twins, random)
+            yield from table(points, twins, random, each)
 
 
 def _touched_once(lookups: Sequence[Sequence[np.ndarray]], reads: Sequence[set[int]]) -> list[np.ndarray]:

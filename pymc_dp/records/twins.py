@@ -5,26 +5,22 @@ truth a record and its twins are exchangeable, so that what compares them symmet
 there are few outcomes all of them are taken, with their probabilities.
 """
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, cast
 
 import numpy as np
-import pytensor.tensor as pt
-from pytensor.compile.executor import Function
-from pytensor.compile.io import In
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
-from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
+from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
-from pymc_dp.records.sums import compiled, guarded, part_of
+from pymc_dp.records.sums import part_of
+from pymc_dp.records.threads import Each
 from pymc_dp.records.touched import seen_apart
 from pymc_dp.records.units import chunks_of
 
@@ -71,13 +67,6 @@ class Chunk(NamedTuple):
 
     units: slice
     terms: list[TermScores]
-
-
-class Randomness(Protocol):
-    """A secret stream, as `PrivacyRandom`."""
-
-    def generators(self, number: int) -> list[np.random.Generator]:
-        """Generators with streams of their own."""
 
 
 class Twins:
@@ -144,10 +133,11 @@ class Twins:
             self._scores = [EffectScores(records, self._outcomes, self._effects)]
         else:
             self.names, self._scores = self._by_rows()
-        self._draws: dict[str, Draw] = {}
+        draws: dict[str, Draw] = {}
         for names in self.names:
             if names[0] not in self.finite:
-                self._find_draws([*self._effects, *names])
+                draws |= self._find_draws([*self._effects, *names])
+        self.outcomes = Outcomes(records, self._outcomes, self._effects, draws)
         whole, looked_up = self._seen()
         self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.sums = [one for scores in self._scores for one in scores.sums]
@@ -189,26 +179,20 @@ class Twins:
                     whole[np.ravel(piece.columns)] = True
         return whole, looked_up
 
-    def _find_draws(self, names: Sequence[str]) -> None:
+    def _find_draws(self, names: Sequence[str]) -> dict[str, Draw]:
         """Of variables that are drawn together; one that has no draw leaves the others without."""
         reading, seen = self._records.reading, self._records.coordinates
         try:
             found = {name: draw_of(reading, reading.opaque.observed[name], seen.replaced) for name in names}
         except NotGenerativeError as error:
             self.unlike |= {name: str(error) for name in names if name in self._outcomes}
-        else:
-            self._draws |= found
+            return {}
+        return found
 
-    @cached_property
-    def _drawing(self) -> dict[str, tuple[Function, int]]:
-        """Compiled draws, and how many generators each needs."""
-        return {
-            name: (compiled_draw(self._records, draw), len(draw.generators))
-            for name, draw in self._draws.items()
-        }
-
-    def __call__(self, points: np.ndarray, twins: int, random: Randomness) -> Iterator[Chunk]:
-        """Go through all units in chunks.
+    def __call__(
+        self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
+    ) -> Iterator[Callable[[], Chunk]]:
+        """Go through all units in chunks, which are computed when they are called.
 
         Parameters
         ----------
@@ -218,82 +202,58 @@ class Twins:
         twins : int
             K, number of outcomes that are drawn for each record, where they are drawn.
         random : PrivacyRandom
+        each : callable
+            As `map`: outcomes are drawn with it.
 
         Yields
         ------
-        Chunk
+        callable
+            Gives a `Chunk`. Several threads may call several of them at once, once the first was called.
         """
         points = np.atleast_2d(points)
         if self._effects:
             points = points.mean(axis=0)[None]
-        recorded = guarded(self._own, what="The observed values could not be read")
-        own = dict(zip(self._outcomes, recorded, strict=True))
-        drawn, fit = self._drawn(points, twins, random)
+        found = self.outcomes(points, twins, random, each)
         records = self._records
         most = min(_ROWS, _NUMBERS // self.rank)
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
-            data = records.data_of(rows)
-            terms = []
-            for scores, names in zip(self._scores, self.names, strict=True):
-                outcomes = [[part_of(own[name], rows, 0) for name in names]]
-                finite = names[0] in self.finite
-                compared = twins if names[0] in drawn and not finite else 0
-                outcomes += [[part_of(drawn[name][k], rows, 0) for name in names] for k in range(compared)]
-                at = scores.at(points, data, len(outcomes[0][0]), first, finite)
-                group, weights = at(outcomes, most)[0], None
-                mine = group[0]
-                if finite:
-                    group, weights = at.all_outcomes(most)
-                elif compared:
-                    good = np.all([part_of(fit[name], rows, 0) for name in [*self._effects, *names]], axis=0)
-                    if first is not None:
-                        good = np.logical_and.reduceat(good, first)
-                    group[1:, ~good] = np.nan
-                else:
-                    group = group[:0]
-                terms.append(TermScores(mine, group, weights, at.pieces))
-            yield Chunk(units, terms)
+            chunk = partial(self._chunk, points, twins, found, units, rows, first, most)
+            if units.start == 0:  # compiles what the others call: PyTensor does not in several threads
+                chunk = partial(Chunk, *chunk())
+            yield chunk
 
-    @cached_property
-    def _own(self) -> Function:
-        """Recorded outcomes, as arrays of the type of what is drawn."""
-        opaque = self._records.reading.opaque
-        outcomes = [
-            pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
-            for name, place in self._outcomes.items()
-        ]
-        return compiled([], outcomes, {}, private=self._records._roots)
-
-    def _drawn(
-        self, points: np.ndarray, twins: int, random: Randomness
-    ) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
-        """Outcomes of all rows, K times, at one point after the other; and which rows have them."""
-        drawn: dict[str, list[np.ndarray]] = {}
-        fit: dict[str, np.ndarray] = {}
-        for name in self._draws if twins else ():
-            function, generators = self._drawing[name]
-            drawn[name], fit[name] = [], np.ones(self._records.n_rows, dtype=bool)
-            for k in range(twins):
-                for effect, place in self._effects.items() if name not in self._effects else ():
-                    place.set_value(drawn[effect][k], borrow=True)
-                outcome, good = guarded(
-                    function,
-                    points[k % len(points)],
-                    *random.generators(generators),
-                    what="Outcomes could not be drawn",
-                )
-                if name in self._effects:
-                    outcome, good = self._of_person(outcome), self._of_person(good)
-                drawn[name].append(outcome)
-                fit[name] &= good
-        return drawn, fit
-
-    def _of_person(self, values: np.ndarray) -> np.ndarray:
-        """Give all rows of a person what its first one has."""
-        order, first = self._records._rows_of_unit
-        if order is None or first is None:
-            return values
-        return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])
+    def _chunk(
+        self,
+        points: np.ndarray,
+        twins: int,
+        found: Found,
+        units: slice,
+        rows: slice | np.ndarray,
+        first: np.ndarray | None,
+        most: int,
+    ) -> Chunk:
+        """Scores of some units: see `chunks_of`."""
+        data, terms = self._records.data_of(rows), []
+        for scores, names in zip(self._scores, self.names, strict=True):
+            outcomes = [[part_of(found.own[name], rows, 0) for name in names]]
+            finite = names[0] in self.finite
+            compared = twins if names[0] in found.drawn and not finite else 0
+            outcomes += [[part_of(found.drawn[name][k], rows, 0) for name in names] for k in range(compared)]
+            at = scores.at(points, data, len(outcomes[0][0]), first, finite)
+            group, weights = at(outcomes, most)[0], None
+            mine = group[0]
+            if finite:
+                group, weights = at.all_outcomes(most)
+            elif compared:
+                together = [*self._effects, *names]
+                good = np.all([part_of(found.fit[name], rows, 0) for name in together], axis=0)
+                if first is not None:
+                    good = np.logical_and.reduceat(good, first)
+                group[1:, ~good] = np.nan
+            else:
+                group = group[:0]
+            terms.append(TermScores(mine, group, weights, at.pieces))
+        return Chunk(units, terms)
 
 
 def check_generative(unlike: Mapping[str, str]) -> None:
@@ -307,15 +267,3 @@ def check_generative(unlike: Mapping[str, str]) -> None:
             'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
             "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
         )
-
-
-def compiled_draw(records: Scored, draw: Draw) -> Function:
-    """Compile a draw: a function of phi and of its generators."""
-    seen = records.coordinates
-    # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
-    settings = records.compile_kwargs | {"mode": "NUMBA", "trusted": records.reading.trusted}
-    inputs: list[Variable | In] = [seen.vector, *(In(one, mutable=True) for one in draw.generators)]
-    outputs, private = seen.joined([draw.outcome, draw.fit]), records._roots
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
-        return compile_graph(inputs, outputs, private=private, random=True, trust_input=True, **settings)

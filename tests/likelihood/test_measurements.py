@@ -39,9 +39,9 @@ class Records:
         self.terms, self.parts, self.touched = [term_of(*term) for term in terms], parts, touched
         self.size, self.rank, self.lookups, self.sums, self.reads = P, 2, [], [], 0
 
-    def __call__(self, phi, twins, random):
+    def __call__(self, phi, twins, random, each):
         self.reads += 1
-        yield SimpleNamespace(terms=self.terms)
+        yield lambda: SimpleNamespace(terms=self.terms)
 
 
 def measurements(records, spending):

@@ -129,14 +129,14 @@ class Means:
     def __init__(self, b, tau, seed):
         self._own = np.random.default_rng(seed).normal(b, np.sqrt(tau**2 + 1 / ROWS), size=PERSONS)
 
-    def __call__(self, points, twins, random):
+    def __call__(self, points, twins, random, each):
         b, log_tau = np.atleast_2d(points).mean(axis=0)
         v = np.exp(2 * log_tau)
         whole = v + 1 / ROWS
         (generator,) = random.generators(1)
         y = np.vstack([self._own, generator.normal(b, np.sqrt(whole), size=(twins, PERSONS))])
         scores = np.stack([(y - b) / whole, v * ((y - b) ** 2 / whole - 1) / whole], axis=2)
-        yield Chunk(slice(0, PERSONS), [TermScores(scores[0], scores, None, None)])
+        yield lambda: Chunk(slice(0, PERSONS), [TermScores(scores[0], scores, None, None)])
 
 
 def distance(tau, near_zero, seed):

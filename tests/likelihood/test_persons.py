@@ -1,5 +1,7 @@
 """Released likelihoods of models with an effect for each person, from one end to the other."""
 
+from operator import call
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -74,7 +76,7 @@ def test_one_person_adds_no_more_than_its_bound():
     bounds = Bounds(1.5, 2.0)
     totals = RecordsHere(records.twins, PrivacyRandom(1)).compare(np.zeros(2), np.eye(2), bounds, 4)
     assert np.linalg.norm(totals.score) <= 39 * 2**20 and np.isfinite(totals.slope).all()
-    own = next(iter(records.twins(np.zeros(2), 0, PrivacyRandom(1)))).terms[0].own
+    own = next(iter(map(call, records.twins(np.zeros(2), 0, PrivacyRandom(1))))).terms[0].own
     assert np.abs(own[39]).max() > 1e6 and np.isnan(own[38]).all()  # what a clip, and a zero, are for
 
 

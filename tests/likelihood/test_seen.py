@@ -198,7 +198,7 @@ def test_directions_are_those_of_the_model(build, number):
     def rows(at):
         (table,) = records.tables
         return np.concatenate(
-            [chunk.terms[0].own for chunk in Twins(table)(at, 0, None)]  # scores by predictors
+            [chunk().terms[0].own for chunk in Twins(table)(at, 0, None)]  # scores by predictors
         )
 
     for direction in directions.T:

@@ -1,6 +1,7 @@
 """Observed variables of different lengths: a release of several tables of records."""
 
 import math
+import threading
 import warnings
 
 import cloudpickle
@@ -19,7 +20,7 @@ from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records import graph
+from pymc_dp.records import gate, graph, outcomes, sums
 from pymc_dp.records.several_tables import TablesTwins, read_records
 from tests.likelihood.test_public_model import Secrets, quadratic
 
@@ -102,8 +103,29 @@ class Kept:
         self.size, self.parts, self.touched = source.size, source.parts, source.touched
         self.lookups, self.sums, self.rank = source.lookups, source.sums, source.rank
 
-    def __call__(self, phi, twins, random):
-        return self._source(phi, twins, PrivacyRandom(debug_seed=self._seed))
+    def __call__(self, phi, twins, random, each):
+        return self._source(phi, twins, PrivacyRandom(debug_seed=self._seed), each)
+
+
+def test_threads_compile_nothing(monkeypatch):
+    """PyTensor is not made for it: the first chunk of each table is computed before the others."""
+    random, found = np.random.default_rng(0), []
+    model = two_groups(**{name: random.normal(size=300) for name in ("a", "b", "xa", "xb")})
+    compile_graph = gate.compile_graph
+
+    def noted(*args, **kwargs):
+        found.append(threading.current_thread())
+        return compile_graph(*args, **kwargs)
+
+    for module in (outcomes, sums):
+        monkeypatch.setattr(module, "compile_graph", noted)
+    monkeypatch.setattr("pymc_dp.records.twins._ROWS", 64)
+    twins = TablesTwins(read_records(model, verify=False))
+    found.clear()
+    RecordsHere(twins, PrivacyRandom(debug_seed=1), 2).compare(
+        np.zeros(twins.size), np.eye(twins.size), Bounds(1.0, 1.0), 3
+    )
+    assert len(found) > 5 and set(found) == {threading.current_thread()}
 
 
 def test_one_record_of_either_table_moves_sums_within_their_bounds():

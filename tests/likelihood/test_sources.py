@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood import sources
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.sources import RecordsHere
+from pymc_dp.records import threads
 from tests.conftest import logistic_model
 from tests.likelihood.records import hostile
 from tests.likelihood.test_measurements import METRIC, PHI, P, term_of
@@ -28,11 +28,11 @@ class Chunks:
         ]
         self.given = 0
 
-    def __call__(self, phi, twins, random):
+    def __call__(self, phi, twins, random, each):
         self.given = 0
         for chunk in self.chunks:
             self.given += 1
-            yield chunk
+            yield lambda chunk=chunk: chunk
 
 
 def numbers(source):
@@ -54,7 +54,7 @@ def test_few_chunks_wait():
     source = RecordsHere(units, None, 2)
     for done, _ in enumerate(source._each(lambda chunk: None, PHI, 3), 1):
         waiting.append(units.given - done)
-    assert len(waiting) == 40 and 0 <= min(waiting) and max(waiting) <= sources._WAITING * 2
+    assert len(waiting) == 40 and 0 <= min(waiting) and max(waiting) <= threads._WAITING * 2
 
 
 def test_an_error_in_a_thread_is_raised():

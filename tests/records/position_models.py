@@ -1,12 +1,13 @@
 """Models whose records have positions, and what is done to them; run as a script, in a process of its own.
 
-``python -m tests.records.position_models NAME ...`` prints one line for each thing that was tried and was not
-as it should be, and a last line that says that it came to the end.
+``python -m tests.records.position_models WAY NAME ...`` prints one line for each thing that was tried and was
+not as it should be, and a last line that says that it came to the end. The way is a method of `Tried`.
 """
 
 import sys
 import warnings
 from collections.abc import Callable
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -209,14 +210,17 @@ class Tried:
         self.others = np.arange(N) != BAD
 
     def rows(self) -> list[np.ndarray]:
-        """What is computed of each record, in two ways."""
-        r, theta = self.records, self.theta
-        return [r.full_batch.rows(theta), r.ratios(theta, 0.9 * theta, np.arange(N))]
+        """Log-likelihoods of all records."""
+        return [self.records.full_batch.rows(self.theta)]
+
+    def ratios(self) -> list[np.ndarray]:
+        """Of some records."""
+        return [self.records.ratios(self.theta, 0.9 * self.theta, np.arange(N))]
 
     def derivatives(self) -> list[np.ndarray]:
         """Scores of each record and of its twins, and their rows."""
         r, found = self.records, []
-        for chunk in r.twins(r.coordinates(self.theta), 1, PrivacyRandom(debug_seed=0)):
+        for chunk in map(call, r.twins(r.coordinates(self.theta), 1, PrivacyRandom(debug_seed=0))):
             for term in chunk.terms:
                 rows = np.broadcast_to(
                     term.rows(np.eye(r.coordinates.size)), (*term.own.T.shape, r.coordinates.size)
@@ -243,19 +247,18 @@ class Tried:
         return found
 
 
-def main(names: list[str]) -> None:
+def main(way: str, names: list[str]) -> None:
     warnings.simplefilter("ignore")
-    derivatives = "derivatives" in names
-    for name in [n for n in names if n != "derivatives"] or MODELS:
+    for name in names:
         try:
             tried = Tried(name)
         except ModelRefusedError as error:
             print(f"{name}: refused: {str(error).splitlines()[0]}", flush=True)
             continue
-        for line in tried.differing(tried.derivatives if derivatives else tried.rows):
+        for line in tried.differing(getattr(tried, way)):
             print(line, flush=True)
     print("to the end")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])

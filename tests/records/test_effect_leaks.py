@@ -4,6 +4,7 @@ Each check is made once more with a fault that was planted, and has to notice it
 """
 
 from functools import cache
+from operator import call
 
 import numpy as np
 import pymc as pm
@@ -16,7 +17,7 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import complete_model, effects, quadrature, twins
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.twins import Twins
+from pymc_dp.records.outcomes import Outcomes
 
 N, ROWS, MANY = 30, 3, 10_000
 PHI = np.array([0.4, -0.3])
@@ -58,7 +59,7 @@ def scores(records, values=None, twins=0):
     for one, value in zip(held, kept if values is None else values, strict=True):
         one[-1] = value
     try:
-        chunks = list(records.twins(PHI, twins, PrivacyRandom(1)))
+        chunks = list(map(call, records.twins(PHI, twins, PrivacyRandom(1))))
     finally:
         for one, value in zip(held, kept, strict=True):
             one[-1] = value
@@ -173,14 +174,14 @@ def test_rows_that_count_by_themselves_would_be_noticed(monkeypatch):
 
 def alike():
     """Correlation of the outcomes of two rows of a twin, where effects are large."""
-    drawn, _ = records_with().twins._drawn(np.array([[0.0, np.log(30.0)]]), 1, PrivacyRandom(1))
+    drawn, _ = records_with().twins.outcomes._drawn(np.array([[0.0, np.log(30.0)]]), 1, PrivacyRandom(1))
     pairs = drawn["y"][0].reshape(N, ROWS)
     return np.corrcoef(np.sign(pairs[:, 0]), np.sign(pairs[:, 1]))[0, 1]
 
 
 def test_rows_of_a_twin_share_its_effect(monkeypatch):
     assert alike() > 0.6
-    monkeypatch.setattr(Twins, "_of_person", lambda self, values: values)
+    monkeypatch.setattr(Outcomes, "_of_person", lambda self, values: values)
     assert alike() < 0.5
 
 

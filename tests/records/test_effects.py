@@ -1,5 +1,7 @@
 """Effects with an entry for each person: what is integrated, what is refused; scores against integrals."""
 
+from operator import call
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -22,7 +24,7 @@ def read(model, unit="person", **settings):
 
 def scores(records, phi, twins=0, seed=1):
     """Of the persons, shape (n, p), and of their groups."""
-    chunks = list(records.twins(np.asarray(phi, dtype=float), twins, PrivacyRandom(seed)))
+    chunks = list(map(call, records.twins(np.asarray(phi, dtype=float), twins, PrivacyRandom(seed))))
     own = np.concatenate([chunk.terms[0].own for chunk in chunks])
     return own, np.concatenate([chunk.terms[0].group for chunk in chunks], axis=1)
 
@@ -164,7 +166,7 @@ def test_twins_are_whole_persons():
     """All rows of a person's twin have one effect: with a large one they are all alike."""
     records = read(random_intercept())
     phi = np.array([0.0, 0.0, np.log(50.0)])
-    drawn, fit = records.twins._drawn(phi[None], 1, PrivacyRandom(1))
+    drawn, fit = records.twins.outcomes._drawn(phi[None], 1, PrivacyRandom(1))
     assert all(good.all() for good in fit.values())
     share = np.array([drawn["y"][0][ids_of() == k].mean() for k in range(N)])
     assert np.mean((share == 0) | (share == 1)) > 0.8  # of rows apart: 1/8
@@ -172,7 +174,7 @@ def test_twins_are_whole_persons():
 
 def test_twins_of_rows_have_effects_of_their_own():
     records = read(persons.counts(), None)
-    drawn, _ = records.twins._drawn(np.array([[1.0, 0.0, np.log(0.5)]]), 1, PrivacyRandom(1))
+    drawn, _ = records.twins.outcomes._drawn(np.array([[1.0, 0.0, np.log(0.5)]]), 1, PrivacyRandom(1))
     (y,) = drawn["y"]
     assert 2 < y.var() / y.mean() < 20  # a Poisson variable has 1, this one 1 + e / .5 = 6.4
 

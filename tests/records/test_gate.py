@@ -2,6 +2,7 @@
 
 import re
 from contextlib import nullcontext
+from operator import call
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from pytensor.scan.basic import scan
 import pymc_dp
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records import gate, positions
+from pymc_dp.records import fast_forms, gate, positions
 from pymc_dp.records import model as model_module
 from pymc_dp.records.model import RecordModel
 from pymc_dp.steps.chain import Released
@@ -52,9 +53,9 @@ def test_no_other_file_calls_the_compiler():
 def test_what_pymc_compiles_is_given_a_mode_of_the_gate():
     found = 0
     for path in PACKAGE.rglob("*.py"):
-        for call in GIVEN_A_MODE.finditer(code_of(path)):
+        for one in GIVEN_A_MODE.finditer(code_of(path)):
             found += 1
-            rest = code_of(path)[call.start() : call.start() + 500]
+            rest = code_of(path)[one.start() : one.start() + 500]
             assert re.search(r'compile_kwargs"?[=:] *\{"mode": gate\.', rest), path
     assert found == 1
 
@@ -140,7 +141,7 @@ def test_all_positions_in_compiled_graphs_are_in_range(kind, monkeypatch):
         records.full_batch.rows(theta)
         records.ratios(theta, theta, np.arange(3))
         with pytest.raises(ModelRefusedError, match="scan") if kind == "scan" else nullcontext():
-            next(iter(records.twins(records.coordinates(theta), 1, PrivacyRandom(debug_seed=0))))
+            next(iter(map(call, records.twins(records.coordinates(theta), 1, PrivacyRandom(debug_seed=0)))))
 
     seen, found = walk(monkeypatch, use)
     assert len(seen) > 3
@@ -323,7 +324,7 @@ def test_a_mode_that_looks_at_numbers_is_refused_before_a_row_is_read(mode, monk
     monkeypatch.setattr(model_module, "read", None)
     with pytest.raises(ValueError, match=type(mode).__name__):
         RecordModel(model_of("look-up"), compile_kwargs={"mode": mode})
-    monkeypatch.setattr(gate, "get_mode", lambda given: mode if given is None else get_mode(given))
+    monkeypatch.setattr(fast_forms, "get_mode", lambda given: mode if given is None else get_mode(given))
     with pytest.raises(ValueError, match=type(mode).__name__):
         RecordModel(model_of("look-up"))
 

@@ -1,5 +1,7 @@
 """Linear predictors of records: which are found, and scores by them against whole gradients."""
 
+from operator import call
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -22,7 +24,7 @@ X, GROUP, Y = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3, np
 def scores(records, phi):
     """By the likelihood coordinates, shape (n, p), as `Twins` gives them: numbers times rows."""
     found = np.zeros((records.n, phi.size))
-    for chunk in records.twins(phi, 0, PrivacyRandom(debug_seed=0)):
+    for chunk in map(call, records.twins(phi, 0, PrivacyRandom(debug_seed=0))):
         for term in chunk.terms:
             rows = np.broadcast_to(term.rows(np.eye(phi.size)), (*term.own.T.shape, phi.size))
             found[chunk.units] += np.einsum("mk,kmp->mp", term.own, rows)

@@ -1,6 +1,7 @@
 """Loops in the place of a library's products: the same numbers, a record's from its own row alone."""
 
 import functools
+from operator import call
 
 import numpy as np
 import pymc as pm
@@ -133,7 +134,9 @@ def test_one_record_has_the_same_scores_at_any_place(family, width, persons, mod
             declared(family, cancelling(n, width))
         records = RecordModel(model, compile_kwargs=mode, privacy_unit=np.arange(n) if persons else None)
         point = np.full(records.d, 1 / 3)
-        found = [term.own for chunk in records.twins(point, 0, PrivacyRandom(1)) for term in chunk.terms]
+        found = [
+            term.own for chunk in map(call, records.twins(point, 0, PrivacyRandom(1))) for term in chunk.terms
+        ]
         for scores in (*found, records.full_batch.rows(point)):
             np.testing.assert_array_equal(scores, np.broadcast_to(scores[0], scores.shape))
 

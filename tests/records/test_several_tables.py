@@ -93,7 +93,7 @@ def test_scores_of_all_tables_are_derivatives_of_the_likelihood(declare, lookups
     phi = 0.3 + 0.1 * np.arange(source.size)
     found = []
     for chunk in source(phi, 2, PrivacyRandom(debug_seed=1)):
-        (term,) = chunk.terms
+        (term,) = chunk().terms
         rows = np.broadcast_to(term.rows(np.eye(source.size)), (*term.own.T.shape, source.size))
         found.append(np.einsum("mk,kmp->mp", term.own, rows))
     assert [len(scores) for scores in found] == [N, M]

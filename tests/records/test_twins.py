@@ -3,6 +3,7 @@
 import gc
 import warnings
 from itertools import product
+from operator import call
 
 import numpy as np
 import pymc as pm
@@ -12,7 +13,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.outcome_scores import ScoresAt
+from pymc_dp.records.scores_at import ScoresAt
 from tests.own_process import printed
 from tests.records.generative import models
 from tests.records.small_shapes import KINDS
@@ -46,7 +47,7 @@ def scores_in_phi(term, p):
 
 def collected(records, phi, twins=3, seed=1):
     found = records.twins
-    chunks = list(found(phi, twins, PrivacyRandom(debug_seed=seed)))
+    chunks = list(map(call, found(phi, twins, PrivacyRandom(debug_seed=seed))))
     assert [c.units.start for c in chunks] == [0, *(c.units.stop for c in chunks[:-1])]
     return [
         np.concatenate([scores_in_phi(c.terms[j], found.size) for c in chunks], axis=1)
@@ -72,14 +73,14 @@ def test_law_and_scores(name):
     assert not twins.unlike
     groups = collected(records, phi, 6)
     if twins.finite:
-        chunks = list(twins(phi, 0, PrivacyRandom(debug_seed=1)))
+        chunks = list(map(call, twins(phi, 0, PrivacyRandom(debug_seed=1))))
         weights = np.concatenate([c.terms[0].weights for c in chunks], axis=1)
         np.testing.assert_allclose(weights.sum(axis=0), 1.0, atol=1e-12)
         mean = np.einsum("gm,gmp->mp", weights, groups[0])
         assert np.abs(mean).max() < 1e-10 * np.abs(groups[0]).max()
         return
     fixed = pm.do(model, {name: np.asarray(value) for name, value in values.items()})
-    drawn, fit = twins._drawn(phi[None], 6, PrivacyRandom(debug_seed=1))
+    drawn, fit = twins.outcomes._drawn(phi[None], 6, PrivacyRandom(debug_seed=1))
     for variable in drawn:
         assert fit[variable].all()
         ours = np.stack(drawn[variable]).astype(float)
@@ -110,7 +111,7 @@ def test_own_scores_are_derivatives(name):
         expected.append((records.full_batch.rows(theta + e) - records.full_batch.rows(theta - e)) / (2 * h))
     twins = records.twins
     found = np.zeros((records.n, twins.size))
-    for chunk in twins(seen(theta), 0, PrivacyRandom(debug_seed=1)):
+    for chunk in map(call, twins(seen(theta), 0, PrivacyRandom(debug_seed=1))):
         for term in chunk.terms:
             own = term._replace(group=term.own[None])
             found[chunk.units] += scores_in_phi(own, twins.size)[0]
@@ -150,7 +151,7 @@ def test_draws_are_secret_and_each_its_own():
 def test_all_outcomes_of_a_logistic_regression():
     _, values, records, phi = build("bernoulli")
     assert records.twins.finite == {"y": 2}
-    (chunk,) = records.twins(phi, 5, PrivacyRandom(debug_seed=1))
+    (chunk,) = map(call, records.twins(phi, 5, PrivacyRandom(debug_seed=1)))
     (term,) = chunk.terms
     x = np.stack([np.ones(200), np.random.default_rng(0).uniform(-1, 1, 200)], axis=1)
     p = 1 / (1 + np.exp(-x @ values["b"]))
@@ -179,7 +180,7 @@ def test_lookups_are_told():
     names = {name: place for name, place in records.coordinates.names}
     places = places[:, 0]
     np.testing.assert_array_equal(places, np.arange(names["l"].start, names["l"].stop))
-    (chunk,) = twins(phi, 1, PrivacyRandom(debug_seed=1))
+    (chunk,) = map(call, twins(phi, 1, PrivacyRandom(debug_seed=1)))
     levels = np.random.default_rng(0)
     levels.uniform(-1, 1, 200)
     rows = chunk.terms[0].rows(np.eye(twins.size))[:, :, places].sum(axis=0)
@@ -263,7 +264,7 @@ def test_what_does_not_say_how_it_is_drawn():
     for given in ({}, {"random": own}):
         records = RecordModel(model(**given), verify=False)
         assert "random=" in records.twins.unlike["y"]
-        (chunk,) = records.twins(np.zeros(1), 3, PrivacyRandom(debug_seed=1))
+        (chunk,) = map(call, records.twins(np.zeros(1), 3, PrivacyRandom(debug_seed=1)))
         assert chunk.terms[0].group.shape == (0, 60, 1)
         np.testing.assert_allclose(chunk.terms[0].own, 1.0)
     trusted = RecordModel(model(random=own), verify=False, trusted_ops=["CustomDist_y"])
@@ -382,15 +383,15 @@ def test_scores_around_are_derivatives_of_the_mean_likelihood():
     records.scale_of = np.exp if np.isclose(phi[2], np.log(s)) else np.asarray
     points = phi + 0.3 * np.random.default_rng(5).normal(size=(4, 3)) * [1, 1, 0.3]
     twins = records.twins
-    (chunk,) = twins(points, 2, PrivacyRandom(debug_seed=1))
+    (chunk,) = map(call, twins(points, 2, PrivacyRandom(debug_seed=1)))
     (term,) = chunk.terms
     found = scores_in_phi(term._replace(group=term.own[None]), 3)[0]
-    y, h = twins._own()[0], 1e-6
+    y, h = twins.outcomes._own()[0], 1e-6
     for k, step in enumerate(h * np.eye(3)):
         up, down = log_mean(records, points + step, y), log_mean(records, points - step, y)
         np.testing.assert_allclose(found[:, k], (up - down) / (2 * h), rtol=1e-5, atol=1e-6)
-    (one,) = twins(phi[None], 2, PrivacyRandom(debug_seed=1))
-    (same,) = twins(phi, 2, PrivacyRandom(debug_seed=1))
+    (one,) = map(call, twins(phi[None], 2, PrivacyRandom(debug_seed=1)))
+    (same,) = map(call, twins(phi, 2, PrivacyRandom(debug_seed=1)))
     np.testing.assert_array_equal(one.terms[0].group, same.terms[0].group)
     # A control: scores at the centre are others.
     assert (
@@ -406,8 +407,8 @@ def test_twins_around_have_mean_zero_scores():
     twins = records.twins
     (scores,) = collected(records, points, 12)
     assert zero_mean(scores[1:].mean(axis=0)) < FAR
-    drawn, _ = twins._drawn(phi[None], 12, PrivacyRandom(debug_seed=1))
-    twins._drawn = lambda *args: (drawn, {name: np.ones(4000, dtype=bool) for name in drawn})
+    drawn, _ = twins.outcomes._drawn(phi[None], 12, PrivacyRandom(debug_seed=1))
+    twins.outcomes._drawn = lambda *args: (drawn, {name: np.ones(4000, dtype=bool) for name in drawn})
     (of_centre,) = collected(records, points, 12)
     assert zero_mean(of_centre[1:].mean(axis=0)) > FAR
 
@@ -416,7 +417,7 @@ def test_all_outcomes_around():
     """Probabilities are the mean over the points, and scores add up to zero with them."""
     _, _, records, phi = build("bernoulli")
     points = phi + np.random.default_rng(7).normal(size=(4, 2))
-    (chunk,) = records.twins(points, 0, PrivacyRandom(debug_seed=1))
+    (chunk,) = map(call, records.twins(points, 0, PrivacyRandom(debug_seed=1)))
     (term,) = chunk.terms
     x = np.stack([np.ones(200), np.random.default_rng(0).uniform(-1, 1, 200)], axis=1)
     p = (1 / (1 + np.exp(-x @ points.T))).mean(axis=1)
@@ -427,10 +428,10 @@ def test_all_outcomes_around():
 def test_a_point_where_there_is_no_density_counts_nothing():
     _, _, records, phi = build("normal", 50)
     bad = np.array([np.nan, 0.0, 0.0])
-    (chunk,) = records.twins(np.array([phi, phi + bad]), 0, PrivacyRandom(debug_seed=1))
-    (alone,) = records.twins(phi, 0, PrivacyRandom(debug_seed=1))
+    (chunk,) = map(call, records.twins(np.array([phi, phi + bad]), 0, PrivacyRandom(debug_seed=1)))
+    (alone,) = map(call, records.twins(phi, 0, PrivacyRandom(debug_seed=1)))
     np.testing.assert_allclose(chunk.terms[0].own, alone.terms[0].own)
-    (none,) = records.twins(np.array([phi + bad, phi + bad]), 0, PrivacyRandom(debug_seed=1))
+    (none,) = map(call, records.twins(np.array([phi + bad, phi + bad]), 0, PrivacyRandom(debug_seed=1)))
     assert np.isnan(none.terms[0].own).all()
 
 

@@ -79,7 +79,13 @@ FEW = ["hierarchy", "one hot", "written", "vectorize", "scan with a state"]
 def test_no_code_moves_another_record_in_any_model(part):
     """More than sixty models, seven codes each, compiled once: it crashed, or moved other records."""
     assert len(MODELS) > 60
-    assert not tried(*list(MODELS)[part::3])
+    assert not tried("rows", *list(MODELS)[part::3])
+
+
+@pytest.mark.slow
+def test_no_code_moves_a_ratio_of_another_record():
+    """Of records that were asked for by their numbers: another function."""
+    assert not tried("ratios", *FEW)
 
 
 @pytest.mark.slow

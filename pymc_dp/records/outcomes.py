@@ -1,0 +1,148 @@
+"""Outcomes of records: those that were recorded, and those that the model draws in their place."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from operator import call
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.executor import Function
+from pytensor.compile.io import In
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+
+from pymc_dp.records.draws import Draw
+from pymc_dp.records.gate import CHECK_MODE, compile_graph
+from pymc_dp.records.outcome_scores import Scored
+from pymc_dp.records.sums import compiled, guarded
+from pymc_dp.records.threads import Each, Reentrant
+
+
+class Found(NamedTuple):
+    """Of all rows, by the name of the observed variable: recorded; drawn, K times; where drawn ones exist."""
+
+    own: dict[str, np.ndarray]
+    drawn: dict[str, list[np.ndarray]]
+    fit: dict[str, np.ndarray]
+
+
+class Randomness(Protocol):
+    """A secret stream, as `PrivacyRandom`."""
+
+    def generators(self, number: int) -> list[np.random.Generator]:
+        """Generators with streams of their own."""
+
+
+class Outcomes:
+    """Compiled draws of the outcomes of all rows.
+
+    Parameters
+    ----------
+    records : RecordModel
+    places : mapping of str to Variable
+        Of observed variables, by name: variables of the type of what is drawn.
+    effects : mapping of str to SharedVariable
+        Of persons: drawn first, once a person; what is drawn then depends on them.
+    draws : mapping of str to Draw
+        Of effects, and of those observed variables that are drawn.
+
+    Notes
+    -----
+    **Privacy.** What calls give is private: row i is a function of record i, of phi and of secret randomness.
+    """
+
+    def __init__(
+        self,
+        records: Scored,
+        places: Mapping[str, Variable],
+        effects: Mapping[str, SharedVariable],
+        draws: Mapping[str, Draw],
+    ):
+        self._records, self._outcomes, self._effects, self._draws = records, places, effects, draws
+
+    def __call__(self, points: np.ndarray, twins: int, random: Randomness, each: Each = map) -> Found:
+        """Read what was recorded, and draw as many twins of each; see `Twins`."""
+        recorded = guarded(self._own, what="The observed values could not be read")
+        return Found(
+            dict(zip(self._outcomes, recorded, strict=True)), *self._drawn(points, twins, random, each)
+        )
+
+    @cached_property
+    def _own(self) -> Function:
+        """Recorded outcomes, as arrays of the type of what is drawn."""
+        opaque = self._records.reading.opaque
+        outcomes = [
+            pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
+            for name, place in self._outcomes.items()
+        ]
+        return compiled([], outcomes, {"mode": CHECK_MODE}, private=self._records._roots)
+
+    @cached_property
+    def _drawing(self) -> dict[str, tuple[Reentrant, int]]:
+        """Compiled draws, and how many generators each needs."""
+        return {
+            name: (compiled_draw(self._records, draw), len(draw.generators))
+            for name, draw in self._draws.items()
+        }
+
+    def _drawn(
+        self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
+    ) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
+        """Outcomes of all rows, K times, at one point after the other; and which rows have them."""
+        drawn: dict[str, list[np.ndarray]] = {}
+        fit: dict[str, np.ndarray] = {}
+        for name in self._draws if twins else ():
+            function, generators = self._drawing[name]
+            drawn[name], fit[name] = [], np.ones(self._records.n_rows, dtype=bool)
+            effects = {} if name in self._effects else self._effects
+            some = (
+                partial(
+                    self._draw,
+                    function,
+                    {place: drawn[effect][k] for effect, place in effects.items()},
+                    points[k % len(points)],
+                    random.generators(generators),
+                )
+                for k in range(twins)
+            )
+            # What effects are is not an argument: then one is drawn after the other.
+            for outcome, good in (map if effects else each)(call, some):
+                if name in self._effects:
+                    outcome, good = self._of_person(outcome), self._of_person(good)
+                drawn[name].append(outcome)
+                fit[name] &= good
+        return drawn, fit
+
+    def _draw(
+        self,
+        function: Reentrant,
+        effects: Mapping[SharedVariable, np.ndarray],
+        phi: np.ndarray,
+        streams: Sequence[np.random.Generator],
+    ) -> list[np.ndarray]:
+        """Outcomes of all rows with these effects, and which rows have them."""
+        for place, values in effects.items():
+            place.set_value(values, borrow=True)
+        return guarded(function, phi, *streams, what="Outcomes could not be drawn")
+
+    def _of_person(self, values: np.ndarray) -> np.ndarray:
+        """Give all rows of a person what its first one has."""
+        order, first = self._records._rows_of_unit
+        if order is None or first is None:
+            return values
+        return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])
+
+
+def compiled_draw(records: Scored, draw: Draw) -> Reentrant:
+    """Compile a draw: a function of phi and of its generators."""
+    seen = records.coordinates
+    # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
+    settings = records.compile_kwargs | {"mode": "NUMBA", "trusted": records.reading.trusted}
+    inputs: list[Variable | In] = [seen.vector, *(In(one, mutable=True) for one in draw.generators)]
+    outputs, private = seen.joined([draw.outcome, draw.fit]), records._roots
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
+        function = compile_graph(inputs, outputs, private=private, random=True, trust_input=True, **settings)
+    return Reentrant(function)

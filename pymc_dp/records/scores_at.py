@@ -1,0 +1,106 @@
+"""Scores of some units, for any outcomes of theirs."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import batched
+
+import numpy as np
+
+from pymc_dp.records.predictors import WithData
+from pymc_dp.records.sums import guarded, sums
+
+
+class ScoresAt:
+    """Scores of some units, for any outcomes.
+
+    At each of several points a unit's score counts by its likelihood there: this is the derivative of the
+    logarithm of the mean of its likelihoods, where all points move together.
+
+    Parameters
+    ----------
+    each : callable
+        Of a number of copies of the rows, one after the other. Gives a list of callables, one for each point:
+        from outcomes of these rows to their scores, and to log-densities where these are wanted.
+    pieces
+        See `pymc_dp.records.twins.TermScores`.
+    m : int
+        Number of rows.
+    first : ndarray of int, or None
+        Where the rows of each unit begin; None: each is a unit.
+    count : int
+        Number of outcomes, if all are taken.
+    dtype : str
+        Of outcomes.
+
+    Notes
+    -----
+    **Privacy.** Unit i's numbers are functions of its own rows, of the points and of its outcomes. A point at
+    which a density is not a number counts nothing; where all are, the score is not a number. No warning tells
+    of it, whoever asks.
+    """
+
+    def __init__(
+        self,
+        each: Callable[[int], list[Callable[..., list[np.ndarray]]]],
+        pieces: list[WithData] | None,
+        m: int,
+        first: np.ndarray | None,
+        count: int,
+        dtype: str,
+    ):
+        self._each, self.pieces, self._count, self._dtype = cache(each), pieces, count, dtype
+        self._m, self._first = m, first
+
+    def __call__(self, outcomes: Sequence[Sequence[np.ndarray]], most: int) -> list[np.ndarray]:
+        """Scores, shape (G, units, k), and log-densities, (G, units), where these are wanted.
+
+        Parameters
+        ----------
+        outcomes : sequence of sequence of ndarray
+            Those of all rows, G times. As many are worked on at once as have `most` rows together.
+        most : int
+        """
+        parts = []
+        for some in batched(outcomes, max(most // max(self._m, 1), 1)):
+            rows = some[0] if len(some) == 1 else [np.concatenate(one) for one in zip(*some, strict=True)]
+            found = self._of_copies(len(some), rows)
+            parts.append([one.reshape((len(some), -1, *one.shape[1:])) for one in found])
+        return parts[0] if len(parts) == 1 else [np.concatenate(one) for one in zip(*parts, strict=True)]
+
+    @np.errstate(all="ignore")
+    def _of_copies(self, copies: int, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
+        first = first_of_copies(self._first, self._m, copies)
+        each = [[sums(part, first) for part in guarded(at, *outcomes)] for at in self._each(copies)]
+        if len(each) == 1:
+            return each[0]
+        densities = np.array([density for _, density in each])
+        highest = np.max(np.where(np.isfinite(densities), densities, -np.inf), 0)
+        weights = np.exp(densities - highest)
+        weights[~(weights > 0)] = 0.0
+        total = np.sum(weights, 0)
+        score = np.zeros_like(each[0][0])
+        for weight, (own, _) in zip(weights, each, strict=True):
+            score += np.where(weight[:, None] > 0, own, 0.0) * (weight / total)[:, None]
+        score[~(total > 0)] = np.nan
+        return [score, highest + np.log(total / len(each))]
+
+    @np.errstate(all="ignore")
+    def all_outcomes(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
+        scores, densities = self([[np.full(self._m, y, dtype=self._dtype)] for y in range(self._count)], most)
+        weights = np.exp(densities)
+        total = np.sum(weights, 0)
+        bad = ~(np.abs(total - 1) <= 1e-6)
+        weights /= np.where(bad, 1.0, total)
+        weights[:, bad] = np.nan
+        return scores, weights
+
+
+def repeated(values: np.ndarray, axis: int, copies: int) -> np.ndarray:
+    """Give rows several times, one copy after the other."""
+    return values if copies == 1 else np.concatenate([values] * copies, axis=axis)
+
+
+def first_of_copies(first: np.ndarray | None, m: int, copies: int) -> np.ndarray | None:
+    """Where the rows of each unit begin, in copies of m rows."""
+    return None if first is None else np.ravel(first + m * np.arange(copies)[:, None])

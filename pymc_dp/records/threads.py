@@ -1,0 +1,84 @@
+"""Threads over chunks of records, and compiled functions that several of them may call at once."""
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+from pytensor.compile.executor import Function
+
+# Chunks that wait, for each thread: what came of them is in memory.
+_WAITING = 2
+
+
+class Each(Protocol):
+    """Apply a function to items, and give the results in their order: `map`, or in threads."""
+
+    def __call__[T, R](self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+        """As `map`."""
+
+
+class InThreads:
+    """A `map` in some threads.
+
+    Parameters
+    ----------
+    number : int
+        Of threads. With one, everything is computed where it is asked for.
+
+    Notes
+    -----
+    **Privacy.** No warning is shown while threads run, by whichever of them: Python keeps warnings from being
+    shown for the whole process, so that a thread that asks for it cannot do so for itself.
+    """
+
+    def __init__(self, number: int = 1):
+        self._number = number
+
+    def __call__[T, R](self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+        """Apply a function to items; give the results in their order, of which a few wait at most."""
+
+        def quiet(item: T) -> R:
+            with np.errstate(all="ignore"):  # of this thread
+                return function(item)
+
+        if self._number == 1:
+            yield from map(quiet, items)
+            return
+        waiting: deque[Future[R]] = deque()
+        with warnings.catch_warnings(), ThreadPoolExecutor(self._number) as pool:
+            warnings.simplefilter("ignore")
+            for item in items:
+                waiting.append(pool.submit(quiet, item))
+                if len(waiting) > _WAITING * self._number:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+
+class Reentrant:
+    """A compiled function that several threads may call at once.
+
+    PyTensor's functions keep what they are called with. What Numba compiled of one does not, and is called
+    without the function; of other compilers' one is called after the other.
+
+    Parameters
+    ----------
+    function : Function
+        Without updates, with a list of outputs.
+    """
+
+    def __init__(self, function: Function):
+        self._function, self._lock = function, Lock()
+        self._compiled = getattr(function.vm, "jit_fn", None)
+
+    def __call__(self, *arguments: np.ndarray) -> list[np.ndarray]:
+        """Call the function, as its inputs were trusted when it was compiled."""
+        if self._compiled is None:
+            with self._lock:
+                return self._function(*arguments)
+        shared = (place.storage[0] for place in self._function.input_storage[len(arguments) :])
+        return list(self._compiled(*arguments, *shared))
