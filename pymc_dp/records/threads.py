@@ -68,10 +68,17 @@ class Reentrant:
     Parameters
     ----------
     function : Function
-        Without updates, with a list of outputs.
+        With a list of outputs.
+
+    Raises
+    ------
+    RuntimeError
+        It changes a shared variable, as a random stream of its own, which would stand still: a bug.
     """
 
     def __init__(self, function: Function):
+        if any(one.update is not None for one in function.maker.inputs):
+            raise RuntimeError("a function that changes shared variables is not one for threads.")
         self._function, self._lock = function, Lock()
         self._compiled = getattr(function.vm, "jit_fn", None)
 

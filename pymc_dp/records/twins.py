@@ -208,7 +208,7 @@ class Twins:
         Yields
         ------
         callable
-            Gives a `Chunk`. Several threads may call several of them at once, once the first was called.
+            Gives a `Chunk`. Several threads may call several of them at once: what they call is compiled.
         """
         points = np.atleast_2d(points)
         if self._effects:

@@ -75,6 +75,15 @@ def test_a_function_that_threads_share_is_the_function(mode):
                 np.testing.assert_array_equal(a, b)
 
 
+def test_a_function_with_a_stream_of_its_own_is_not_one_for_threads():
+    """All twins would be alike."""
+    stream = pytensor.shared(np.random.default_rng(1))
+    after, drawn = pt.random.normal(rng=stream, size=3, return_next_rng=True)
+    function = pytensor.function([], [drawn], updates={stream: after}, mode=gate.CHECK_MODE)
+    with pytest.raises(RuntimeError, match="changes shared variables"):
+        Reentrant(function)
+
+
 def test_what_is_compiled_lets_other_threads_run():
     """From a file of its own: one that PyTensor made of the same graph would hold Python's lock."""
     compiled = made("NUMBA")[0].vm.jit_fn
