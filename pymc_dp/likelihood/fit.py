@@ -9,7 +9,7 @@ from scipy import stats
 from pymc_dp.likelihood.centre import compiled, length_of
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.privacy.budget.known import Fit
-from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, histogram_sensitivity
+from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
 
 #: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
@@ -71,7 +71,7 @@ def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:
 
 
 @np.errstate(all="ignore")
-def count_places(chunk: Chunk, metric: np.ndarray, random: PrivacyRandom) -> np.ndarray:
+def count_places(chunk: Chunk, metric: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Counts of how far out records are among their twins: what one pass adds.
 
     Parameters
@@ -79,7 +79,7 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: PrivacyRandom) -> np.
     chunk : Chunk
     metric : ndarray, shape (p, p)
         Distances are norms of scores in it.
-    random : PrivacyRandom
+    random : numpy.random.Generator
         Secret.
 
     Returns
@@ -95,10 +95,10 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: PrivacyRandom) -> np.
     **Privacy.** A unit adds 1 to one cell, or nothing where a number is not finite.
     """
     m = len(chunk.terms[0].own)
-    looked_at = np.floor(random.uniform(m) * len(chunk.terms)).astype(int)
+    looked_at = np.floor(random.random(m) * len(chunk.terms)).astype(int)
     counts = np.zeros(CELLS)
     for k, term in enumerate(chunk.terms):
-        place = _places(term, metric, random.uniform(m))
+        place = _places(term, metric, random.random(m))
         seen = np.isfinite(place) & (looked_at == k)
         counts += np.bincount(np.searchsorted(_ENDS, place[seen], side="right"), minlength=CELLS)
     return counts

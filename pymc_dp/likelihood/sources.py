@@ -80,8 +80,9 @@ class RecordsHere:
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """See `Source.spread`."""
         total = np.zeros(CELLS)
+        (places,) = self._random.generators(1)
         for chunk in self._each(lambda chunk: chunk, phi, FIT_TWINS):
-            total += count_places(chunk, metric, self._random)
+            total += count_places(chunk, metric, places)
         return total
 
     def _each[T](self, function: Callable[[Chunk], T], points: np.ndarray, twins: int) -> Iterator[T]:

@@ -8,6 +8,7 @@ of Ops.
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from threading import RLock
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +33,8 @@ from pymc_dp.records.safe_rewriter import Safe
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
 # For graphs that are simple already, or run once or twice: rewriting them takes longer than they run.
 PLAIN_MODE = Mode(linker="py", optimizer="merge")
+# PyTensor's flags are those of the process: one thread compiles at a time.
+_COMPILING = RLock()
 # After PyTensor has put a graph into its final form, and before it makes one loop of many Ops (49).
 _LAST = 48.95
 # Compilers reorder sums, and fuse products with them, otherwise at the end of a loop than within: what a
@@ -113,7 +116,7 @@ def compile_graph(
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
     # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
     flags = {"cxx": ""} if isinstance(safe.linker, PerformLinker) else {}
-    with config.change_flags(**flags, **_AS_WRITTEN), warnings.catch_warnings():
+    with _COMPILING, config.change_flags(**flags, **_AS_WRITTEN), warnings.catch_warnings():
         # How fast an Op is (mixtures that are drawn have one) is nothing that a user can mend.
         warnings.filterwarnings("ignore", "Numba will use object mode|Loop fusion failed", UserWarning)
         return compiler(list(inputs), outputs, **{"mode": safe, "on_unused_input": "ignore", **options})

@@ -1,8 +1,10 @@
 """What is computed from the rows: exact sums over all records, log-likelihoods of some; under a guard."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from threading import Lock
 from typing import Any, NamedTuple, cast
 
 import numba
@@ -19,6 +21,49 @@ from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.reading import Reading
+
+
+class _Filters:
+    """Python's filters of warnings: one list for all threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._changed = Lock(), 0, ExitStack()
+
+    def change(self) -> None:
+        """Show none, if nobody else has asked for it yet."""
+        with self._lock:
+            if self._inside == 0:
+                self._changed.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+            self._inside += 1
+
+    def put_back(self) -> None:
+        """As they were, if nobody else is left who asked."""
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._changed.close()
+
+
+_FILTERS = _Filters()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let no warning be shown, in any thread, and NumPy make none in this one.
+
+    Notes
+    -----
+    **Privacy.** A warning would say that some record is NaN, overflows or is missing. Python has one list of
+    filters for all threads: were it changed and put back by each, one would show what another keeps back.
+    The first that comes changes it, and the last that goes puts it back.
+    """
+    _FILTERS.change()
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _FILTERS.put_back()
 
 
 def guarded[R](
@@ -41,8 +86,7 @@ def guarded[R](
         The function failed; the message has the kind of error only, and no cause attached.
     """
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             return function(*args)
     except Exception as error:
         name, where = kind(error), kept(error)

@@ -1,6 +1,5 @@
 """Threads over chunks of records, and compiled functions that several of them may call at once."""
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,6 +8,8 @@ from typing import Protocol
 
 import numpy as np
 from pytensor.compile.executor import Function
+
+from pymc_dp.records.sums import quiet
 
 # Chunks that wait, for each thread: what came of them is in memory.
 _WAITING = 2
@@ -28,11 +29,6 @@ class InThreads:
     ----------
     number : int
         Of threads. With one, everything is computed where it is asked for.
-
-    Notes
-    -----
-    **Privacy.** No warning is shown while threads run, by whichever of them: Python keeps warnings from being
-    shown for the whole process, so that a thread that asks for it cannot do so for itself.
     """
 
     def __init__(self, number: int = 1):
@@ -41,18 +37,17 @@ class InThreads:
     def __call__[T, R](self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
         """Apply a function to items; give the results in their order, of which a few wait at most."""
 
-        def quiet(item: T) -> R:
-            with np.errstate(all="ignore"):  # of this thread
+        def quietly(item: T) -> R:
+            with quiet():
                 return function(item)
 
         if self._number == 1:
-            yield from map(quiet, items)
+            yield from map(quietly, items)
             return
         waiting: deque[Future[R]] = deque()
-        with warnings.catch_warnings(), ThreadPoolExecutor(self._number) as pool:
-            warnings.simplefilter("ignore")
+        with ThreadPoolExecutor(self._number) as pool:
             for item in items:
-                waiting.append(pool.submit(quiet, item))
+                waiting.append(pool.submit(quietly, item))
                 if len(waiting) > _WAITING * self._number:
                     yield waiting.popleft().result()
             while waiting:

@@ -65,7 +65,7 @@ def test_one_record_is_in_one_cell_at_most():
                     )
                     for own, group, w, rows in parts
                 ]
-                found.append(count_places(chunk(*one), METRIC, secret))
+                found.append(count_places(chunk(*one), METRIC, secret.generator))
     counts = np.array(found)
     assert set(np.unique(counts)) == {0.0, 1.0}
     assert set(counts.sum(1)) == {0.0, 1.0}  # none of those with nothing to compare, or a number not finite
@@ -77,13 +77,13 @@ def test_what_is_not_finite_counts_nowhere():
     """Warnings are errors here."""
     own, group, _, rows = some(m=6)
     group[2, 0], rows[:, 1], own[2], group[:, 3] = np.nan, 1e300, np.inf, -np.inf
-    whole = count_places(chunk((own, group, None, rows)), METRIC, PrivacyRandom(1))
+    whole = count_places(chunk((own, group, None, rows)), METRIC, PrivacyRandom(1).generator)
     assert whole.sum() == 2
     bad, other = np.full((4, 6), 0.25), own.copy()  # of all outcomes, beside its own
     other[4] = np.nan
-    assert count_places(chunk((other, group, bad, rows)), METRIC, PrivacyRandom(1)).sum() == 1
+    assert count_places(chunk((other, group, bad, rows)), METRIC, PrivacyRandom(1).generator).sum() == 1
     bad[1, 4:] = -0.1, np.nan
-    assert count_places(chunk((own, group, bad, rows)), METRIC, PrivacyRandom(1)).sum() == 0
+    assert count_places(chunk((own, group, bad, rows)), METRIC, PrivacyRandom(1).generator).sum() == 0
 
 
 @pytest.mark.parametrize("relation", ["substitute", "add_remove"])
@@ -144,7 +144,7 @@ def all_outcomes(m=20_000, seed=0):
 
 def distance(term):
     """Chi-square of counts from what a right model has."""
-    counts = count_places(chunk(*term), METRIC, PrivacyRandom(3))
+    counts = count_places(chunk(*term), METRIC, PrivacyRandom(3).generator)
     expected = PARTS * counts.sum()
     assert counts.sum() == 20_000
     return ((counts - expected) ** 2 / expected).sum()

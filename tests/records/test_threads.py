@@ -1,8 +1,10 @@
 """Threads over chunks of records, and compiled functions that they share."""
 
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytensor
@@ -11,6 +13,7 @@ import pytest
 from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
 
 from pymc_dp.records import gate
+from pymc_dp.records.sums import quiet
 from pymc_dp.records.threads import InThreads, Reentrant
 
 
@@ -21,21 +24,26 @@ def test_results_are_in_the_order_of_their_items(number):
     assert all((ident == threading.get_ident()) == (number == 1) for _, ident in found)
 
 
-def overlapping():
+@contextmanager
+def catch():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def overlapping(way):
     """What two threads do that keep warnings from being shown, the one beginning before the other ends."""
     first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
 
     def work(item):
         if item == 1:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with way():
                 first_in.set()
                 second_in.wait()
             first_out.set()
         elif item == 2:
             first_in.wait()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with way():
                 second_in.set()
                 first_out.wait()
                 warnings.warn("about a record", UserWarning, stacklevel=1)
@@ -46,11 +54,39 @@ def overlapping():
 def test_no_thread_shows_what_another_keeps_back():
     """Warnings are errors here. The control: the same in threads that nothing is around."""
     before = list(warnings.filters)
-    list(InThreads(2)(overlapping(), [1, 2]))
+    list(InThreads(2)(overlapping(quiet), [1, 2]))
     assert warnings.filters == before
     with warnings.catch_warnings(), pytest.raises(UserWarning, match="about a record"):
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(overlapping(), [1, 2]))
+            list(pool.map(overlapping(catch), [1, 2]))
+
+
+def shown(way, calls=4_000, threads=3):
+    """How many warnings of a function that threads call this way are shown, or end the call."""
+
+    def call(_):
+        try:
+            with way():
+                warnings.warn("about a record", UserWarning, stacklevel=1)
+        except UserWarning:
+            return 1
+        return 0
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
+            return sum(pool.map(call, range(calls)))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_calls_of_user_threads_show_nothing():
+    """Two releases in two threads of a program, say; afterwards filters are what they were."""
+    before = list(warnings.filters)
+    assert shown(quiet) == 0
+    assert warnings.filters == before
+    assert shown(catch, 40_000) > 0  # control: each thread for itself
 
 
 def made(mode):
