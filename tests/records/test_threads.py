@@ -52,7 +52,7 @@ def overlapping(way):
 
 
 def test_no_thread_shows_what_another_keeps_back():
-    """Warnings are errors here. The control: the same in threads that nothing is around."""
+    """Warnings are errors here. The control: each thread changes Python's filters for itself."""
     before = list(warnings.filters)
     list(InThreads(2)(overlapping(quiet), [1, 2]))
     assert warnings.filters == before
@@ -62,7 +62,7 @@ def test_no_thread_shows_what_another_keeps_back():
 
 
 def shown(way, calls=4_000, threads=3):
-    """How many warnings of a function that threads call this way are shown, or end the call."""
+    """How many warnings end the call of a function that threads call this way: here warnings are errors."""
 
     def call(_):
         try:
@@ -82,11 +82,13 @@ def shown(way, calls=4_000, threads=3):
 
 
 def test_calls_of_user_threads_show_nothing():
-    """Two releases in two threads of a program, say; afterwards filters are what they were."""
+    """Two releases in two threads of a program, say; afterwards filters are what they were.
+
+    With `catch` in the place of `quiet` it fails, by chance: the control that always does is the one above.
+    """
     before = list(warnings.filters)
     assert shown(quiet) == 0
     assert warnings.filters == before
-    assert shown(catch, 40_000) > 0  # control: each thread for itself
 
 
 def made(mode):
