@@ -62,7 +62,7 @@ def test_no_thread_shows_what_another_keeps_back():
 
 @pytest.mark.parametrize("way", [quiet, catch])
 def test_the_first_changes_the_filters_and_the_last_puts_them_back(way, monkeypatch):
-    """A change takes an entry out and puts it in again: another thread may warn in between. `catch` does so."""
+    """A change takes an entry out and puts it in again; in between another thread may warn (`catch`)."""
     before, changes = list(warnings.filters), []
     simplefilter = warnings.simplefilter
     monkeypatch.setattr(warnings, "simplefilter", lambda *args: changes.append(args) or simplefilter(*args))
