@@ -4,14 +4,13 @@ All errors count under a tilted law: under it, what has probability delta is com
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from sys import float_info
+from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-
-from pymc_dp.privacy.accounting.sampled_gaussian import Lossy
 
 # Probability, over the whole composition, of what is cut off at the ends.
 TAIL = 1e-15
@@ -22,6 +21,18 @@ _LARGEST_EXPONENT = 300.0
 
 #: Mass at -n..n times the spacing of the grid, and at infinity.
 Mass = tuple[np.ndarray, float]
+
+
+class _Kind(NamedTuple):
+    """Grid points of a loss, masses that need not add up to 1, and how many such losses there are."""
+
+    losses: np.ndarray
+    mass: np.ndarray
+    number: int
+
+    @property
+    def norm(self) -> float:
+        return float(self.mass.sum())
 
 
 @dataclass(frozen=True)
@@ -69,17 +80,13 @@ class Composed:
         return max(root * (1 + 1e-12), low)
 
 
-def compose(
-    masses: Mapping[Lossy, Mass], counts: Mapping[Lossy, int], step: float, delta: float | None
-) -> Composed:
+def compose(kinds: Sequence[tuple[Mass, int]], step: float, delta: float | None) -> Composed:
     """Composition of discretized losses.
 
     Parameters
     ----------
-    masses : mapping
-        Discretized losses.
-    counts : mapping
-        How often each comes.
+    kinds : sequence
+        Discretized losses, and how often each comes.
     step : float
         Spacing of the grid.
     delta : float, optional
@@ -90,22 +97,20 @@ def compose(
     OverflowError
         The losses spread too far for one grid.
     """
-    losses = {one: (np.arange(mass.size) - mass.size // 2) * step for one, (mass, _) in masses.items()}
-    tilt = 0.0 if delta is None else _best_tilt(masses, losses, counts, delta)
+    plain = [_Kind((np.arange(mass.size) - mass.size // 2) * step, mass, n) for (mass, _), n in kinds]
+    tilt = 0.0 if delta is None else _best_tilt(plain, delta)
     # Under a law with density exp(tilt loss), normalized, what has probability delta is common.
-    tilted = {one: mass * np.exp(tilt * losses[one]) for one, (mass, _) in masses.items()}
-    norms = {one: float(mass.sum()) for one, mass in tilted.items()}
-    low, high = _window(tilted, norms, losses, counts)
+    tilted = [one._replace(mass=one.mass * np.exp(tilt * one.losses)) for one in plain]
+    low, high = _window(tilted)
     length = max(next_fast_len(max(int((high - low) / step) + 3, 16), real=True), 16)
     if length > LARGEST_GRID:
         raise OverflowError("the losses spread too far for one grid")
     spectrum = np.ones(length // 2 + 1, dtype=complex)
-    infinite, total, log_norm = 0.0, 0, 0.0
-    for one, count in counts.items():
-        spectrum = spectrum * _power(_spectrum(tilted[one], length) / norms[one], count)
-        infinite += count * masses[one][1]
-        log_norm += count * math.log(norms[one])
-        total += count
+    for one in tilted:
+        spectrum = spectrum * _power(_spectrum(one.mass, length) / one.norm, one.number)
+    infinite = sum(count * lost for (_, lost), count in kinds)
+    log_norm = sum(one.number * math.log(one.norm) for one in tilted)
+    total = sum(one.number for one in tilted)
     result = irfft(spectrum, length)
     # Of a product of transforms, in units of epsilon times their number: 8 is what each needs at worst, the
     # rest is for the error of a transform, which is absolute.
@@ -123,19 +128,14 @@ def compose(
     )
 
 
-def _best_tilt(
-    masses: Mapping[Lossy, Mass],
-    losses: Mapping[Lossy, np.ndarray],
-    counts: Mapping[Lossy, int],
-    delta: float,
-) -> float:
+def _best_tilt(kinds: Sequence[_Kind], delta: float) -> float:
     """Where Chernoff's bound of epsilon at `delta` is smallest; only steers the error, never a bound."""
-    widest = max(float(one[-1]) for one in losses.values())
+    widest = max(float(one.losses[-1]) for one in kinds)
     tilts = np.geomspace(0.05, _LARGEST_EXPONENT / widest, 60)
     total = np.zeros(tilts.shape)
-    for one, (mass, _) in masses.items():
-        present = mass > 0
-        total += counts[one] * np.log(np.exp(losses[one][present] * tilts[:, None]) @ mass[present])
+    for one in kinds:
+        present = one.mass > 0
+        total += one.number * np.log(np.exp(one.losses[present] * tilts[:, None]) @ one.mass[present])
     return float(tilts[np.argmin((total - math.log(delta)) / tilts)])
 
 
@@ -159,28 +159,23 @@ def _power(values: np.ndarray, exponent: int) -> np.ndarray:
     return result
 
 
-def _window(
-    masses: Mapping[Lossy, np.ndarray],
-    norms: Mapping[Lossy, float],
-    losses: Mapping[Lossy, np.ndarray],
-    counts: Mapping[Lossy, int],
-) -> tuple[float, float]:
+def _window(kinds: Sequence[_Kind]) -> tuple[float, float]:
     """An interval that the composed loss leaves with probability below 2 * TAIL (Chernoff)."""
     variance = 0.0
-    for one, mass in masses.items():
-        mean = _dot(mass, losses[one]) / norms[one]
-        variance += counts[one] * _dot(mass, (losses[one] - mean) ** 2) / norms[one]
+    for one in kinds:
+        mean = _dot(one.mass, one.losses) / one.norm
+        variance += one.number * _dot(one.mass, (one.losses - mean) ** 2) / one.norm
     need = -math.log(TAIL)
     # Slopes fit for a sum that is nearly normal, and for rare large losses, whose tails are exponential.
     slopes = np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0])[:, None] * (0.25, 0.5, 1.0, 1.5)
     slopes = np.unique(slopes)
     log_moments = np.zeros((2, slopes.size))
     with np.errstate(over="ignore", invalid="ignore"):
-        for one, mass in masses.items():
-            present = mass > 0
-            exponent = losses[one][present] * slopes[:, None]
+        for one in kinds:
+            present = one.mass > 0
+            exponent = one.losses[present] * slopes[:, None]
             for row, sign in enumerate((-1.0, 1.0)):
-                moments = np.einsum("i,ji->j", mass[present], np.exp(sign * exponent))
-                log_moments[row] += counts[one] * np.log(moments / norms[one])
+                moments = np.einsum("i,ji->j", one.mass[present], np.exp(sign * exponent))
+                log_moments[row] += one.number * np.log(moments / one.norm)
         low, high = np.min((np.where(np.isnan(log_moments), np.inf, log_moments) + need) / slopes, axis=1)
     return -float(low), float(high)

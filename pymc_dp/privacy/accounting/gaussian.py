@@ -11,19 +11,20 @@ from sys import float_info
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr
+from scipy.special import log_ndtr
+
+from pymc_dp.privacy.accounting.normal import log_density, mills
 
 
-def _checked(name: str, value: ArrayLike, low: float, high: float, closed: str) -> np.ndarray:
+def _checked(value: ArrayLike, what: str, is_right: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     array = np.asarray(value, dtype=float)
-    above = array >= low if "l" in closed else array > low
-    below = array <= high if "h" in closed else array < high
-    if not np.all(above & below):
-        raise ValueError(
-            f"{name} must be in {'[' if 'l' in closed else '('}{low:g}, "
-            f"{high:g}{']' if 'h' in closed else ')'}."
-        )
+    if not np.all(is_right(array)):
+        raise ValueError(f"{what}.")
     return array
+
+
+def _log_of_delta(value: ArrayLike) -> np.ndarray:
+    return np.log(_checked(value, "delta must be in (0, 1)", lambda x: (x > 0) & (x < 1)))
 
 
 def _log_delta(mu: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
@@ -32,10 +33,8 @@ def _log_delta(mu: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         # phi(x) = exp(epsilon) phi(x + mu), so delta = phi(x) * (M(x) - M(x + mu)) with the Mills ratio M: no
         # tiny factors. For x < 0 the terms are of order one and the definition itself is well conditioned.
-        mills = np.sqrt(np.pi / 2) * (
-            erfcx(np.maximum(x, 0) / np.sqrt(2)) - erfcx((np.maximum(x, 0) + mu) / np.sqrt(2))
-        )
-        tail = np.log(mills) - 0.5 * x * x - 0.5 * np.log(2 * np.pi)
+        high = np.maximum(x, 0)
+        tail = np.log(mills(high) - mills(high + mu)) + log_density(x)
         log_a, log_b = log_ndtr(-x), epsilon + log_ndtr(-x - mu)
         body = log_a + np.log(-np.expm1(np.minimum(log_b - log_a, 0.0)))
     # Relative error of the differences: a few ulp of the larger term over the difference; x * x loses digits
@@ -64,8 +63,8 @@ def log_delta(mu: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     ValueError
         A value is negative or NaN.
     """
-    m = _checked("mu", mu, 0, np.inf, "lh")
-    e = _checked("epsilon", epsilon, 0, np.inf, "lh")
+    m = _checked(mu, "mu must be at least 0", lambda x: x >= 0)
+    e = _checked(epsilon, "epsilon must be at least 0", lambda x: x >= 0)
     m, e = np.broadcast_arrays(m, e)
     ordinary = (m > 0) & np.isfinite(m) & np.isfinite(e)
     value = _log_delta(np.where(ordinary, m, 1.0), np.where(ordinary, e, 1.0))
@@ -98,9 +97,8 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> np.ndarray:
     ValueError
         `mu` is negative or NaN, or `delta` outside (0, 1).
     """
-    m = _checked("mu", mu, 0, np.inf, "lh")
-    target = np.log(_checked("delta", delta, 0, 1, ""))
-    m, target = np.broadcast_arrays(m, target)
+    m = _checked(mu, "mu must be at least 0", lambda x: x >= 0)
+    m, target = np.broadcast_arrays(m, _log_of_delta(delta))
     finite = np.where(np.isfinite(m), m, 1.0)
     low = np.zeros(m.shape)
     high = 0.5 * finite**2 + finite * np.sqrt(-2 * target)  # zCDP: always enough
@@ -129,9 +127,8 @@ def mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     ValueError
         `epsilon` is not positive, or `delta` outside (0, 1).
     """
-    e = _checked("epsilon", epsilon, 0, np.inf, "h")
-    target = np.log(_checked("delta", delta, 0, 1, ""))
-    e, target = np.broadcast_arrays(e, target)
+    e = _checked(epsilon, "epsilon must be positive", lambda x: x > 0)
+    e, target = np.broadcast_arrays(e, _log_of_delta(delta))
     finite = np.where(np.isfinite(e), e, 1.0)
     # delta(0) = 2 Phi(mu/2) - 1 and delta grows with mu: doubling from zCDP's answer brackets the root.
     low = np.zeros(e.shape)

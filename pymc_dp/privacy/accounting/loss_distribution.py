@@ -143,7 +143,7 @@ def _both_directions(counts: Mapping[Lossy, int], step: float, delta: float | No
     # Kinds whose curve depends on which data set has the record.
     orders = (0, 1) if any(one.kind in ("poisson add_remove", "poisson mixture") for one in counts) else (0,)
     return [
-        compose({one: pair[order] for one, pair in pairs.items()}, counts, step, delta) for order in orders
+        compose([(pair[order], counts[one]) for one, pair in pairs.items()], step, delta) for order in orders
     ]
 
 

@@ -11,9 +11,10 @@ from functools import lru_cache
 from sys import float_info
 
 import numpy as np
-from scipy.special import erfcx, gammainc, gammaln, log_ndtr, logsumexp
+from scipy.special import gammainc, gammaln, logsumexp
 
 from pymc_dp.privacy.accounting.decisions import ROUNDING, convex_excess
+from pymc_dp.privacy.accounting.normal import log_density, log_mills
 
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
@@ -135,14 +136,12 @@ class PoissonMixture:
             return 64 * float_info.epsilon * (1 + (1 + np.abs(x)) / self.mu + x * x)
 
         x, found = where(epsilon)
-        log_normal = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
         gaps = _mills_gap(x[:, None] - jumps, x[:, None])
-        present = log_normal + logsumexp(terms(x) + gaps, axis=1) + slack(x)
+        present = log_density(x) + logsumexp(terms(x) + gaps, axis=1) + slack(x)
         possible = epsilon < self.mean
         y, found_too = where(np.where(possible, -epsilon, 0.0))
-        log_normal = -0.5 * y * y - 0.5 * math.log(2 * math.pi)
         gaps = _mills_gap(-y[:, None], jumps - y[:, None])
-        absent = epsilon + log_normal + logsumexp(terms(y) + gaps, axis=1) + slack(y)
+        absent = epsilon + log_density(y) + logsumexp(terms(y) + gaps, axis=1) + slack(y)
         present = np.logaddexp(present, math.log(tail) if tail > 0 else -math.inf)
         absent = _last_known(np.minimum(absent, 0.0), found_too)
         return _last_known(np.minimum(present, 0.0), found), np.where(possible, absent, -np.inf)
@@ -157,10 +156,7 @@ def _last_known(values: np.ndarray, known: np.ndarray) -> np.ndarray:
 def _mills_gap(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Logarithm of the Mills ratio at `low` minus that at `high`, low <= high; -inf where they are equal."""
     with np.errstate(all="ignore"):
-        first = np.where(low > 0, np.log(erfcx(low / math.sqrt(2))) + 0.5 * math.log(math.pi / 2), 0.0)
-        first = np.where(low > 0, first, log_ndtr(-low) + 0.5 * low * low + 0.5 * math.log(2 * math.pi))
-        second = np.where(high > 0, np.log(erfcx(high / math.sqrt(2))) + 0.5 * math.log(math.pi / 2), 0.0)
-        second = np.where(high > 0, second, log_ndtr(-high) + 0.5 * high * high + 0.5 * math.log(2 * math.pi))
+        first, second = log_mills(low), log_mills(high)
         return np.where(low < high, first + np.log(-np.expm1(np.minimum(second - first, 0.0))), -np.inf)
 
 
@@ -179,20 +175,16 @@ def _divergence(mean: float, jump: float, cap: int, order: float, present_first:
     log_weight[-1] = math.log(gammainc(cap, mean))
     exponent = k * jump * x[:, None] - 0.5 * (k * jump) ** 2
     log_ratio = logsumexp(log_weight + exponent, axis=1)  # of the densities, present / absent
-    log_normal = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+    log_normal = log_density(x)
     power = order if present_first else 1.0 - order
     # integral of N (v^power - 1 - power (v - 1)): the last term integrates to 0 and takes the cancellation
     # away.
     small = np.abs(power * log_ratio) < 0.1
     near = np.exp(log_normal) * convex_excess(np.where(small, log_ratio, 0.0), power)
     with np.errstate(over="ignore", invalid="ignore"):
-        far = (
-            np.exp(log_normal + power * log_ratio)
-            - power * np.exp(log_normal + log_ratio)
-            - (1 - power) * np.exp(log_normal)
-        )
-    integrand = np.where(small, near, far)
-    with np.errstate(over="ignore", invalid="ignore"):
+        far = np.exp(log_normal + power * log_ratio) - (1 - power) * np.exp(log_normal)
+        far -= power * np.exp(log_normal + log_ratio)
+        integrand = np.where(small, near, far)
         excess = float(np.sum(integrand)) * spacing
     if not math.isfinite(excess) or max(abs(integrand[0]), abs(integrand[-1])) > 1e-12 * excess:
         return math.inf

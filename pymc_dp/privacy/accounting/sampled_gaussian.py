@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from sys import float_info
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+from scipy.special import ndtr
 
-from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.accounting import gaussian, normal
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 
 #: Kinds: a release on all records, and on a batch of fixed size.
@@ -80,18 +80,14 @@ def _log_delta_replaced(q: float, shift: float, epsilon: np.ndarray) -> np.ndarr
     x = (epsilon / 2 + odds) / shift
     share = -np.expm1(-2 * odds)
     low = x - shift
-    others = share * _mills(x) + (1 - share) * _mills(x + shift)
-    log_density = -0.5 * low * low - 0.5 * math.log(2 * math.pi)
+    others = share * normal.mills(x) + (1 - share) * normal.mills(x + shift)
+    log_density = normal.log_density(low)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tail = log_density + np.log(_mills(np.maximum(low, 0.0)) - others)
+        tail = log_density + np.log(normal.mills(np.maximum(low, 0.0)) - others)
         body = np.log(ndtr(-low) - np.exp(log_density) * others)
     # Relative error of the differences, and of x: a few ulp of the terms over their difference.
     slack = 32 * float_info.epsilon * (1 + (1 + x) * (1 + shift**2) / shift + x * x)
     return np.minimum(math.log(q) + np.where(low >= 0, tail, body) + slack, 0.0)
-
-
-def _mills(x: np.ndarray) -> np.ndarray:
-    return math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
 
 
 #: What has a loss distribution here.

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
+from pymc_dp.privacy.accounting import normal
+
 
 @dataclass(frozen=True)
 class GaussianThreshold:
@@ -35,7 +37,7 @@ class GaussianThreshold:
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Logarithm of the density."""
-        return -0.5 * u * u - 0.5 * math.log(2 * math.pi)
+        return normal.log_density(u)
 
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms of P(V <= u) and P(V > u)."""
@@ -67,12 +69,12 @@ class PenaltyThreshold:
         """About the mean of V; where the search starts."""
         return 0.5 * self.std**2
 
-    def _mills(self, u: np.ndarray) -> np.ndarray:
+    def _standard(self, u: np.ndarray) -> np.ndarray:
         return (u + 0.5 * self.std**2) / self.std
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Logarithm of the density of V."""
-        return u + log_ndtr(-self._mills(u))
+        return u + log_ndtr(-self._standard(u))
 
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logarithms of a(u) and 1 - a(u)."""
@@ -91,8 +93,7 @@ class PenaltyThreshold:
     def score(self, u: np.ndarray) -> np.ndarray:
         """Minus the derivative of the log density; non-decreasing."""
         with np.errstate(over="ignore"):
-            hazard = math.sqrt(2 / math.pi) / erfcx(self._mills(u) / math.sqrt(2))
-        return hazard / self.std - 1.0
+            return 1 / (self.std * normal.mills(self._standard(u))) - 1.0
 
 
 #: What a bit is compared with: a random V with a log-concave density.
