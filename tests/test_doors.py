@@ -305,7 +305,7 @@ def test_facts_of_another_format_are_refused(raw):
             dp.release(stamped(raw, format=wrong))
 
 
-@pytest.mark.parametrize("lost", sorted(facts.REQUIRED))
+@pytest.mark.parametrize("lost", sorted(facts.Facts.__required_keys__))
 def test_facts_that_lack_an_entry_are_refused(raw, lost):
     text = json.dumps(
         {k: v for k, v in {"format": facts.FORMAT, **dp.results.facts_of(raw)}.items() if k != lost}

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from dp_accounting import dp_event
+from scipy.optimize import brentq
 
 from pymc_dp.bounds import check_target
 from pymc_dp.privacy.accounting.composition import compose, privacy_loss_distribution
@@ -15,10 +16,8 @@ from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 TOLERANCE = 1e-4
 # Steps of the logarithm of the parameter: at most;
 _LONGEST = math.log(8.0)
-# where the cost says nothing;
+# where the cost says nothing.
 _BLIND = math.log(2.0)
-# next to an end that is known.
-_INSIDE = 0.02
 
 
 def find_dearest(
@@ -53,44 +52,35 @@ def find_dearest(
     float or None
         None if not even the cheapest parameter is within the budget.
     """
-    # x: the logarithm of the parameter, in the direction in which the cost rises; y: of cost over the budget.
     sign = 1 if rising else -1
-    ends = sorted((sign * math.log(low), sign * math.log(high)))
-    x = min(max(sign * math.log(start), ends[0]), ends[1])
-    good: tuple[float, float, float] | None = None  # x, y, parameter
-    bad: tuple[float, float] | None = None
-    same, before = 0, None  # how often the same side was found
-    for count in range(60):
-        parameter = math.exp(sign * x)
-        if x in ends:
-            parameter = low if (x == ends[0]) == rising else high
+    ends = {sign * math.log(end): end for end in (low, high)}  # parameters by x, in which the cost rises
+    first, last = sorted(ends)
+    within: dict[float, float] = {}  # parameters that were found within the budget, by x
+
+    @cache
+    def excess(x: float) -> float:
+        """Logarithm of cost over the budget; 0 where it is well spent."""
+        parameter = ends.get(x, math.exp(sign * x))
         value = cost(parameter)
-        y = math.copysign(_BLIND, value - epsilon)  # where the cost says nothing
+        if value <= epsilon:
+            within[x] = parameter
+        # Bounds that are not smooth end too.
+        left = tolerance if excess.cache_info().misses <= 6 else 10 * tolerance
+        if epsilon * (1 - left) <= value <= epsilon:
+            return 0.0
         if 0 < value < math.inf:
-            y = math.log(value / epsilon) + 0.5 * tolerance
-        within = value <= epsilon
-        same, before = same + 1 if within == before else 1, within
-        if within:
-            good = (x, y, parameter)
-        else:
-            bad = (x, y)
-        left = tolerance * (1 if count < 6 else 10)  # bounds that are not smooth end too
-        if x == (ends[1] if within else ends[0]) or (within and value >= epsilon * (1 - left)):
+            return math.log(value / epsilon) + 0.5 * tolerance
+        return math.copysign(_BLIND, value - epsilon)
+
+    # Farther each time, until the budget lies between two of them.
+    x, farther = min(max(sign * math.log(start), first), last), 1.0
+    while (y := excess(x)) and x != (last if y < 0 else first):
+        step = min(farther * max(abs(y), 1e-3 * tolerance), _LONGEST)
+        before, x, farther = x, min(max(x - math.copysign(step, y), first), last), 2 * farther
+        if y * excess(x) < 0:
+            brentq(excess, before, x, xtol=0.1 * tolerance, maxiter=60, disp=False)
             break
-        if good is None or bad is None:  # farther each time, until the budget lies between
-            step = math.copysign(max(abs(y), 1e-3 * tolerance), -1 if y > 0 else 1)
-            x += min(max(2 ** (same - 1) * step, -_LONGEST), _LONGEST)
-            x = min(max(x, ends[0]), ends[1])
-            continue
-        gap = bad[0] - good[0]
-        if gap <= 0.1 * tolerance:
-            break
-        # A straight line, on which the end that has not moved counts for less each time (Illinois algorithm).
-        stays = 0.5 ** (same - 1)
-        below, above = good[1] * (1 if within else stays), bad[1] * (stays if within else 1)
-        share = below / (below - above)
-        x = good[0] + gap * min(max(share, _INSIDE), 1 - _INSIDE)
-    return None if good is None else good[2]
+    return within[max(within)] if within else None
 
 
 def calibrate(

@@ -18,7 +18,7 @@ from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, total_curve
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
-from pymc_dp.privacy.accounting.sampled_gaussian import WHOLE, Lossy, SampledGaussian
+from pymc_dp.privacy.accounting.sampled_gaussian import WHOLE, Lossy, SampledGaussian, strongest
 from pymc_dp.rounding import round_up
 
 # Factor of what a closed form gives: more than the rounding error of a few operations.
@@ -84,7 +84,7 @@ class _Renyi:
 
 def renyi(events: EventSet) -> TradeOff | None:
     """Sum of Renyi curves, with decisions charged for the bit (docs/proofs/decision_accounting)."""
-    curve = total_curve(_coarsened(events.counts), events.neighboring_relation)
+    curve = total_curve(_coarsened(events), events.neighboring_relation)
     if rdp.smallest(curve, lambda _, divergence: divergence) == math.inf:
         return None
     return _Renyi(curve, renyi_excluded(events))
@@ -96,20 +96,18 @@ def renyi_excluded(events: EventSet) -> float:
     return sum(count * probability(event) for probability, event, count in excluded if probability)
 
 
-def _coarsened(counts: Mapping[dp_event.DpEvent, int]) -> Mapping[dp_event.DpEvent, int]:
-    """Round noise down to that of a neighbour, where a kind of event comes with many noise scales."""
-    kinds: dict[tuple, list[tuple[float, dp_event.DpEvent]]] = defaultdict(list)
-    for event in counts:
-        noise_of = costs_of(event).noise
-        kind, noise = (event, 0.0) if noise_of is None else noise_of(event)
-        kinds[type(event), kind].append((noise, event))
+def _coarsened(events: EventSet) -> Mapping[dp_event.DpEvent, int]:
+    """Round noise down to that of a neighbour, where Gaussians come with many noise scales."""
+    if len(events.counts) <= 32:
+        return events.counts
+    noisy = [event for event in events.counts if not costs_of(event).decision]
+    losses = {event: costs_of(event).loss(event, events.neighboring_relation) for event in noisy}
+    standing = {one: event for event, one in losses.items() if one}
+    leaders = strongest(standing, 1.01)
     result: dict[dp_event.DpEvent, int] = defaultdict(int)
-    for members in kinds.values():
-        leader, least = members[0][1], -math.inf
-        for noise, event in sorted(members, key=lambda pair: pair[0]):
-            if len(members) <= 32 or noise > 1.01 * least:  # others within a hundredth share the least noise
-                leader, least = event, noise
-            result[leader] += counts[event]
+    for event, count in events.counts.items():
+        one = losses.get(event)
+        result[standing[leaders[one]] if one else event] += count
     return result
 
 

@@ -10,11 +10,7 @@ from dp_accounting import dp_event as base
 from pymc_dp.bounds import NEIGHBORING_RELATIONS, check_count
 from pymc_dp.privacy.accounting import events, rdp
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
-from pymc_dp.privacy.accounting.poisson_barker import (
-    largest_range,
-    poisson_barker_rdp,
-    probit_range,
-)
+from pymc_dp.privacy.accounting.poisson_barker import largest_range, poisson_barker_rdp, probit_range
 from pymc_dp.privacy.accounting.poisson_mixture import (
     PoissonMixture,
     largest_multiplicity,
@@ -55,9 +51,6 @@ class Costs:
         Most that one record moves the probit of a decision, under a relation: its mu.
     loss : callable
         What has a loss distribution that bounds the event's, under a relation; None where there is none.
-    noise : callable
-        What events of many noise scales have in common, and the scale: some of them may be rounded down to
-        that of a neighbour.
     """
 
     check: _Of[None] = lambda event: None
@@ -69,7 +62,6 @@ class Costs:
     noise_multiplier: _Of[float] | None = None
     probit_shift: Callable[[base.DpEvent, str], float] | None = None
     loss: Callable[[base.DpEvent, str], Lossy | None] = lambda event, relation: None
-    noise: _Of[tuple[object, float]] | None = None
 
 
 def _multiplier(event: base.DpEvent) -> float:
@@ -157,20 +149,17 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         renyi=lambda e, order, _: rdp.gaussian_rdp(e.noise_multiplier, order),
         loss=_whole,
         noise_multiplier=_multiplier,
-        noise=lambda e: ((), e.noise_multiplier),
     ),
     base.PoissonSampledDpEvent: Costs(
         check=_check_poisson_sampled,
         renyi=_poisson_sampled_rdp,
         loss=lambda e, relation: _sampled(e.sampling_probability, e.event, f"poisson {relation}"),
-        noise=lambda e: (e.sampling_probability, e.event.noise_multiplier),
     ),
     base.SampledWithoutReplacementDpEvent: Costs(
         check=_check_fixed_size,
         relations=("substitute",),
         renyi=_fixed_size_rdp,
         loss=lambda e, _: _sampled(e.sample_size / e.source_dataset_size, e.event, FIXED),
-        noise=lambda e: ((e.source_dataset_size, e.sample_size), e.event.noise_multiplier),
     ),
     # docs/proofs/prepare, sections 2 and 3.
     base.ZCDpEvent: Costs(check=_numbers("rho", "xi"), renyi=lambda e, order, _: e.xi + e.rho * order),
@@ -183,7 +172,6 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         decision=True,
         loss=_whole,
         noise_multiplier=_multiplier,
-        noise=lambda e: ((), e.noise_multiplier),
     ),
     # Theorem 3.
     events.FixedScalePenaltyDecisionDpEvent: Costs(

@@ -88,7 +88,6 @@ class EventSet:
                 "cannot be composed."
             )
         (relation,) = relations
-        check_relation(relation)
         counts: Counter[base.DpEvent] = Counter()
         for item, times in items:
             check_count("the count of an event", times, least=0)
@@ -114,10 +113,7 @@ class EventSet:
 
     def repeated(self, times: int) -> "EventSet":
         """The same events, `times` times over."""
-        check_count("times", times, least=0)
-        return EventSet(
-            {event: count * int(times) for event, count in self.counts.items()}, self.neighboring_relation
-        )
+        return EventSet([(self, times)])
 
     def to_json(self) -> str:
         """JSON text that `from_json` reads."""

@@ -12,8 +12,6 @@ One convention for all: a noise multiplier is the noise standard deviation over 
 neighbouring relation of the set*: 2 * clip_bound under "substitute", clip_bound under "add_remove".
 """
 
-import math
-
 import attr
 from dp_accounting import dp_event as base
 
@@ -37,18 +35,10 @@ def _count(instance: object, attribute: "attr.Attribute[int]", value: int) -> No
 
 def check_number(name: str, value: object) -> None:
     """Raise ValueError unless it is 0 or an ordinary positive number."""
-    try:
-        finite = is_number(value) and math.isfinite(value)
-    except OverflowError:  # an integer beyond every float
-        finite = False
-    if not (is_number(value) and finite):
-        raise ValueError(f"{name} must be a finite number in double precision, got {value!r}.")
-    if value < 0:
-        raise ValueError(f"{name} must be at least 0, got {value!r}.")
-    if value and not SMALLEST_BOUND <= value <= LARGEST_BOUND:
+    if not (is_number(value) and (value == 0 or SMALLEST_BOUND <= value <= LARGEST_BOUND)):
         raise ValueError(
-            f"{name} must be between 1e-100 and 1e100, got {value!r}: squares of others are not "
-            "ordinary numbers."
+            f"{name} must be 0 or a finite number from 1e-100 to 1e100, in double precision, got {value!r}: "
+            "squares of others are not ordinary numbers."
         )
 
 

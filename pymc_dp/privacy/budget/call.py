@@ -80,9 +80,15 @@ class ChainSlots:
         """
         with self._transaction() as db:
             taken = db.execute("SELECT call, chain, tune, draws FROM slot").fetchall()
-            refusal = self._refusal(taken, call, chain, tune, draws)
-            if refusal is not None:
-                raise _refuse(refusal)
+            if any(row[0] != call for row in taken) or any(row[1] == chain for row in taken):
+                raise _refuse("This step was already used in a call of pm.sample: a budget is for one call.")
+            if any(row[2:] != (tune, draws) for row in taken):
+                raise _refuse("Chains of one call need the same numbers of tuning and sampling iterations.")
+            if len(taken) >= self.chains:
+                raise _refuse(
+                    f"The budget of this step covers {self.chains} chain(s), and one more was started: pass "
+                    "the same chains= to the step and to pm.sample."
+                )
             db.execute(
                 "INSERT INTO slot (number, call, chain, tune, draws) VALUES (?, ?, ?, ?, ?)",
                 (len(taken), call, chain, tune, draws),
@@ -116,18 +122,6 @@ class ChainSlots:
                 "The file that counts this step's chains cannot be opened and used: the step was stored, or "
                 "its original is gone."
             ) from error
-
-    def _refusal(self, taken: list[tuple], call: str, chain: str, tune: int, draws: int) -> str | None:
-        if any(row[0] != call for row in taken) or any(row[1] == chain for row in taken):
-            return "This step was already used in a call of pm.sample, and its budget is for one call."
-        if any(row[2:] != (tune, draws) for row in taken):
-            return "The chains of one call must have the same numbers of tuning and sampling iterations."
-        if len(taken) >= self.chains:
-            return (
-                f"The budget of this step covers {self.chains} chain(s), and one more was started: "
-                f"pass the same chains= to the step and to pm.sample."
-            )
-        return None
 
 
 def identity(rng: np.random.Generator) -> tuple[str, str]:

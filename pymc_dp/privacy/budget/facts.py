@@ -19,24 +19,8 @@ DRAW = "privacy_draw"
 DIGEST = "privacy_digest"
 FORMAT = 6
 
-# What a release and a report cannot do without.
-REQUIRED = {
-    "plan",
-    "call",
-    "is_private",
-    "debug_seed_used",
-    "released_variables",
-    "stats",
-    "variables",
-    "coords",
-    "withheld_dims",
-}
 # Before a draw's stats and values: its call, the slot of its chain and the number of its iteration.
 _HEADER = np.dtype([("call", "S32"), ("slot", "<i8"), ("iteration", "<i8")])
-# Each stat of a draw, whatever its own type.
-_NUMBER = np.dtype("<f8")
-
-
 # Facts of up to so many bytes are at each draw; of longer ones each draw has a part. How many parts there
 # are: a prime, at most a third of the draws. Few, since a run that is interrupted before is lost.
 _SHORT, _NUMBERS = 2**14, (13, 7, 3)
@@ -162,7 +146,7 @@ def read(text: str) -> Facts:
             f"The privacy facts of this result have format {found!r}, and this version of pymc_dp reads "
             f"format {FORMAT}: read it with the version that wrote it."
         )
-    if not facts.keys() >= REQUIRED:
+    if not facts.keys() >= Facts.__required_keys__:
         raise _damaged()
     return facts
 
@@ -189,7 +173,7 @@ def encode_draw(call: str, slot: int, iteration: int, stats: Iterable[float], va
         Of the variables, in the order of the facts' `variables`.
     """
     header = np.array((call.encode(), slot, iteration), _HEADER)
-    numbers = np.fromiter(stats, _NUMBER)
+    numbers = np.fromiter(stats, "<f8")  # whatever their own types
     return np.frombuffer(header.tobytes() + numbers.tobytes() + values, dtype=np.uint8)
 
 
@@ -223,24 +207,18 @@ def decode_draws(records: np.ndarray, known: Facts) -> Draws:
     PrivacyError
         The records have another length, or are of another call.
     """
-    records = np.ascontiguousarray(records)
-    types = {v["name"]: (np.dtype(v["dtype"]), tuple(v["shape"])) for v in known["variables"]}
-    sizes = [dtype.itemsize * int(np.prod(shape, dtype=int)) for dtype, shape in types.values()]
-    start = _HEADER.itemsize + _NUMBER.itemsize * len(known["stats"])
-    if records.dtype != np.uint8 or records.ndim != 3 or records.shape[2] != start + sum(sizes):
+    numbers = np.dtype([(name, "<f8") for name in known["stats"]])
+    variables = np.dtype([(v["name"], v["dtype"], tuple(v["shape"])) for v in known["variables"]])
+    whole = np.dtype([("header", _HEADER), ("stats", numbers), ("values", variables)])
+    if records.dtype != np.uint8 or records.ndim != 3 or records.shape[2] != whole.itemsize:
         raise _damaged()
-    headers, numbers = np.split(records[:, :, :start], [_HEADER.itemsize], axis=2)
-    header = np.frombuffer(headers.tobytes(), _HEADER).reshape(records.shape[:2])
+    found = np.ascontiguousarray(records).view(whole)[:, :, 0]
+    header = found["header"]
     if np.any(header["call"] != str(known["call"]).encode()):
         raise _differ()
-    table = np.frombuffer(numbers.tobytes(), _NUMBER).reshape(*records.shape[:2], len(known["stats"]))
-    stats = {name: table[:, :, k].astype(dtype) for k, (name, dtype) in enumerate(known["stats"].items())}
-    values = {}
-    for (name, (dtype, shape)), size in zip(types.items(), sizes, strict=True):
-        part = np.ascontiguousarray(records[:, :, start : start + size])
-        values[name] = np.frombuffer(part.tobytes(), dtype).reshape(*records.shape[:2], *shape)
-        start += size
-    return Draws(header, stats, values)
+    stats = {name: found["stats"][name].astype(dtype) for name, dtype in known["stats"].items()}
+    values = {v["name"]: np.ascontiguousarray(found["values"][v["name"]]) for v in known["variables"]}
+    return Draws(np.ascontiguousarray(header), stats, values)
 
 
 def encode_coordinate(values: Sequence[object]) -> Coordinate:
