@@ -9,7 +9,7 @@ import pymc_dp as dp
 from pymc_dp.clipping import clipped
 from pymc_dp.kernels.metropolis import LogRatio
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import plan_of
+from pymc_dp.privacy.budget.remaining import Budget
 from pymc_dp.privacy.mechanisms.iterations import Unlimited
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
@@ -152,7 +152,7 @@ class PublishedFastMH(dp.DPFastMH):
         )
 
     def _price(self, call: Call) -> PrivacyPlan:
-        return plan_of(call, Unlimited())
+        return Budget(call).plan(Unlimited())
 
     def _ratio(self, plan: PrivacyPlan) -> Published:
         return self.ratio

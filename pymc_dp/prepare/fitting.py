@@ -74,21 +74,13 @@ def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int 
 def _found(noisy: dict[str, float], kind: Category, made: ThresholdedCounts) -> LevelConstants:
     missing = noisy.pop(MISSING, math.nan)
     kept = {name: count for name, count in noisy.items() if count >= kind.at_least}
-    return LevelConstants(
-        levels=tuple(kept),
-        counts=tuple(kept.values()),
-        other=math.nan,
-        missing=missing,
-        count_noise=made.std,
-        threshold=max(made.threshold, kind.at_least),
-    )
+    threshold = max(made.threshold, kind.at_least)
+    return LevelConstants(tuple(kept), tuple(kept.values()), math.nan, missing, made.std, threshold)
 
 
 def _named(noisy: np.ndarray, kind: Category, std: float) -> LevelConstants:
     *counts, other, missing = (float(count) for count in noisy)
-    kept = {
-        name: count for name, count in zip(kind.levels or (), counts, strict=True) if count >= kind.at_least
-    }
-    if not kind.at_least:  # a level that was named stays, whatever its count
-        kept = dict(zip(kind.levels or (), counts, strict=True))
+    least = kind.at_least or -math.inf  # a level that was named stays, whatever its count
+    named = zip(kind.levels or (), counts, strict=True)
+    kept = {name: count for name, count in named if count >= least}
     return LevelConstants(tuple(kept), tuple(kept.values()), other, missing, std, kind.at_least)

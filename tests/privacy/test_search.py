@@ -39,7 +39,7 @@ COSTS = {
 def test_a_search_ends_just_below_the_budget(name, start, epsilon):
     cost, rising = COSTS[name]
     counted = Counted(cost)
-    found = find_dearest(counted, epsilon, start, low=1e-6, high=1e6, rising=rising)
+    found = find_dearest(counted, epsilon, start, (1e-6, 1e6) if rising else (1e6, 1e-6))
     assert found in counted.asked and cost(found) <= epsilon  # its own cost was found within the budget
     beyond = found * (1.002 if rising else 1 / 1.002)
     assert cost(beyond) > epsilon * (1 - 1e-3)
@@ -50,9 +50,9 @@ def test_a_search_ends_just_below_the_budget(name, start, epsilon):
 
 def test_the_ends_of_a_range():
     cost, _ = COSTS["rising"]
-    assert find_dearest(cost, 1.0, 0.01, low=1e-3, high=0.1, rising=True) == 0.1  # all of it is within
-    assert find_dearest(cost, 1.0, 15.0, low=10.0, high=20.0, rising=True) is None
-    assert find_dearest(lambda x: math.inf, 1.0, 2.0, low=1.0, high=20.0, rising=False) is None
+    assert find_dearest(cost, 1.0, 0.01, (1e-3, 0.1)) == 0.1  # all of it is within
+    assert find_dearest(cost, 1.0, 15.0, (10.0, 20.0)) is None
+    assert find_dearest(lambda x: math.inf, 1.0, 2.0, (20.0, 1.0)) is None
 
 
 @pytest.mark.slow

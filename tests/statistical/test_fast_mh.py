@@ -15,7 +15,7 @@ import pymc_dp as dp
 from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.budget.remaining import plan_of
+from pymc_dp.privacy.budget.remaining import Budget
 from pymc_dp.privacy.mechanisms.iterations import Barker, OnTunaBatches
 from pymc_dp.privacy.mechanisms.randomness import TunaBatches
 from pymc_dp.ratios import tuna
@@ -59,7 +59,7 @@ def p_value(case, monkeypatch, *, epsilon=1.0, on_batches=True, **kwargs):
     batches = TunaBatches(rate + bound, bound)
     mechanism = OnTunaBatches(batches, 1, noise_std=noise_std) if on_batches else Barker(np.inf, bound)
     monkeypatch.setattr(
-        pricing, "fast_mh", lambda call, **_: plan_of(replace(call, epsilon=np.inf), mechanism)
+        pricing, "fast_mh", lambda call, **_: Budget(replace(call, epsilon=np.inf)).plan(mechanism)
     )
     # What such batches cost is nobody's budget: this is about the law of what runs.
     monkeypatch.setattr(PrivacyPlan, "checked", lambda plan, call, who: plan)

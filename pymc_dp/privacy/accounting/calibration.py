@@ -24,10 +24,7 @@ def find_dearest(
     cost: Callable[[float], float],
     epsilon: float,
     start: float,
-    *,
-    low: float,
-    high: float,
-    rising: bool,
+    ends: tuple[float, float],
     tolerance: float = TOLERANCE,
 ) -> float | None:
     """The last parameter within a budget: one whose own cost was found within it.
@@ -40,10 +37,8 @@ def find_dearest(
         Budget.
     start : float
         Parameter that is tried first.
-    low, high : float
-        Range of the parameter.
-    rising : bool
-        Whether the cost rises with it.
+    ends : (float, float)
+        Range of the parameter, from where it is cheapest to where it is dearest.
     tolerance : float
         Relative, of epsilon and of the parameter.
 
@@ -52,15 +47,14 @@ def find_dearest(
     float or None
         None if not even the cheapest parameter is within the budget.
     """
-    sign = 1 if rising else -1
-    ends = {sign * math.log(end): end for end in (low, high)}  # parameters by x, in which the cost rises
-    first, last = sorted(ends)
+    sign = 1 if ends[0] < ends[1] else -1
+    first, last = (sign * math.log(end) for end in ends)  # of x, in which the cost rises
     within: dict[float, float] = {}  # parameters that were found within the budget, by x
 
     @cache
     def excess(x: float) -> float:
         """Logarithm of cost over the budget; 0 where it is well spent."""
-        parameter = ends.get(x, math.exp(sign * x))
+        parameter = {first: ends[0], last: ends[1]}.get(x, math.exp(sign * x))
         value = cost(parameter)
         if value <= epsilon:
             within[x] = parameter
@@ -128,17 +122,9 @@ def calibrate(
     def events(parameter: float) -> EventSet:
         return EventSet(make_events(parameter), neighboring_relation)
 
-    ends = [epsilon_of(events(end), delta, coarse=True) for end in (low, high)]
-    found = dearest(
-        events,
-        epsilon,
-        delta,
-        math.sqrt(low * high),
-        low=low,
-        high=high,
-        rising=ends[0] < ends[1],
-        tolerance=tolerance,
-    )
+    costs = [epsilon_of(events(end), delta, coarse=True) for end in (low, high)]
+    ends = (low, high) if costs[0] < costs[1] else (high, low)
+    found = dearest(events, epsilon, delta, math.sqrt(low * high), ends, tolerance)
     if found is None:
         raise ValueError(
             f"no value between {low:g} and {high:g} meets epsilon = {epsilon:g} at delta = {delta:g}."
@@ -151,10 +137,7 @@ def dearest(
     epsilon: float,
     delta: float,
     start: float,
-    *,
-    low: float,
-    high: float,
-    rising: bool,
+    ends: tuple[float, float],
     tolerance: float = TOLERANCE,
 ) -> float | None:
     """As `calibrate`, for a cost that is known to rise or to fall, from a first parameter on.
@@ -168,10 +151,9 @@ def dearest(
     def cost(parameter: float, coarse: bool = False) -> float:
         return epsilon_of(events(parameter), delta, coarse)
 
-    search = partial(find_dearest, low=low, high=high, rising=rising, tolerance=tolerance)
     if len(events(start).counts) > 8:  # noise scales: composing them is slow
-        start = search(partial(cost, coarse=True), epsilon, start) or start
-    return search(cost, epsilon, start)
+        start = find_dearest(partial(cost, coarse=True), epsilon, start, ends, tolerance) or start
+    return find_dearest(cost, epsilon, start, ends, tolerance)
 
 
 def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_dp.bounds import check_choice, check_count
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.remaining import Budget, fixed, plan_of
+from pymc_dp.privacy.budget.remaining import LEAST, MOST, Budget, fixed
 from pymc_dp.privacy.mechanisms.friction import Dynamics
 from pymc_dp.privacy.mechanisms.gradients import Friction, Hamiltonian
 from pymc_dp.privacy.mechanisms.iterations import (
@@ -92,7 +92,7 @@ def penalty(
         return Penalty(noise_multiplier, std, one_scale=std is not None)
 
     # Decisions never cost more than the Gaussians behind them, so `exact` fits; look below it.
-    return budget.solve(at, 0.8 * exact, low=1e-3 * exact, high=exact, free=Penalty(0.0))
+    return budget.solve(at, 0.8 * exact, (exact, 1e-3 * exact), free=Penalty(0.0))
 
 
 @lru_cache(maxsize=256)
@@ -106,7 +106,7 @@ def barker(call: Call, tempering: float = 1.0, *, clip_fraction: bool = False) -
 
     # eta^2 / 8-zCDP is mu = eta / 2: as much as that is always allowed, up to the tightness of zCDP.
     start = 2 * math.sqrt(budget.mu_squared / call.iterations)
-    return budget.solve(at, start, rising=True, free=Barker(math.inf, None))
+    return budget.solve(at, start, (LEAST, MOST), free=Barker(math.inf, None))
 
 
 def barker_at(call: Call, clip_bound: float, tempering: float, clip_fraction: bool) -> PrivacyPlan:
@@ -160,7 +160,7 @@ def penalty_on_batches(call: Call, batches: FixedSizeBatches, *, release: str = 
     def at(noise_multiplier: float) -> PenaltyOnBatches:
         return PenaltyOnBatches(batches, noise_multiplier, release)
 
-    return budget.solve(at, start, low=1e-3, free=at(0.0))
+    return budget.solve(at, start, (MOST, 1e-3), free=at(0.0))
 
 
 @lru_cache(maxsize=256)
@@ -180,7 +180,7 @@ def hamiltonian(
     def at(scale: float) -> Hamiltonian:
         return Hamiltonian(scale * ratio, scale * gradient, n_leapfrog)
 
-    return budget.solve(at, 0.9, low=0.5, high=1.0, free=at(0.0))
+    return budget.solve(at, 0.9, (1.0, 0.5), free=at(0.0))
 
 
 @lru_cache(maxsize=64)
@@ -307,17 +307,16 @@ def fast_mh(
     def batches(draws: float, bound: float, noise: float | None = noise_std) -> OnTunaBatches:
         return OnTunaBatches(TunaBatches(draws, bound), n, tempering, noise)
 
-    # Share of the records in a batch when there is no privacy to pay for, and so nothing to derive it from.
-    non_private_share = 0.1
+    budget = Budget(call)
     if math.isinf(call.epsilon):
-        share = max(non_private_share, SMALLEST_BATCH / n) if inclusion is None else inclusion
-        if inclusion is None and given is not None:
-            share = max(share, 2 * given)
+        # A tenth of the records in a batch, when there is no privacy to pay for, and so nothing to derive it
+        # from.
+        share = inclusion or max(0.1, SMALLEST_BATCH / n, 2 * (given or 0.0))
         if share >= FULL_BATCH_FROM:
-            return plan_of(call, Unlimited(clip_bound))
+            return budget.plan(Unlimited(clip_bound))
         # TunaMH: a bound that leaves some lambda.
         bound = share * LARGEST_X / (1 + LARGEST_X) if given is None else given
-        return plan_of(call, batches(share, bound, 0.0))
+        return budget.plan(batches(share, bound, 0.0))
 
     def on_all(bound: float) -> Mechanism:
         shift = sensitivity * bound
@@ -325,7 +324,6 @@ def fast_mh(
             return Barker(shift, bound / tempering)
         return Penalty(noise_std / shift, noise_std, bound / tempering, one_scale)
 
-    budget = Budget(call)
     if noise_std is None:
         full = barker(call, tempering)
         largest = full.mechanism.eta / sensitivity  # type: ignore[attr-defined]
@@ -346,9 +344,7 @@ def fast_mh(
                 return budget.plan(batches(least, given))
             if budget.fits(batches(FULL_BATCH_FROM, given)):
                 start = math.sqrt(least * FULL_BATCH_FROM)
-                return budget.solve(
-                    lambda draws: batches(draws, given), start, low=least, high=FULL_BATCH_FROM
-                )
+                return budget.solve(lambda draws: batches(draws, given), start, (FULL_BATCH_FROM, least))
         return fixed(call, on_all(given), lambda: advice)
     if (default_inclusion(largest, n, d) if inclusion is None else inclusion) >= FULL_BATCH_FROM:
         return full
@@ -359,4 +355,4 @@ def fast_mh(
     if inclusion is not None:
         largest = min(largest, inclusion * LARGEST_X / (1 + LARGEST_X))
     # With a batch for far shorter moves the largest bound is far too dear, and its price takes long.
-    return budget.solve(at, min(largest, inclusion or largest) / 2, rising=True, high=largest)
+    return budget.solve(at, min(largest, inclusion or largest) / 2, (LEAST, largest))

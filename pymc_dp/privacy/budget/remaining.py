@@ -13,13 +13,8 @@ from pymc_dp.rounding import UP, round_up
 
 # Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
 CLIP_FRACTION_SHARE = 1e-4
-# Ends of searches for settings without other ones: nothing of use is beyond.
+#: Ends of searches for settings without other ones: nothing of use is beyond.
 LEAST, MOST = 1e-12, 1e12
-
-
-def plan_of(call: Call, mechanism: Mechanism) -> PrivacyPlan:
-    """Plan of a call that releases nothing but its iterations; without a budget, one that is not private."""
-    return Budget(call).plan(mechanism)
 
 
 class Budget:
@@ -61,15 +56,13 @@ class Budget:
         self,
         at: Callable[[float], Mechanism],
         start: float,
-        *,
-        rising: bool = False,
-        low: float = LEAST,
-        high: float = MOST,
+        ends: tuple[float, float] = (MOST, LEAST),
         free: Mechanism | None = None,
     ) -> PrivacyPlan:
-        """Dearest plan with a setting in [low, high], never over the budget (`calibration.dearest`).
+        """Dearest plan with a setting between two ends, never over the budget (`calibration.dearest`).
 
-        Where there is no budget to keep, with ``epsilon=inf``, that of `free`.
+        `ends` are from the cheapest to the dearest: by default those of a noise scale. Where there is no
+        budget to keep, with ``epsilon=inf``, that of `free`.
 
         Raises
         ------
@@ -83,13 +76,11 @@ class Budget:
         def events(value: float) -> EventSet:
             return self.plan(at(value)).events
 
-        found = calibration.dearest(
-            events, call.epsilon, call.delta, start, low=low, high=high, rising=rising
-        )
+        found = calibration.dearest(events, call.epsilon, call.delta, start, ends)
         if found is None:
             raise BudgetError(
-                f"No setting between {low:g} and {high:g} is within epsilon = {call.epsilon:g} at delta = "
-                f"{call.delta:g}: raise epsilon or delta, or sample fewer iterations."
+                f"No setting between {min(ends):g} and {max(ends):g} is within epsilon = {call.epsilon:g} "
+                f"at delta = {call.delta:g}: raise epsilon or delta, or sample fewer iterations."
             )
         return self.plan(at(found))
 
@@ -114,9 +105,9 @@ def fixed(
         It does not fit; nothing has been read.
     """
     budget = Budget(call, clip_fraction)
-    if math.isinf(call.epsilon) or budget.fits(mechanism):
-        return budget.plan(mechanism)
     plan = budget.plan(mechanism)
+    if math.isinf(call.epsilon) or budget.fits(mechanism):
+        return plan
     (one,) = plan.iteration
     chains = plan.chain.repeated(call.chains)
     allowed = calibration.iterations_allowed(one, call.epsilon, call.delta, once=chains)

@@ -25,22 +25,16 @@ if TYPE_CHECKING:
     from opendp.mod import Measurement
 
 
-def _opendp() -> ModuleType:
+@contextmanager
+def _contrib() -> Iterator[ModuleType]:
+    """OpenDP's parts that are not formally vetted, for a moment; docs/proofs/prepare has a proof."""
     try:
         import opendp.prelude as opendp
+        from opendp.mod import GLOBAL_FEATURES, disable_features, enable_features
     except ImportError:
         raise ImportError(
             "Plain summaries are released by OpenDP, which is not installed: pip install 'pymc-dp[prepare]'."
         ) from None
-    return opendp
-
-
-@contextmanager
-def _contrib() -> Iterator[ModuleType]:
-    """OpenDP's parts that are not formally vetted, for a moment; docs/proofs/prepare has a proof."""
-    opendp = _opendp()
-    from opendp.mod import GLOBAL_FEATURES, disable_features, enable_features
-
     had = "contrib" in GLOBAL_FEATURES
     enable_features("contrib")
     try:
