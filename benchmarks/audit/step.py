@@ -164,7 +164,7 @@ class _Repeated(CallBudget):
 
     def open_chain(self, *_: Any, **__: Any) -> ChainBudget:
         """The number of the run is that of its noise stream."""
-        return ChainBudget(self, self._plan, self._run)
+        return ChainBudget(self, self._plan, self._run, lambda: None)
 
     def finish(self, slot: int) -> bool:
         """Every chain is its call's last."""

@@ -24,13 +24,10 @@ from pymc_dp.rounding import round_up
 
 #: Parts into which a clip bound is divided: sums of rounded numbers are exact.
 GRID = 2**20
+#: Sensitivity of `moments`, in whole numbers, under both relations: section 2 of the proof.
+MOMENTS_SENSITIVITY = 2.0 * GRID + 2.0
 #: The cell of those that are missing, among levels: no text is a level that is empty.
 MISSING = ""
-
-
-def moments_sensitivity() -> float:
-    """Of `moments`, in whole numbers, under both relations: section 2 of the proof."""
-    return 2.0 * GRID + 2.0
 
 
 def schedule(kind: Kind) -> tuple[str, ...]:
@@ -47,7 +44,7 @@ def measurement(release: str, rho: float, delta: float, relation: str) -> Intege
     if release == "levels":
         return ThresholdedCounts(rho, delta, relation)
     if release == "moments":
-        return IntegerSums(rho, moments_sensitivity())
+        return IntegerSums(rho, MOMENTS_SENSITIVITY)
     return IntegerSums(rho, histogram_sensitivity(relation))
 
 
@@ -82,16 +79,8 @@ def level_counts(levels: list[str | None]) -> dict[str, int]:
 def named_counts(levels: list[str | None], names: tuple[str, ...]) -> np.ndarray:
     """Number of each of these, then of others, then of those that are missing."""
     number: Mapping[str | None, int] = {name: k for k, name in enumerate(names)} | {None: len(names) + 1}
-    return np.bincount([number.get(level, len(names)) for level in levels], minlength=len(names) + 2).astype(
-        np.int64
-    )
-
-
-# Part of delta for levels that come out at all; accountants count it (1 + exp(epsilon)) times, and have a
-# thousandth of delta for it (`privacy.budget.filters`).
-_SHARE = 1e-4
-# The least: OpenDP reckons down to 2e-16.
-_LEAST = 1e-15
+    numbers = [number.get(level, len(names)) for level in levels]
+    return np.bincount(numbers, minlength=len(names) + 2).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -142,7 +131,9 @@ class Target:
                     "use one with accounting='renyi', the default."
                 )
             worst_epsilon, worst_delta = max(epsilon, ledger.epsilon), min(delta, ledger.delta)
-        level_delta = max(_SHARE * worst_delta * math.exp(-worst_epsilon), _LEAST)
+        # Accountants count it (1 + exp(epsilon)) times, and have a thousandth of delta for it
+        # (`privacy.budget.filters`); OpenDP reckons down to 2e-16.
+        level_delta = max(1e-4 * worst_delta * math.exp(-worst_epsilon), 1e-15)
         return cls(float(epsilon), float(delta), relation, level_delta)
 
     def __str__(self) -> str:

@@ -14,10 +14,10 @@ from pymc_dp.prepare.grid import OCTAVE_EDGES
 from pymc_dp.prepare.kinds import Numeric
 from pymc_dp.prepare.releases import (
     GRID,
+    MOMENTS_SENSITIVITY,
     histogram,
     level_counts,
     moments,
-    moments_sensitivity,
     named_counts,
 )
 from pymc_dp.prepare.tables import columns_of
@@ -51,7 +51,7 @@ OTHERS = (0.3, "a", 2.0, None, "b")
 
 
 def bound(name, relation):
-    return moments_sensitivity() if name == "moments" else histogram_sensitivity(relation)
+    return MOMENTS_SENSITIVITY if name == "moments" else histogram_sensitivity(relation)
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -70,7 +70,7 @@ def test_moments_of_any_two_numbers():
     z = np.linspace(-1, 1, 201)
     rows = np.array([moments(np.array([x]), -1, 1) for x in [*z, math.nan, 9.0, -9.0]], dtype=float)
     distances = np.linalg.norm(rows[:, None] - rows[None], axis=2)
-    assert 1.9999 * GRID < distances.max() <= moments_sensitivity()
+    assert 1.9999 * GRID < distances.max() <= MOMENTS_SENSITIVITY
     assert distances[0, 201] > 1.9999 * GRID  # -1 against missing
     assert distances[100, 101:].max() < 1.75 * GRID  # from the middle
 
@@ -78,7 +78,7 @@ def test_moments_of_any_two_numbers():
 def test_an_unclipped_moment_would_be_noticed():
     """Control: without the clip the same pair is further apart than is stated."""
     far = np.array([GRID, 9.0 * GRID, math.sqrt(2) * 81 * GRID])
-    assert np.linalg.norm(far - moments(np.array([0.0]), -1, 1)) > moments_sensitivity()
+    assert np.linalg.norm(far - moments(np.array([0.0]), -1, 1)) > MOMENTS_SENSITIVITY
 
 
 def test_levels_of_a_row_are_one_cell():
@@ -158,7 +158,7 @@ def test_bounds_that_floating_point_cannot_divide_by():
     """(x - 0) / 0 was NaN, and NaN -2**63 as an integer: one record moved the sum by as much."""
     values = np.array([-1.0, 0.0, 5e-324, 1.0, math.nan])
     rows = np.array([moments(np.array([x]), 0.0, 5e-324) for x in values], dtype=float)
-    assert np.linalg.norm(rows[:, None] - rows[None], axis=2).max() <= moments_sensitivity()
+    assert np.linalg.norm(rows[:, None] - rows[None], axis=2).max() <= MOMENTS_SENSITIVITY
     with pytest.raises(ValueError, match="too close"):
         Numeric(bounds=(0, 5e-324))
 

@@ -14,10 +14,6 @@ from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 
 #: Relative, of epsilon: searches end so near below the budget, or once the parameter is known that well.
 TOLERANCE = 1e-4
-# Steps of the logarithm of the parameter: at most;
-_LONGEST = math.log(8.0)
-# where the cost says nothing.
-_BLIND = math.log(2.0)
 
 
 def find_dearest(
@@ -49,6 +45,7 @@ def find_dearest(
     """
     sign = 1 if ends[0] < ends[1] else -1
     first, last = (sign * math.log(end) for end in ends)  # of x, in which the cost rises
+    longest, blind = math.log(8.0), math.log(2.0)  # steps of x: at most, and where the cost says nothing
     within: dict[float, float] = {}  # parameters that were found within the budget, by x
 
     @cache
@@ -64,12 +61,12 @@ def find_dearest(
             return 0.0
         if 0 < value < math.inf:
             return math.log(value / epsilon) + 0.5 * tolerance
-        return math.copysign(_BLIND, value - epsilon)
+        return math.copysign(blind, value - epsilon)
 
     # Farther each time, until the budget lies between two of them.
     x, farther = min(max(sign * math.log(start), first), last), 1.0
     while (y := excess(x)) and x != (last if y < 0 else first):
-        step = min(farther * max(abs(y), 1e-3 * tolerance), _LONGEST)
+        step = min(farther * max(abs(y), 1e-3 * tolerance), longest)
         before, x, farther = x, min(max(x - math.copysign(step, y), first), last), 2 * farther
         if y * excess(x) < 0:
             brentq(excess, before, x, xtol=0.1 * tolerance, maxiter=60, disp=False)

@@ -38,9 +38,7 @@ def check_event(event: base.DpEvent, neighboring_relation: str) -> None:
     """
     costs, name = COSTS.get(type(event)), type(event).__name__
     if costs is None:
-        if type(event) not in _MADE_OF_OTHERS:
-            raise ValueError(f"unknown event {name}: no accountant here can charge for it.")
-        return
+        raise ValueError(f"unknown event {name}: no accountant here can charge for it.")
     costs.check(event)
     if neighboring_relation not in costs.relations:
         relations = " or ".join(f"'{one}'" for one in costs.relations)
@@ -184,9 +182,9 @@ def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[bas
             _flatten(inner, times, relation, counts)
     elif not isinstance(event, base.DpEvent):
         raise _no_events(event)
-    else:
+    elif type(event) is not base.NoOpDpEvent:
         check_event(event, relation)
-        if times and type(event) in COSTS:
+        if times:
             counts[_in_plain_numbers(event)] += times
 
 

@@ -167,13 +167,7 @@ class ChainBudget:
     restoring an earlier state of it, does not buy iterations.
     """
 
-    def __init__(
-        self,
-        call: "CallBudget",
-        plan: PrivacyPlan,
-        slot: int,
-        charge: Callable[[], int | None] = lambda: None,
-    ):
+    def __init__(self, call: "CallBudget", plan: PrivacyPlan, slot: int, charge: Callable[[], int | None]):
         self.plan, self.slot, self.iterations, self.used = plan, slot, plan.tune + plan.draws, 0
         self._call, self._charge = call, charge
         self.call = call.slots.name
@@ -312,5 +306,4 @@ class CallBudget:
                 raise
             fits = self.ledger.largest(lambda draws: replace(plan, draws=draws).events, upper=plan.draws - 1)
             advice = f"at most draws={fits} would fit." if fits else "no draw would fit."
-            exceeded = error.with_hint(f"At this noise {advice}")
-        raise exceeded
+            raise error.with_hint(f"At this noise {advice}") from None

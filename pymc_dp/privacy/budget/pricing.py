@@ -98,11 +98,12 @@ def penalty(
 @lru_cache(maxsize=256)
 def barker(call: Call, tempering: float = 1.0, *, clip_fraction: bool = False) -> PrivacyPlan:
     """Barker's test on all records, with the largest clip bound; none without privacy."""
-    relation = call.neighboring_relation
     budget = Budget(call, clip_fraction)
+    sensitivity = ExactSum.sensitivity(call.neighboring_relation)
 
     def at(eta: float) -> Barker:
-        return Barker.of_range(eta, tempering, relation)
+        # The bound is less by the rounding of a few operations on the way from one to the other.
+        return Barker(eta, eta / (tempering * sensitivity) * (1 - 1e-12))
 
     # eta^2 / 8-zCDP is mu = eta / 2: as much as that is always allowed, up to the tightness of zCDP.
     start = 2 * math.sqrt(budget.mu_squared / call.iterations)

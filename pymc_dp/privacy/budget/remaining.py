@@ -30,12 +30,9 @@ class Budget:
     def __init__(self, call: Call, clip_fraction: bool = False):
         self.call = call
         self.share: ClipFraction | None = None
-        self.mu_squared = math.inf
-        if math.isinf(call.epsilon):
-            return
         # mu^2 that is left for the iterations of all chains, counting Gaussians only.
         self.mu_squared = float(gaussian.mu(call.epsilon, call.delta)) ** 2
-        if clip_fraction:
+        if clip_fraction and math.isfinite(call.epsilon):
             self.share = ClipFraction(self.gaussian(call.chains, CLIP_FRACTION_SHARE))
             self.mu_squared -= call.chains * (1 / self.share.noise_multiplier**2)
 

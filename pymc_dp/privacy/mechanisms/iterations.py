@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 
 from pymc_dp.privacy.accounting import events
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.mechanisms.randomness import ExactSum, FixedSizeBatches, TunaBatches
+from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, TunaBatches
 
 
 @dataclass(frozen=True)
@@ -164,13 +164,6 @@ class Barker(Mechanism):
     clip_bound: float | None = None
     test = "barker"
     release = "decisions"
-
-    @classmethod
-    def of_range(cls, eta: float, tempering: float, relation: str) -> "Barker":
-        """The largest clip bound at which one record moves the log-odds by at most `eta`."""
-        # Less by the rounding of a few operations on the way from one to the other.
-        bound = eta / (tempering * ExactSum.sensitivity(relation)) * (1 - 1e-12)
-        return cls(eta, bound)
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
         """A decision of bounded range."""

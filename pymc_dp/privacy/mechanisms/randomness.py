@@ -208,9 +208,7 @@ class FixedSizeBatches:
 
     def penalty_event(self, noise_multiplier: float) -> dp_event.DpEvent:
         """Event of a decision of the penalty test on a batch."""
-        return events.BatchPenaltyDecisionDpEvent(
-            int(self.batch_size), int(self.dataset_size), noise_multiplier
-        )
+        return events.BatchPenaltyDecisionDpEvent(self.batch_size, self.dataset_size, noise_multiplier)
 
     def barker_event(self) -> dp_event.DpEvent:
         """Event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""

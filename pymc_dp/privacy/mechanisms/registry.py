@@ -1,22 +1,11 @@
 """The mechanisms that a stored plan may name."""
 
-from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.gradients import Friction, Hamiltonian
-from pymc_dp.privacy.mechanisms.iterations import (
-    Barker,
-    BarkerOnBatches,
-    NoDecision,
-    NoisyRatio,
-    OnTunaBatches,
-    Penalty,
-    PenaltyOnBatches,
-    Unlimited,
-)
-from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches, TunaBatches
+from pymc_dp.privacy.mechanisms import friction, gradients, iterations, randomness
 
 #: Mechanisms, and what they consist of.
 REGISTRY: tuple[type, ...] = (
-    *(Unlimited, NoDecision, Penalty, NoisyRatio, PenaltyOnBatches, Barker, BarkerOnBatches),
-    *(OnTunaBatches, Hamiltonian, Friction),
-    *(FixedSizeBatches, PoissonBatches, TunaBatches, Dynamics),
+    *(iterations.Unlimited, iterations.NoDecision, iterations.Penalty, iterations.NoisyRatio),
+    *(iterations.PenaltyOnBatches, iterations.Barker, iterations.BarkerOnBatches, iterations.OnTunaBatches),
+    *(gradients.Hamiltonian, gradients.Friction, friction.Dynamics),
+    *(randomness.FixedSizeBatches, randomness.PoissonBatches, randomness.TunaBatches),
 )
