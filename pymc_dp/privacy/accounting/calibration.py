@@ -169,7 +169,7 @@ def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
         At least what `compose` says, and much sooner for many noise scales.
     """
     costs = [costs_of(event) for event in events.counts]
-    if not any(one.decision for one in costs) and any(one.noise_multiplier is None for one in costs):
+    if not any(one.decision for one in costs) and not all(one.gaussian for one in costs):
         losses = privacy_loss_distribution(events, coarse)
         value = math.inf if losses is None else losses.epsilon(delta)
         if value < math.inf:

@@ -6,7 +6,7 @@ An accountant takes an `EventSet` and gives its trade-off curve, or None where i
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from dp_accounting import dp_event
 
 from pymc_dp.bounds import check_delta, is_number
 from pymc_dp.privacy.accounting import gaussian, loss_distribution, rdp
-from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, total_curve
+from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, mu_squared, total_curve
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
@@ -57,13 +57,9 @@ class GaussianTradeOff:
 
 def exact_gaussian(events: EventSet) -> GaussianTradeOff | None:
     """Gaussian releases, and decisions charged as the Gaussians behind them: ``mu^2 = sum 1 / nm^2``."""
-    squared = 0.0
-    for event, count in events.counts.items():
-        multiplier = costs_of(event).noise_multiplier
-        if multiplier is None:
-            return None
-        noise = multiplier(event)
-        squared += count / noise**2 if noise > 0 else math.inf
+    if not all(costs_of(event).gaussian for event in events.counts):
+        return None
+    squared = sum(count * mu_squared(event) for event, count in events.counts.items())
     return GaussianTradeOff(math.sqrt(squared) * _UP)
 
 
@@ -85,15 +81,12 @@ class _Renyi:
 def renyi(events: EventSet) -> TradeOff | None:
     """Sum of Renyi curves, with decisions charged for the bit (docs/proofs/decision_accounting)."""
     curve = total_curve(_coarsened(events), events.neighboring_relation)
-    if rdp.smallest(curve, lambda _, divergence: divergence) == math.inf:
-        return None
     return _Renyi(curve, renyi_excluded(events))
 
 
 def renyi_excluded(events: EventSet) -> float:
     """Probability outside which the Renyi bounds hold: capped multiplicities of Poisson mixtures."""
-    excluded = ((costs_of(event).excluded, event, count) for event, count in events.counts.items())
-    return sum(count * probability(event) for probability, event, count in excluded if probability)
+    return sum(count * costs_of(event).excluded(event) for event, count in events.counts.items())
 
 
 def _coarsened(events: EventSet) -> Mapping[dp_event.DpEvent, int]:
@@ -148,11 +141,9 @@ def _halves(counts: Mapping[dp_event.DpEvent, int]) -> dict[Lossy, int] | None:
     A record that enters a Poisson number of times is removed, or added; a Gaussian's mean goes half way.
     """
     found = losses(counts, "add_remove") or {}
-    whole = {one: n for one, n in found.items() if one.kind == WHOLE}
-    mixed = {one: n for one, n in found.items() if isinstance(one, PoissonMixture)}
-    if not mixed or len(whole) + len(mixed) < len(found):
+    if {one.kind for one in found} - {WHOLE} != {PoissonMixture.kind}:
         return None
-    return {SampledGaussian(1.0, one.mu / 2, WHOLE): n for one, n in whole.items()} | mixed
+    return {replace(one, mu=one.mu / 2) if one.kind == WHOLE else one: n for one, n in found.items()}
 
 
 def gaussian_limit(events: EventSet) -> GaussianLimit | None:
@@ -162,16 +153,12 @@ def gaussian_limit(events: EventSet) -> GaussianLimit | None:
     """
     squared, releases, relation = 0.0, [], events.neighboring_relation
     for event, count in events.counts.items():
-        costs = costs_of(event)
-        noise = costs.noise_multiplier(event) if costs.noise_multiplier else 0.0
-        most = 1 / noise**2 if noise > 0 else math.inf
-        if costs.noise_multiplier and not costs.decision:
+        costs, most = costs_of(event), mu_squared(event)
+        if costs.gaussian and not costs.decision:
             squared += count * most
-            continue
-        if costs.probit_shift is not None:
-            most = costs.probit_shift(event, relation) ** 2
-        divergence = partial(event_rdp, event, neighboring_relation=relation)
-        releases.append(Release(divergence, most, count))
+        else:
+            most = min(most, costs.probit_shift(event, relation) ** 2)
+            releases.append(Release(partial(event_rdp, event, neighboring_relation=relation), most, count))
     if not 0 < len(releases) <= 16:
         return None
     return GaussianLimit(releases, squared, renyi_excluded(events))
@@ -189,7 +176,7 @@ ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff | None]] = {
 def never_best(events: EventSet) -> set[str]:
     """Accountants that another one, valid here, is never above: not worth their time."""
     costs = [costs_of(event) for event in events.counts]
-    if any(one.noise_multiplier is None for one in costs):
+    if not all(one.gaussian for one in costs):
         return set()
     return {"PLD"} if any(one.decision for one in costs) else {"PLD", "RDP"}
 

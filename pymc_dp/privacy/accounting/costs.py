@@ -45,10 +45,10 @@ class Costs:
         Whether what is released is an accept decision.
     excluded : callable
         Probability outside which the Renyi bounds hold.
-    noise_multiplier : callable
-        Of a full-batch Gaussian that the event is, or is made from.
+    gaussian : bool
+        Whether it is a full-batch Gaussian, or made from one, of the event's `noise_multiplier`.
     probit_shift : callable
-        Most that one record moves the probit of a decision, under a relation: its mu.
+        Most that one record moves the probit of a decision, under a relation: its mu; inf if unknown.
     loss : callable
         What has a loss distribution that bounds the event's, under a relation; None where there is none.
     """
@@ -56,16 +56,12 @@ class Costs:
     check: _Of[None] = lambda event: None
     relations: tuple[str, ...] = NEIGHBORING_RELATIONS
     private: bool = True
-    renyi: Renyi | None = None
+    renyi: Renyi = lambda event, order, relation: math.inf
     decision: bool = False
-    excluded: _Of[float] | None = None
-    noise_multiplier: _Of[float] | None = None
-    probit_shift: Callable[[base.DpEvent, str], float] | None = None
+    excluded: _Of[float] = lambda event: 0.0
+    gaussian: bool = False
+    probit_shift: Callable[[base.DpEvent, str], float] = lambda event, relation: math.inf
     loss: Callable[[base.DpEvent, str], Lossy | None] = lambda event, relation: None
-
-
-def _multiplier(event: base.DpEvent) -> float:
-    return event.noise_multiplier
 
 
 def _whole(event: base.DpEvent, relation: str) -> Lossy:
@@ -148,7 +144,7 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         check=_numbers("noise_multiplier"),
         renyi=lambda e, order, _: rdp.gaussian_rdp(e.noise_multiplier, order),
         loss=_whole,
-        noise_multiplier=_multiplier,
+        gaussian=True,
     ),
     base.PoissonSampledDpEvent: Costs(
         check=_check_poisson_sampled,
@@ -171,14 +167,14 @@ COSTS: dict[type[base.DpEvent], Costs] = {
         renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order),
         decision=True,
         loss=_whole,
-        noise_multiplier=_multiplier,
+        gaussian=True,
     ),
     # Theorem 3.
     events.FixedScalePenaltyDecisionDpEvent: Costs(
         renyi=lambda e, order, _: penalty_rdp(e.noise_multiplier, order, e.noise_std),
         decision=True,
         loss=_whole,
-        noise_multiplier=_multiplier,
+        gaussian=True,
     ),
     # Proposition 1.
     events.BoundedRangeDecisionDpEvent: Costs(
@@ -239,8 +235,13 @@ def event_rdp(event: base.DpEvent, order: float, neighboring_relation: str) -> f
     -------
     float
     """
-    curve = costs_of(event).renyi
-    return math.inf if curve is None else curve(event, order, neighboring_relation)
+    return costs_of(event).renyi(event, order, neighboring_relation)
+
+
+def mu_squared(event: base.DpEvent) -> float:
+    """Of the full-batch Gaussian that an event is, or is made from, ``1 / nm^2``; inf where there is none."""
+    noise = event.noise_multiplier if costs_of(event).gaussian else 0.0
+    return 1 / noise**2 if noise > 0 else math.inf
 
 
 def total_curve(counts: Mapping[base.DpEvent, int], neighboring_relation: str) -> rdp.Curve:
@@ -252,11 +253,6 @@ def total_curve(counts: Mapping[base.DpEvent, int], neighboring_relation: str) -
 
     @cache
     def curve(order: float) -> float:
-        total = 0.0
-        for event, count in counts.items():
-            total += count * event_rdp(event, order, neighboring_relation)
-            if total == math.inf:
-                break
-        return total
+        return sum(n * event_rdp(event, order, neighboring_relation) for event, n in counts.items())
 
     return curve

@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 from pymc_dp.bounds import check_choice, check_relation, check_target
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import compose
-from pymc_dp.privacy.accounting.costs import costs_of, event_rdp
+from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, mu_squared
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at
 from pymc_dp.rounding import UP
@@ -133,9 +133,6 @@ def _summed(costs: Iterable[tuple[int, Cost]]) -> Cost:
 
 @lru_cache(maxsize=100_000)
 def _leaf_cost(event: dp_event.DpEvent, order: float | None, neighboring_relation: str) -> Cost:
-    costs = costs_of(event)
-    if order is not None:
-        excluded = 0.0 if costs.excluded is None else costs.excluded(event)
-        return Cost(event_rdp(event, order, neighboring_relation), excluded)
-    noise = 0.0 if costs.noise_multiplier is None else costs.noise_multiplier(event)
-    return Cost(1 / noise**2 if noise > 0 else math.inf)
+    if order is None:
+        return Cost(mu_squared(event))
+    return Cost(event_rdp(event, order, neighboring_relation), costs_of(event).excluded(event))

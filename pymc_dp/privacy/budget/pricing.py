@@ -326,12 +326,11 @@ def fast_mh(
         return Penalty(noise_std / shift, noise_std, bound / tempering, one_scale)
 
     if noise_std is None:
-        full = barker(call, tempering)
-        largest = full.mechanism.eta / sensitivity  # type: ignore[attr-defined]
+        largest = barker(call, tempering).mechanism.eta / sensitivity  # type: ignore[attr-defined]
     else:
         nm = penalty(call, clip_fraction=False, noise_std=noise_std if one_scale else None).noise_multiplier
         largest = noise_std / (nm * sensitivity)
-        full = budget.plan(Penalty(nm, noise_std, largest / tempering, one_scale))
+    largest *= 1 - 1e-12  # less by the rounding of a few operations on the way back
     if given is not None:
         most = round_down(0.999 * largest / tempering, 3)
         less = f"Take clip_bound = {most} or less, fewer draws, a shorter tune, fewer chains"
@@ -348,7 +347,7 @@ def fast_mh(
                 return budget.solve(lambda draws: batches(draws, given), start, (FULL_BATCH_FROM, least))
         return fixed(call, on_all(given), lambda: advice)
     if (default_inclusion(largest, n, d) if inclusion is None else inclusion) >= FULL_BATCH_FROM:
-        return full
+        return budget.plan(on_all(largest))
 
     def at(bound: float) -> OnTunaBatches:
         return batches(inclusion or default_inclusion(bound, n, d), bound)
