@@ -70,8 +70,7 @@ def bias(known: PrivacyReport) -> str:
     """What clipping and noise did to them."""
     explained = (
         f"To bound what one {known.facts['unit']} can do, very unusual ones count less than they otherwise "
-        f"would "
-        "(clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
+        "would (clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
     )
     shares = ", ".join(f"{100 * x:.2g} %" for x in known.clip_fractions)
     told = (

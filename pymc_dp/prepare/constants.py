@@ -225,31 +225,22 @@ def restored(constants: Constants, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def summarised(
-    constants: Constants, quantiles: Sequence[float]
-) -> Iterator[tuple[str, float, float, float, float]]:
+def summarised(c: Constants, quantiles: Sequence[float]) -> Iterator[tuple[str, float, float, float, float]]:
     """Statistic, value, noise and interval of what is known of a column."""
-    if isinstance(constants, NumericConstants):
-        c = constants
-        noise = c.count_noise
-        yield from _with_noise(("count", c.count, noise), ("missing", c.missing, noise))
-        yield from _with_noise(("mean", c.mean, c.mean_noise), ("std", c.std, c.std_noise))
+    noise = c.count_noise
+    if isinstance(c, NumericConstants):
+        rows = [("count", c.count, noise), ("missing", c.missing, noise)]
+        rows += [("mean", c.mean, c.mean_noise), ("std", c.std, c.std_noise)]
+    elif isinstance(c, BooleanConstants):
+        rows = [("true", c.true, noise), ("false", c.false, noise), ("missing", c.missing, noise)]
+    else:
+        rows = [(f"level {one}", count, noise) for one, count in zip(c.levels, c.counts, strict=True)]
+        rows += [("other", c.other, noise), ("missing", c.missing, noise)]
+    for name, value, std in rows:
+        yield name, value, std, value - _Z95 * std, value + _Z95 * std
+    if isinstance(c, NumericConstants):
         yield "lower bound", c.lower, math.nan, math.nan, math.nan
         yield "upper bound", c.upper, math.nan, math.nan, math.nan
         for share in quantiles:
             value, lower, upper = c.cells.quantile(share, _Z95)
             yield f"quantile {share:g}", value, math.nan, lower, upper
-        return
-    noise = constants.count_noise
-    if isinstance(constants, BooleanConstants):
-        yield from _with_noise(("true", constants.true, noise), ("false", constants.false, noise))
-    else:
-        rows = zip(constants.levels, constants.counts, strict=True)
-        yield from _with_noise(*((f"level {level}", count, noise) for level, count in rows))
-        yield from _with_noise(("other", constants.other, noise))
-    yield from _with_noise(("missing", constants.missing, noise))
-
-
-def _with_noise(*rows: tuple[str, float, float]) -> Iterator[tuple[str, float, float, float, float]]:
-    for name, value, noise in rows:
-        yield name, value, noise, value - _Z95 * noise, value + _Z95 * noise

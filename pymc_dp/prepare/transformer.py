@@ -176,7 +176,7 @@ class Prepare:
         check_ledger(self.ledger, unit=unit_of(privacy_unit)[0])
         columns, n_rows = columns_of(X, list(self._kinds))
         codes, n = units(privacy_unit, n_rows)
-        made = {at: self._measurement(at[1]) for at in self._releases}
+        made = {release: self._measurement(release) for _, release in self._releases}
         for one in made.values():
             _ = one.measurement  # OpenDP's own price, before anything is charged
         reservation = None
@@ -185,11 +185,10 @@ class Prepare:
         self._paid = True
         first = slice(None) if codes is None else np.unique(codes, return_index=True)[1]
         public_n = n if self._target.relation == "substitute" else None
-        constants: dict[str, Constants] = {}
-        for name, kind in self._kinds.items():
-            own = {release: made[name, release] for release in schedule(kind)}
-            constants[name] = constants_of(kind, columns[name][first], own, public_n)
-        self.constants_ = constants
+        self.constants_ = {
+            name: constants_of(kind, columns[name][first], made, public_n)
+            for name, kind in self._kinds.items()
+        }
         if reservation is not None and self.ledger is not None:
             self.ledger.confirm(reservation)
         self._warn()

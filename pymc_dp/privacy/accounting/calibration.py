@@ -1,6 +1,7 @@
 """From a budget to a parameter, noise or iterations, at which a run costs it, by upper bounds of the cost."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -218,8 +219,5 @@ def iterations_allowed(
 
 
 def last_that_fits(fits: Callable[[int], bool], good: int, bad: int) -> int:
-    """Largest number below `bad` that fits."""
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good
+    """Largest number below `bad` that fits; `good` does."""
+    return good + bisect_left(range(good + 1, bad), True, key=lambda number: not fits(number))

@@ -58,7 +58,7 @@ class _Prices:
             return
         log_moments = np.log(moments[known]) + 1e-9
         sigma = sigma[known]
-        self.last, self.tail = float(sigma[-1]), float(np.exp(log_moments[-1]))
+        self.tail = float(np.exp(log_moments[-1]))
         cells = np.unique(np.clip(self.cells / spread, sigma[0], sigma[-1]))
         edges = np.concatenate([np.linspace(-0.5, sigma[0], 5)[:-1], cells])
         low, high = edges[:-1], edges[1:]

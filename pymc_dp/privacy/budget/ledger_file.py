@@ -226,7 +226,7 @@ class Ledger:
         _check_text("label", label)
         if key is not None:
             _check_text("key", key)
-        requested = self._event_set(events)
+        requested = EventSet(events, self.neighboring_relation)
         self.fits(requested)  # fills the cache of costs, so that the lock below is held for a moment only
         with self._transaction("EXCLUSIVE") as (db, entries):
             same = [entry for entry in entries if key is not None and entry.key == key]
@@ -326,7 +326,7 @@ class Ledger:
 
     def fits(self, events: Events) -> bool:
         """Whether `reserve` would accept events now. Nothing is reserved."""
-        return self._fits(self.entries(), self._event_set(events))
+        return self._fits(self.entries(), EventSet(events, self.neighboring_relation))
 
     def _fits(self, entries: Sequence[Entry], requested: EventSet) -> bool:
         rule = self._budget.rule
@@ -351,9 +351,6 @@ class Ledger:
         """
         check_count("upper", upper, least=0)
         return last_that_fits(lambda number: self.fits(make_events(number)), 0, upper + 1)
-
-    def _event_set(self, events: Events) -> EventSet:
-        return EventSet(events, self.neighboring_relation)
 
     def _costs(self, entries: Sequence[Entry]) -> list[Cost]:
         return [self._budget.rule.cost(entry.events) for entry in entries]
