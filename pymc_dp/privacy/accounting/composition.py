@@ -69,7 +69,7 @@ class _Renyi:
     excluded: float  # probability of the events in which a capped multiplicity matters
 
     def epsilon(self, delta: float) -> float:
-        share = delta if self.excluded == 0 else 0.999 * delta
+        share = delta if self.excluded == 0 else (1 - rdp.EXCLUDED_SHARE) * delta
         value = max(rdp.smallest(self.curve, lambda a, d: rdp.epsilon_at(a, d, share)), 0.0) * _UP
         return math.inf if rdp.lost(self.excluded, value) > delta - share else value
 

@@ -14,13 +14,11 @@ from pymc_dp.bounds import check_count, check_relation
 from pymc_dp.privacy.accounting.costs import COSTS
 
 FORMAT = 1
-# Taken apart, or left out, before anything is charged.
-_MADE_OF_OTHERS = (base.NoOpDpEvent, base.SelfComposedDpEvent, base.ComposedDpEvent)
 
 
 def _registry() -> tuple[type[base.DpEvent], ...]:
     """What JSON may name."""
-    return (*COSTS, *_MADE_OF_OTHERS)
+    return (*COSTS, base.NoOpDpEvent, base.SelfComposedDpEvent, base.ComposedDpEvent)
 
 
 def check_event(event: base.DpEvent, neighboring_relation: str) -> None:

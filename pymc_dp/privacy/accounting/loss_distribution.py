@@ -110,7 +110,9 @@ class Replacement(LossDistribution):
     def _delta(self, losses: list[Composed], epsilon: float) -> float:
         removal, addition = losses[0], losses[-1]
         parts = [share * epsilon for share in self.shares]
-        values = [removal.delta(e) + math.exp(e) * addition.delta(epsilon - e) for e in parts if e < 600]
+        values = [
+            removal.delta(e) + math.exp(e) * addition.delta(epsilon - e) for e in parts if e < _LARGEST_LOSS
+        ]
         return min(min(values, default=1.0) * (1 + 1e-12), 1.0)
 
 

@@ -15,6 +15,9 @@ ORDERS = np.unique(
     np.concatenate([1 + np.geomspace(0.02, 10, 108), np.arange(2, 65), np.round(np.geomspace(64, 1e7, 206))])
 )
 
+#: Share of delta for rare events, outside of which Renyi bounds hold.
+EXCLUDED_SHARE = 1e-3
+
 Curve = Callable[[float], float]
 
 

@@ -1,7 +1,6 @@
 """Gaussian releases on a random part of the records: their trade-off curves, and few for many."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import float_info
@@ -111,18 +110,14 @@ def strongest(mechanisms: Iterable[Lossy], ratio: float) -> dict[Lossy, Lossy]:
     -----
     **Privacy.** More noise is post-processing of less, on the same batches.
     """
+
+    def batches(one: Lossy) -> tuple[str, float]:
+        return one.kind, one.mean if isinstance(one, PoissonMixture) else one.probability
+
     result: dict[Lossy, Lossy] = {}
-    kinds: dict[tuple[str, float], list[SampledGaussian]] = defaultdict(list)
-    for one in mechanisms:
-        if isinstance(one, PoissonMixture):
-            result[one] = one
-        else:
-            kinds[one.kind, one.probability].append(one)
-    for members in kinds.values():
-        members.sort(key=lambda one: -one.mu)
-        leader = members[0]
-        for one in members:
-            if leader.spread > ratio * one.spread:
-                leader = one
-            result[one] = leader
+    leader: Lossy | None = None
+    for one in sorted(mechanisms, key=lambda one: (*batches(one), -one.mu)):
+        if leader is None or batches(leader) != batches(one) or leader.spread > ratio * one.spread:
+            leader = one
+        result[one] = leader
     return result

@@ -17,12 +17,8 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.composition import compose
 from pymc_dp.privacy.accounting.costs import costs_of, event_rdp, mu_squared
 from pymc_dp.privacy.accounting.event_sets import EventSet
-from pymc_dp.privacy.accounting.rdp import ORDERS, epsilon_at
+from pymc_dp.privacy.accounting.rdp import EXCLUDED_SHARE, ORDERS, epsilon_at
 from pymc_dp.rounding import UP
-
-# Share of delta for the events in which a capped multiplicity of a Poisson mixture matters (as in the Renyi
-# accountant).
-_EXCLUDED_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -85,14 +81,14 @@ class PrivacyFilter:
             raise ValueError("order belongs to accounting='renyi'.")
 
     def _room(self, order: float) -> float:
-        return self.epsilon - epsilon_at(order, 0.0, (1 - _EXCLUDED_SHARE) * self.delta)
+        return self.epsilon - epsilon_at(order, 0.0, (1 - EXCLUDED_SHARE) * self.delta)
 
     @property
     def capacity(self) -> Cost:
         """Largest total cost."""
         if self.order is None:
             return Cost(float(gaussian.mu(self.epsilon, self.delta)) ** 2)
-        return Cost(self._room(self.order), _EXCLUDED_SHARE * self.delta * math.exp(-self.epsilon) / 2)
+        return Cost(self._room(self.order), EXCLUDED_SHARE * self.delta * math.exp(-self.epsilon) / 2)
 
     def cost(self, events: EventSet) -> Cost:
         """What events take; the amount is inf for an event without a bound."""

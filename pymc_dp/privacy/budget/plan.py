@@ -307,8 +307,8 @@ class PrivacyPlan(Call):
 
     def settings(self) -> str:
         """Public numbers that the step runs with, in words."""
-        shown = {k: v for k, v in self.parameters.items() if k != "clip_fraction_noise_multiplier"}
-        return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())
+        shown = self.mechanism.parameters().items()
+        return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown)
 
     def __str__(self) -> str:
         relation = {"substitute": "one record replaced", "add_remove": "one record added or removed"}
