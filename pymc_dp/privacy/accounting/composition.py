@@ -63,25 +63,23 @@ def exact_gaussian(events: EventSet) -> GaussianTradeOff | None:
     return GaussianTradeOff(math.sqrt(squared) * _UP)
 
 
-@dataclass(frozen=True)
-class _Renyi:
-    curve: rdp.Curve
-    excluded: float  # probability of the events in which a capped multiplicity matters
+class Renyi:
+    """Sum of Renyi curves, with decisions charged for the bit (docs/proofs/decision_accounting)."""
+
+    def __init__(self, events: EventSet):
+        self._curve = total_curve(_coarsened(events), events.neighboring_relation)
+        self._excluded = renyi_excluded(events)
 
     def epsilon(self, delta: float) -> float:
-        share = delta if self.excluded == 0 else (1 - rdp.EXCLUDED_SHARE) * delta
-        value = max(rdp.smallest(self.curve, lambda a, d: rdp.epsilon_at(a, d, share)), 0.0) * _UP
-        return math.inf if rdp.lost(self.excluded, value) > delta - share else value
+        """Upper bound."""
+        share = delta if self._excluded == 0 else (1 - rdp.EXCLUDED_SHARE) * delta
+        value = max(rdp.smallest(self._curve, lambda a, d: rdp.epsilon_at(a, d, share)), 0.0) * _UP
+        return math.inf if rdp.lost(self._excluded, value) > delta - share else value
 
     def delta(self, epsilon: float) -> float:
-        log_delta = rdp.smallest(self.curve, lambda a, d: rdp.log_delta_at(a, d, epsilon))
-        return min(math.exp(min(log_delta, 0.0)) * _UP + rdp.lost(self.excluded, epsilon), 1.0)
-
-
-def renyi(events: EventSet) -> TradeOff | None:
-    """Sum of Renyi curves, with decisions charged for the bit (docs/proofs/decision_accounting)."""
-    curve = total_curve(_coarsened(events), events.neighboring_relation)
-    return _Renyi(curve, renyi_excluded(events))
+        """Upper bound."""
+        log_delta = rdp.smallest(self._curve, lambda a, d: rdp.log_delta_at(a, d, epsilon))
+        return min(math.exp(min(log_delta, 0.0)) * _UP + rdp.lost(self._excluded, epsilon), 1.0)
 
 
 def renyi_excluded(events: EventSet) -> float:
@@ -168,7 +166,7 @@ def gaussian_limit(events: EventSet) -> GaussianLimit | None:
 ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff | None]] = {
     "exact Gaussian": exact_gaussian,
     "Gaussian limit": gaussian_limit,
-    "RDP": renyi,
+    "RDP": Renyi,
     "PLD": privacy_loss_distribution,
 }
 

@@ -244,15 +244,10 @@ def mu_squared(event: base.DpEvent) -> float:
     return 1 / noise**2 if noise > 0 else math.inf
 
 
-def total_curve(counts: Mapping[base.DpEvent, int], neighboring_relation: str) -> rdp.Curve:
+def total_curve(counts: Mapping[base.DpEvent, int], relation: str) -> rdp.Curve:
     """Sum of the events' curves at an order (adaptive composition; Mironov 2017, Proposition 1).
 
     The order is fixed by the search before the sum is used, and the parameters of the events are fixed in
     advance.
     """
-
-    @cache
-    def curve(order: float) -> float:
-        return sum(n * event_rdp(event, order, neighboring_relation) for event, n in counts.items())
-
-    return curve
+    return cache(lambda order: sum(n * event_rdp(one, order, relation) for one, n in counts.items()))
