@@ -193,8 +193,8 @@ def test_arguments_of_an_audit(call, message):
 
 
 class HalfNoise(PrivacyRandom):
-    def normal(self):
-        return 0.5 * super().normal()
+    def normals(self, size=None):
+        return 0.5 * super().normals(size)
 
 
 class KnownSeed(PrivacyRandom):

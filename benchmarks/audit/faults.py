@@ -19,11 +19,7 @@ from pymc_dp.steps import base
 class HalfNoise(PrivacyRandom):
     """Gaussian noise of half the size."""
 
-    def normal(self):
-        """One draw."""
-        return 0.5 * super().normal()
-
-    def normals(self, size):
+    def normals(self, size=None):
         """Draws of a shape."""
         return 0.5 * super().normals(size)
 

@@ -214,7 +214,7 @@ def test_a_forked_child_cannot_use_the_parents_noise():
     child = os.fork()
     if child == 0:
         try:
-            random.normal()
+            random.normals()
         except dp.errors.PrivacyError:
             os._exit(0)
         os._exit(1)
@@ -222,6 +222,6 @@ def test_a_forked_child_cannot_use_the_parents_noise():
 
 
 def test_noise_streams_differ():
-    assert len({PrivacyRandom().normal() for _ in range(5)}) == 5
-    assert PrivacyRandom(3, 0).normal() != PrivacyRandom(3, 1).normal()
-    assert PrivacyRandom(3, 1).normal() == PrivacyRandom(3, 1).normal()
+    assert len({PrivacyRandom().normals() for _ in range(5)}) == 5
+    assert PrivacyRandom(3, 0).normals() != PrivacyRandom(3, 1).normals()
+    assert PrivacyRandom(3, 1).normals() == PrivacyRandom(3, 1).normals()

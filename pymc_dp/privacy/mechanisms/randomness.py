@@ -59,10 +59,6 @@ class PrivacyRandom:
             )
         return self._generator
 
-    def normal(self) -> float:
-        """One standard normal draw."""
-        return self.generator.standard_normal()
-
     def exponential(self) -> float:
         """One standard exponential draw; minus this is the logarithm of a uniform."""
         return self.generator.standard_exponential()
@@ -71,8 +67,8 @@ class PrivacyRandom:
         """Uniform draws in [0, 1), shape (size,)."""
         return self.generator.random(size)
 
-    def normals(self, size: int | tuple[int, ...]) -> np.ndarray:
-        """Standard normal draws of a shape."""
+    def normals(self, size: int | tuple[int, ...] | None = None) -> Any:
+        """Standard normal draws of a shape; without one a single number."""
         return self.generator.standard_normal(size)
 
     def without_replacement(self, n: int, size: int) -> np.ndarray:
@@ -153,10 +149,8 @@ class Gaussian:
 
     def release(self, total: ExactSum, random: PrivacyRandom) -> Any:
         """Noisy sum, a multiple of ``total.unit * grid``; a number, or an array of the sum's shape."""
-        value = total.value
-        many = isinstance(value, np.ndarray) and value.ndim > 0
-        noise = random.normals(np.shape(value)) if many else random.normal()
-        return total.unit * self.rounded(value + self.std * noise)
+        noise = random.normals(np.shape(total.value) or None)
+        return total.unit * self.rounded(total.value + self.std * noise)
 
     def rounded(self, value: Any) -> Any:
         """To the grid: what lies below the noise's last bits that may leave is dropped."""
