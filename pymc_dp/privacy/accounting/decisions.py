@@ -111,10 +111,8 @@ def penalty_rdp(noise_multiplier: float, order: float, noise_std: float = math.i
     # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
     if order < 1.02 or order / noise_multiplier > 8 or gaussian > 30 or noise_multiplier > 1e8:
         return gaussian
-    if math.isinf(noise_std):
-        return min(threshold_rdp(GaussianThreshold(), 1.0, 1 / noise_multiplier, order), gaussian)
     if noise_std > 30:  # the bound for every scale is nearly as good
-        return penalty_rdp(noise_multiplier, order, math.inf)
+        return min(threshold_rdp(GaussianThreshold(), 1.0, 1 / noise_multiplier, order), gaussian)
     # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
     noise_std = max(noise_std, 1e-3)
     found = threshold_rdp(PenaltyThreshold(noise_std), 1.0, noise_std / noise_multiplier, order)

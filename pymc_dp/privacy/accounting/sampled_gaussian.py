@@ -50,20 +50,17 @@ class SampledGaussian:
         """
         q = self.probability
         if self.kind == WHOLE:
-            both = gaussian.log_delta(self.mu, epsilon)
-            return both, both
-        if self.kind == "poisson substitute":
-            both = _log_delta_replaced(q, self.mu / 2, epsilon)
-            return both, both
-        inner = np.log1p(np.expm1(epsilon) / q)
-        log_q = math.log(q)
-        one = log_q + gaussian.log_delta(self.mu, inner)
-        if self.kind == FIXED:
+            one = gaussian.log_delta(self.mu, epsilon)
+        elif self.kind == "poisson substitute":
+            one = _log_delta_replaced(q, self.mu / 2, epsilon)
+        else:
+            one = math.log(q) + gaussian.log_delta(self.mu, np.log1p(np.expm1(epsilon) / q))
+        if self.kind != "poisson add_remove":
             return one, one
         rest = 1 - (1 - q) * np.exp(epsilon)
         possible = rest > 0
         rest = np.where(possible, rest, 1.0)
-        gap = epsilon + log_q - np.log(rest)
+        gap = epsilon + math.log(q) - np.log(rest)
         absent = np.where(possible, np.log(rest) + gaussian.log_delta(self.mu, np.maximum(gap, 0.0)), -np.inf)
         return one, absent
 
