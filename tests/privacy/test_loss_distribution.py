@@ -13,8 +13,10 @@ from scipy.fft import irfft, rfft
 from scipy.stats import norm
 
 import pymc_dp.privacy as privacy
-from pymc_dp.privacy.accounting import calibration, composed_losses, loss_distribution
+from pymc_dp.privacy.accounting import calibration, composed_losses, composition, loss_distribution
 from pymc_dp.privacy.accounting.composition import losses, privacy_loss_distribution
+from pymc_dp.privacy.accounting.costs import total_curve
+from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 from pymc_dp.privacy.accounting.sampled_gaussian import SampledGaussian, strongest
 
 KINDS = ["poisson add_remove", "poisson substitute", "fixed substitute"]
@@ -62,6 +64,25 @@ def test_the_weaker_one_would_not_do():
     assert strongest([weak, strong], 2.5)[weak] == strong
     grid = np.geomspace(1e-6, 1.0, 50)
     assert np.any(weak.log_profiles(grid)[0] < strong.log_profiles(grid)[0])
+
+
+def test_poisson_mixtures_are_charged_as_others_with_as_many_draws():
+    weak, strong, other = PoissonMixture(0.3, 0.2), PoissonMixture(0.3, 0.202), PoissonMixture(0.31, 0.203)
+    assert strongest([weak, other, strong], 1.1) == {weak: strong, strong: strong, other: other}
+    grid = np.geomspace(1e-6, 0.25, 50)
+    for exact, bound in zip(weak.log_profiles(grid), strong.log_profiles(grid), strict=True):
+        assert np.all(bound > exact)
+
+
+def test_renyi_curves_of_many_scales_are_above_and_close():
+    decision = privacy.PenaltyDecisionDpEvent(5.0)
+    events = privacy.EventSet([*(sampled(0.02, 1 + 0.002 * k, 3) for k in range(60)), decision], "add_remove")
+    charged = composition._coarsened(events)
+    assert charged.keys() < events.counts.keys() and len(charged) < 20 and charged[decision] == 1
+    assert sum(charged.values()) == sum(events.counts.values())
+    for order in (1.5, 8.0, 40.0):
+        exact, bound = (total_curve(counts, "add_remove")(order) for counts in (events.counts, charged))
+        assert exact < bound < 1.1 * exact
 
 
 def hockey_stick(first, second, q, alpha):
