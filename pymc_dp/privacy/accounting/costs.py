@@ -79,9 +79,8 @@ def _sampled(q: float, release: base.DpEvent, kind: str) -> Lossy:
 def _mixture(event: base.DpEvent, relation: str) -> Lossy | None:
     if relation == "substitute":
         return None
-    return PoissonMixture(
-        event.rate + event.clip_bound, math.log1p(event.clip_bound / event.rate) / event.noise_std
-    )
+    jump = math.log1p(event.clip_bound / event.rate) / event.noise_std
+    return PoissonMixture(event.rate + event.clip_bound, jump)
 
 
 def _numbers(*names: str) -> _Of[None]:

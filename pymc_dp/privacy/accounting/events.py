@@ -19,10 +19,9 @@ from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND, check_count, is_number
 
 
 def _positive(instance: object, attribute: "attr.Attribute[float]", value: float) -> None:
-    name = f"{type(instance).__name__}.{attribute.name}"
-    check_number(name, value)
+    _non_negative(instance, attribute, value)
     if value == 0:
-        raise ValueError(f"{name} must be positive, got {value!r}.")
+        raise ValueError(f"{type(instance).__name__}.{attribute.name} must be positive, got {value!r}.")
 
 
 def _non_negative(instance: object, attribute: "attr.Attribute[float]", value: float) -> None:

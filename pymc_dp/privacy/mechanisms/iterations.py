@@ -60,9 +60,7 @@ class Mechanism(ABC):
 
     def parameters(self) -> dict[str, float]:
         """Public numbers, for a reader."""
-        # ... who has no use for these settings
-        named = [f.name for f in fields(self) if f.name not in ("tempering", "one_scale")]
-        numbers = {name: getattr(self, name) for name in named}
+        numbers = {one.name: getattr(self, one.name) for one in fields(self)}
         return {k: v for k, v in numbers.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
 
