@@ -110,7 +110,7 @@ class PrivacyReport:
             "noisy_ratio": "decisions and noisy log-ratios",
             "gradients": "what follows from noisy gradients",
         }
-        what = "the likelihood" if facts["step"] == LIKELIHOOD else let_out[plan.mechanism.release]
+        what = "the likelihood" if facts["step"] == LIKELIHOOD else let_out[plan.release]
         drawn = ", ".join(facts["released_variables"])
         yield "Released", f"draws of {drawn}; {what}; data-free sampler stats"
         yield from _predictions(facts)
@@ -120,7 +120,7 @@ class PrivacyReport:
 
     def _prices(self) -> Rows:
         plan = self.plan
-        noisy = plan.mechanism.release == "decisions" and plan.noise_multiplier > 0
+        noisy = plan.release == "decisions" and plan.noise_multiplier > 0
         behind = ", decisions counted as the noisy ratios behind them" if noisy else ""
         if not np.isnan(plan.mu):
             yield "mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"

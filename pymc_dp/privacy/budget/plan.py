@@ -188,6 +188,11 @@ class PrivacyPlan(Call):
         return own if self.clip_fraction is None else EventSet(self.clip_fraction.event(), relation) + own
 
     @property
+    def release(self) -> str:
+        """What each iteration lets out."""
+        return self.mechanism.release
+
+    @property
     def is_private(self) -> bool:
         """Whether every release has a price."""
         return self.guarantee.is_private
