@@ -135,6 +135,8 @@ class PublishedFastMH(dp.DPFastMH):
         Other arguments of `DPFastMH`.
     """
 
+    mechanism = "Zhang & Zhang 2023, Algorithm 2, as published: not private"
+
     def __init__(
         self,
         vars: Any = None,
@@ -159,9 +161,6 @@ class PublishedFastMH(dp.DPFastMH):
 
     def _default_step_size(self, ratio: Published) -> float:
         return ratio.largest_free / self.tempering / self.moves.unit_length
-
-    def _mechanism(self) -> str:
-        return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
 
     def _clip_name(self) -> str:
         return "its own c_i x distance moved"

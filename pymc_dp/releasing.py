@@ -144,15 +144,7 @@ def release_likelihood(
         spending, mu = joint.spending, joint.mu
     kept = kept_shares(n, mu, neighboring_relation) if fit_test and joint is None else {}
     entry = spending.pay()
-    measurements: NoisySums
-    if isinstance(records, Template):  # owners charge the call here
-        measurements = records.measurements(spending, debug_seed, kept)
-    else:
-        measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)
-    part = opened.part
-    found, last = search_from(
-        measurements, n, mu, opened.prior, opened.start, part.near_zero, part.longest_step
-    )
+    found, last = opened.search(n, mu, spending, kept, debug_seed, cores)
     spending.confirm(entry)
     if isinstance(records, Template):
         records.end()
@@ -160,13 +152,31 @@ def release_likelihood(
 
 
 class Opened(NamedTuple):
-    """A model as a release reads it; nothing is used of a row, and nothing is paid."""
+    """A model as a release reads it; until `search` nothing is used of a row, and nothing is paid."""
 
     records: Records
     twins: Twins | TablesTwins
     part: PublicModel
     start: np.ndarray
     prior: Normal
+
+    def search(
+        self,
+        n: float,
+        mu: float,
+        spending: Spending,
+        kept: Mapping[str, float],
+        debug_seed: int | None = None,
+        cores: int = 1,
+    ) -> tuple[Found, LastFacts]:
+        """Ask for noisy sums until the parameters are found. All that reads rows: it was paid."""
+        measurements: NoisySums
+        if isinstance(self.records, Template):  # owners charge the call here
+            measurements = self.records.measurements(spending, debug_seed, kept)
+        else:
+            measurements = Measurements(RecordsHere(self.twins, spending.random, cores), spending, kept)
+        part = self.part
+        return search_from(measurements, n, mu, self.prior, self.start, part.near_zero, part.longest_step)
 
 
 def open_records(

@@ -106,25 +106,16 @@ def masses(pit: Pit, cells: int) -> np.ndarray:
     edges = np.arange(cells + 1) / cells
     n_rows, entries = pit.upper.shape
     mass = np.zeros((n_rows, cells))
-    for k in range(entries):
-        lower, upper = pit.lower[:, k], pit.upper[:, k]
-        valid = (lower >= 0) & (upper <= 1 + 1e-9) & (lower <= upper)
-        lower, upper = np.where(valid, lower, 0.0).clip(0, 1), np.where(valid, upper, 0.0).clip(0, 1)
-        width = upper - lower
-        narrow = width < 1e-9
-        inside = np.clip(upper[:, None], edges[:-1], edges[1:]) - np.clip(
-            lower[:, None], edges[:-1], edges[1:]
-        )
-        part = inside / np.where(narrow, 1.0, width)[:, None]
-        own = np.minimum((upper * cells).astype(np.int64), cells - 1)
-        part[narrow] = np.eye(cells)[own[narrow]]
-        part[~valid] = 0.0
-        mass += part
-    return _whole(mass / entries)
-
-
-def _whole(mass: np.ndarray) -> np.ndarray:
-    """Rounded down, so that no row has more than `UNIT`, whatever the rounding errors of its sum are."""
+    for ends in zip(pit.lower.T, pit.upper.T, strict=True):
+        valid = (ends[0] >= 0) & (ends[1] <= 1 + 1e-9) & (ends[0] <= ends[1])
+        lower, upper = (np.where(valid, end, 0.0).clip(0, 1)[:, None] for end in ends)
+        inside = np.clip(upper, edges[:-1], edges[1:]) - np.clip(lower, edges[:-1], edges[1:])
+        narrow = upper - lower < 1e-9
+        own = np.minimum((upper * cells).astype(np.int64), cells - 1) == np.arange(cells)
+        part = np.where(narrow, own, inside / np.where(narrow, 1.0, upper - lower))
+        mass += np.where(valid[:, None], part, 0.0)
+    mass /= entries
+    # Rounded down, so that no row has more than `UNIT`, whatever the rounding errors of its sum are.
     total = np.maximum(mass.sum(axis=1, keepdims=True), 1.0)
     return np.floor(np.clip(mass / total * (1 - 2.0**-40), 0.0, 1.0) * UNIT)
 

@@ -15,7 +15,7 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
+from pymc_dp.steps.walk_step import WalkSettings, WalkStep
 
 
 class DPFastMH(WalkStep):
@@ -179,7 +179,9 @@ class DPFastMH(WalkStep):
             length *= min(1.0, bound / ratio.batches.clip_bound)
         return length / self.moves.unit_length
 
-    def _mechanism(self) -> str:
+    @property
+    def mechanism(self) -> str:  # type: ignore[override]
+        """What an iteration does, for the report."""
         on_batches = isinstance(self.plan.mechanism, OnTunaBatches)
         where = "Poisson batches of clipped" if on_batches else "sum of clipped"
         noise = "Gaussian noise, penalty test" if self.test == "penalty" else "no noise, Barker's test"

@@ -165,14 +165,9 @@ class DPNUTS(BlockedStep):
         )
         self.rng = get_random_generator(None)
 
-    @property
-    def tune(self) -> bool:
-        """Whether NUTS adapts."""
-        return self.nuts.tune
-
-    @tune.setter
-    def tune(self, value: bool) -> None:
-        self.nuts.tune = value
+    def stop_tuning(self) -> None:
+        """End NUTS's adaptation."""
+        self.nuts.stop_tuning()
 
     def reset_tuning(self) -> None:
         """Let NUTS adapt from the beginning."""
