@@ -9,7 +9,6 @@ from xarray import DataTree
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import last_rows
 from pymc_dp.printing import html_terms
-from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.known import Facts, OwnerFacts
@@ -125,7 +124,9 @@ class PrivacyReport:
         if not np.isnan(plan.mu):
             yield "mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"
         yield from words.of_curve(plan.guarantee, plan.delta)
-        yield "All accountants", f"epsilon at {plan.delta:g}: {_compared(plan.guarantee, plan.delta)}"
+        found = plan.guarantee.by_accountant(plan.delta).items()
+        compared = "; ".join(f"{name} {round_up(epsilon)}" for name, epsilon in found)
+        yield "All accountants", f"epsilon at {plan.delta:g}: {compared}"
 
     def __str__(self) -> str:
         lines = (line for key, value in self.rows() for line in words.wrap(key, value))
@@ -135,11 +136,6 @@ class PrivacyReport:
 
     def _repr_html_(self) -> str:
         return f"<h4>Privacy report</h4>{html_terms(self.rows())}"
-
-
-def _compared(guarantee: Guarantee, delta: float) -> str:
-    found = guarantee.by_accountant(delta).items()
-    return "; ".join(f"{name} {round_up(epsilon)}" for name, epsilon in found)
 
 
 def _of_owner(owner: OwnerFacts) -> str:

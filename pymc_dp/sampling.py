@@ -213,7 +213,10 @@ def release(idata: DataTree) -> DataTree:
     for group, left in draws.items():
         if group in idata.children:
             groups[group] = results.named(left.values, known)
-        groups[results.GROUPS[group]] = _recorded(left.stats)
+        # The sampler stats that the step left at each draw: those that the run paid for.
+        stats = {name: (["chain", "draw"], values) for name, values in sorted(left.stats.items())}
+        sizes = zip(("chain", "draw"), left.header.shape, strict=True)
+        groups[results.GROUPS[group]] = Dataset(stats, {dim: np.arange(size) for dim, size in sizes})
     if released:
         groups = {group: results.plain(idata[group].to_dataset()) for group in results.covered(idata)}
     return _finished(DataTree.from_dict(groups), known, idata)
@@ -238,13 +241,6 @@ def notice(known: Facts, groups: Sequence[str]) -> str:
         "pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they predict at, "
         f"or evaluate, the private rows of the model. {results.AT_PUBLIC_INPUTS}"
     )
-
-
-def _recorded(stats: dict[str, np.ndarray]) -> Dataset:
-    """The sampler stats that the step left at each draw: those that the run paid for."""
-    chains, draws = next(iter(stats.values())).shape
-    arrays = {name: (["chain", "draw"], values) for name, values in sorted(stats.items())}
-    return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
 
 
 def _attrs(known: Facts, created_at: object) -> dict[str, object]:

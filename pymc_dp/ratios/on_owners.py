@@ -12,7 +12,7 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.ratios.all_records import Fresh
-from pymc_dp.remote.owners import RecordsOfOwners, points
+from pymc_dp.remote.owners import RecordsOfOwners
 
 
 class OnOwners(Fresh[RecordsOfOwners]):
@@ -58,7 +58,7 @@ class OnOwners(Fresh[RecordsOfOwners]):
     ) -> LogRatio:
         """Ask every owner; each clips at its own bound."""
         ratio, variance = 0.0, 0.0
-        sums = self.records.ask("compare", **points(theta, new))
+        sums = self.records.ask("compare", point=theta.tolist(), proposal=new.tolist())
         for noisy_sum, terms, noise, grid in zip(sums, self.terms, self._noise, self._grids, strict=True):
             scale = self.tempering * terms.clip.bound(new - theta)
             ratio += scale * noisy_sum

@@ -101,36 +101,33 @@ class OwnProcess:
     def ask(self, request: str) -> Callable[[], str]:
         """Send a text; not while another answer is on its way, which would be taken for this one's."""
         if self._waiting:
-            return self._lost
+            return self.restart
         self._waiting = True
         try:
             self._connection.send_bytes(request.encode())
         except OSError:
-            return self._lost
+            return self.restart
         return self._receive
 
-    def restart(self) -> None:
+    def restart(self) -> Never:
         """Nothing is made anew: what the process knew is gone.
 
         Raises
         ------
         LostError
         """
-        self._lost()
+        raise LostError("no answer")
 
     def _receive(self) -> str:
         try:
             while not self._connection.poll(LOOK):
                 if not self._process.is_alive() and not self._connection.poll(0):
-                    self._lost()
+                    self.restart()
             received = self._connection.recv_bytes().decode()
         except (EOFError, OSError):
-            return self._lost()
+            self.restart()
         self._waiting = False
         return received
-
-    def _lost(self) -> str:
-        raise LostError("no answer")
 
 
 def _serve(make: Callable[[], Servant[str, str]], connection: Connection) -> None:

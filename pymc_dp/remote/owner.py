@@ -24,8 +24,7 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRan
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.measurements_of_owners import OwnMeasurements
-from pymc_dp.remote.recipe import Recipe, load
-from pymc_dp.remote.shard import Shard
+from pymc_dp.remote.shard import Recipe, Shard, load
 from pymc_dp.remote.template import Agreement
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
 import pymc as pm
 
 from pymc_dp.clipping import as_clip
@@ -23,8 +22,8 @@ from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OnWorker, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
-from pymc_dp.remote.recipe import Recipe, Unit
-from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
+from pymc_dp.remote.shard import Recipe
+from pymc_dp.remote.template import Template, TemplateSettings, Unit, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -111,18 +110,10 @@ class Owner:
     def home(self, recipe: Recipe, terms: Terms) -> Home[str, str]:
         """Start the owner's process, or its object on a worker."""
         ledger, log = (None if path is None else str(path) for path in (self.ledger, self.log))
+        made = partial(DataOwner, recipe.pickled(), terms, ledger, log)
         if self.client is None:
-            return OwnProcess(partial(DataOwner, recipe.pickled(), terms, ledger, log))
-        return OnWorker(
-            self.client,
-            DataOwner,
-            recipe.pickled(),
-            terms,
-            ledger,
-            log,
-            worker=self.worker,
-            patience=self.patience,
-        )
+            return OwnProcess(made)
+        return OnWorker(self.client, DataOwner, *made.args, worker=self.worker, patience=self.patience)
 
 
 class Owners:
@@ -333,8 +324,3 @@ class RecordsOfOwners(Template):
         if isinstance(said, dict) and "answer" in said:
             return said["answer"]
         raise refused(owner.name, said.get("refused") if isinstance(said, dict) else None)
-
-
-def points(theta: np.ndarray, new: np.ndarray) -> dict[str, list[float]]:
-    """Arguments of the question "compare"."""
-    return {"point": theta.tolist(), "proposal": new.tolist()}

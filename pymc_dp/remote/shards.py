@@ -6,7 +6,7 @@ A part is what the user gives; a `Shard` is the model of its rows; a `Home` is w
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pymc as pm
@@ -22,19 +22,11 @@ from pymc_dp.records.sums import LARGEST_N, SumOfRatios
 from pymc_dp.records.units import Ids
 from pymc_dp.remote.answers import Failure, UnavailableError, value
 from pymc_dp.remote.homes import Here, Home, LostError, OnWorker
-from pymc_dp.remote.recipe import Recipe, Unit
-from pymc_dp.remote.shard import Shard, ShardFacts
-from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
+from pymc_dp.remote.shard import Recipe, Shard, ShardFacts
+from pymc_dp.remote.template import Template, TemplateSettings, Unit, refuse_privacy_unit
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-class Ask(Protocol):
-    """From a method of `RecordsHere` and its arguments to the answers of all parts."""
-
-    def __call__[T](self, method: Callable[..., T], *arguments: object) -> list[T]:
-        """Ask all parts."""
 
 
 class SumsOfParts:
@@ -52,7 +44,7 @@ class SumsOfParts:
     place, in any parts.
     """
 
-    def __init__(self, shapes: Shapes, ask: Ask):
+    def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]]):
         self._ask, self.size = ask, shapes.size
         self.lookups, self.sums = shapes.lookups, shapes.sums
         self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank

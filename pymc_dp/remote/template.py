@@ -2,12 +2,13 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, Protocol, Unpack
 
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.measurements import NoisySums
@@ -21,8 +22,9 @@ from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.refusals import refuse_integrated
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
-from pymc_dp.remote.recipe import Unit
 
+#: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
+Unit = Callable[[object], ArrayLike] | str | Mapping[str, Callable[[object], ArrayLike] | str] | None
 # How far priors may differ: models are compiled where their rows are, perhaps on another processor.
 TOLERANCE = 1e-9
 
