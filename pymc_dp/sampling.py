@@ -107,8 +107,11 @@ def sample(
         raise TypeError(f"dp.sample needs a private step (DPPenaltyMH, ...), got {type(step).__name__}.")
     elif epsilon is not None or delta is not None:
         raise TypeError("dp.sample takes a step, or epsilon=: a step has its own.")
-    if isinstance(step, DPNUTS):
-        return _sample_nuts(step, draws, tune, kwargs)
+    model = kwargs.pop("model", None)
+    if model is not None and set(model.value_vars) != set(step.vars):
+        raise ValueError("The step was made for another model than model=: leave model= out.")
+    if isinstance(step, DPNUTS):  # the likelihood that it has released, with its settings of NUTS
+        return _drawn(step.likelihood, draws, tune, {"nuts_sampler": "pymc", **step.settings, **kwargs})
     return _sample_step(step, draws, tune, kwargs)
 
 
@@ -126,14 +129,6 @@ def _sample_likelihood(
     cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)
     return _drawn(likelihood, draws, tune, kwargs)
-
-
-def _sample_nuts(step: DPNUTS, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
-    """Sample the likelihood that a step has released, with its settings of NUTS."""
-    model = kwargs.pop("model", None)
-    if model is not None and set(model.value_vars) != set(step.vars):
-        raise ValueError("The step was made for another model than model=: leave model= out.")
-    return _drawn(step.likelihood, draws, tune, {"nuts_sampler": "pymc", **step.settings, **kwargs})
 
 
 def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:
@@ -154,11 +149,9 @@ def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, o
                 "...)."
             )
     kwargs.setdefault("var_names", step.records.released_variables)
-    if kwargs.setdefault("model", step.model) is not step.model:
-        raise ValueError("The step was made for another model than model=: leave model= out.")
     if step.records.one_process:  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
-    return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
+    return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, model=step.model, **kwargs))
 
 
 def release(idata: DataTree) -> DataTree:

@@ -219,13 +219,12 @@ def _draws(
     copy = clone_model(model)
     with copy:
         if given:
-            lengths = {
-                dim: np.shape(given[name])[axis]
-                for name in given
-                for axis, dim in enumerate(copy.named_vars_to_dims.get(name) or ())
+            new = {
+                dim: np.arange(size)
+                for name, value in given.items()
+                for dim, size in zip(copy.named_vars_to_dims.get(name) or (), value.shape, strict=False)
                 if dim is not None
             }
-            new = {dim: np.arange(size) for dim, size in lengths.items()}
             pm.set_data(given, coords={**new, **(coords or {})})
             _check_held(copy, given)
         made = pm.sample_posterior_predictive(

@@ -57,28 +57,23 @@ class ByParts(Protocol):
         """Number of kinds."""
 
 
-def _transform(scale: ArrayLike) -> np.ndarray:
-    """Check a scale: scalar, vector of standard deviations, or covariance matrix (returned as its factor)."""
-    array = np.asarray(scale, dtype=float)
-    if array.ndim > 2 or not np.all(np.isfinite(array)):
-        raise ValueError(
-            "the scale of a proposal is a finite number, vector (d,) or covariance matrix (d, d)."
-        )
-    if array.ndim == 2:
-        if array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
-            raise ValueError("the covariance matrix of a proposal must be square and symmetric.")
-        try:
-            return np.linalg.cholesky(array)
-        except np.linalg.LinAlgError:
-            raise ValueError("the covariance matrix of a proposal must be positive definite.") from None
-    if np.any(array <= 0):
-        raise ValueError("the scale of a proposal must be positive.")
-    return array
-
-
 class _Scaled:
     def __init__(self, scale: ArrayLike = 1.0):
-        self._factor = _transform(scale)
+        array = np.asarray(scale, dtype=float)
+        if array.ndim > 2 or not np.all(np.isfinite(array)):
+            raise ValueError(
+                "the scale of a proposal is a finite number, vector (d,) or covariance matrix (d, d)."
+            )
+        if array.ndim == 2:
+            if array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
+                raise ValueError("the covariance matrix of a proposal must be square and symmetric.")
+            try:
+                array = np.linalg.cholesky(array)
+            except np.linalg.LinAlgError:
+                raise ValueError("the covariance matrix of a proposal must be positive definite.") from None
+        elif np.any(array <= 0):
+            raise ValueError("the scale of a proposal must be positive.")
+        self._factor = array
 
     def _scaled(self, z: np.ndarray) -> np.ndarray:
         if self._factor.ndim and self._factor.shape[0] != z.size:

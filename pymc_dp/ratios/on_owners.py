@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.kernels.metropolis import LogRatio, Move, State
 from pymc_dp.privacy.budget.known import OwnerFacts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
@@ -53,18 +53,16 @@ class OnOwners(Fresh[RecordsOfOwners]):
         noise = np.array(self._noise) * constants / constants.max()
         return noise_std / (self.tempering * float(np.sqrt(noise @ noise)))
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
+    def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """Ask every owner; each clips at its own bound."""
         ratio, variance = 0.0, 0.0
-        sums = self.records.ask("compare", point=theta.tolist(), proposal=new.tolist())
+        sums = self.records.ask("compare", point=state.theta.tolist(), proposal=move.new.tolist())
         for noisy_sum, terms, noise, grid in zip(sums, self.terms, self._noise, self._grids, strict=True):
-            scale = self.tempering * terms.clip.bound(new - theta)
+            scale = self.tempering * terms.clip.bound(move.new - state.theta)
             ratio += scale * noisy_sum
             # Rounding adds the variance of a uniform error of the grid's width.
             variance += scale**2 * (noise**2 + grid**2 / 12)
-        return LogRatio(ratio, math.sqrt(variance), 0.0, None, self.records.log_prior(new))
+        return LogRatio(ratio, math.sqrt(variance), 0.0, None, self.records.log_prior(move.new))
 
 
 def plans(records: RecordsOfOwners, call: Call) -> list[PrivacyPlan]:
