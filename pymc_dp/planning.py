@@ -115,7 +115,13 @@ def expected_accuracy[Rows](
     if not (sizes and len(epsilons)):
         raise ValueError("n and epsilons are not empty.")
     for rows in (_LOOKED_AT, _LOOKED_AT + 1):
-        _look(build(simulate(rows, np.random.default_rng(random_seed))), rows, settings)
+        model = build(simulate(rows, np.random.default_rng(random_seed)))
+        if not isinstance(model, pm.Model):
+            raise TypeError(f"build(rows) must return a pymc.Model, got {type(model).__name__}.")
+        looked_at = inspect(model, **settings)
+        if looked_at.refusals:
+            raise looked_at.refusals[0]
+        _check_rows(rows, looked_at.n)
     found = []
     for size in sizes:
         for k in range(repeats):
@@ -230,16 +236,6 @@ def moments(found: Found, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
     covariance = np.linalg.inv(found.message.information + prior.precision)
     mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
     return mean, np.sqrt(np.diag(covariance))
-
-
-def _look(model: object, rows: int, settings: ReadingSettings) -> None:
-    """Raise unless the model has so many records."""
-    if not isinstance(model, pm.Model):
-        raise TypeError(f"build(rows) must return a pymc.Model, got {type(model).__name__}.")
-    found = inspect(model, **settings)
-    if found.refusals:
-        raise found.refusals[0]
-    _check_rows(rows, found.n)
 
 
 def _check_rows(rows: int, n: int | None) -> None:

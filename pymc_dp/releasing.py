@@ -117,10 +117,10 @@ def release_likelihood(
     model = pm.modelcontext(model)
     check_count("cores", cores)
     joint = None
-    refuse_as_data(data)
+    refuse_as_data(data, privacy_unit)
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}
-        refuse_beside_owners({**own, "data": data})
+        refuse_beside_owners({**own, "data": data, "privacy_unit": privacy_unit})
         joint = Owners(owners, neighboring_relation, likelihood=True)
     elif epsilon is None:
         raise TypeError("epsilon= is missing: the guarantee of the whole call.")
@@ -194,7 +194,7 @@ def open_records(
         records = here = read_records(model, integrate=True, privacy_unit=privacy_unit, **settings)
         twins = TablesTwins(here)
     else:
-        records = there = elsewhere.records(model, likelihood=True, privacy_unit=privacy_unit, **settings)
+        records = there = elsewhere.records(model, likelihood=True, **settings)
         if not isinstance(there, Template):  # rows of a template would be measured
             raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
@@ -231,8 +231,7 @@ def _likelihood(
     records, part = opened.records, opened.part
     point, information = found.point, found.message.information
     information = 0.5 * (information + information.T)
-    joint = records.owners if isinstance(records, RecordsOfOwners) else None
-    epsilon, delta = (spending.epsilon, spending.delta) if joint is None else (joint.epsilon, joint.delta)
+    budget = records.owners if isinstance(records, RecordsOfOwners) else spending
     arrays = {
         array.label: (array.label, list(array.shape), array.kind)
         for table in records.tables
@@ -242,8 +241,8 @@ def _likelihood(
         **last,
         "neighboring_relation": spending.neighboring_relation,
         "is_private": spending.is_private,
-        "delta": delta,
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "delta": budget.delta,
+        "epsilon": budget.epsilon if math.isfinite(budget.epsilon) else None,
         "events": json.loads(spending.events.to_json()),
         "debug_seed_used": debug_seed is not None,
         "unit": "row" if records.unit_of_row is None else "person",

@@ -140,14 +140,10 @@ class PrivacyReport:
 
 def _of_owner(owner: OwnerFacts) -> str:
     plan = PrivacyPlan.from_dict(owner["plan"])
+    promise = words.promise(plan.epsilon_at(plan.delta), plan.delta)
     settings = f"{plan.settings()}; " if plan.settings() else ""
-    return words.of_owner(
-        words.promise(plan.epsilon_at(plan.delta), plan.delta),
-        owner["unit"],
-        owner["n"],
-        f"{settings}clipping at {owner['clip']}; ",
-        owner["ledger"],
-    )
+    how = f"{settings}clipping at {owner['clip']}; "
+    return words.of_owner(promise, owner["unit"], owner["n"], how, owner["ledger"])
 
 
 def _iterations(facts: Facts, plan: PrivacyPlan) -> Rows:

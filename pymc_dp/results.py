@@ -59,10 +59,8 @@ def digest_of(idata: DataTree) -> str:
         dataset = idata[group].to_dataset()
         for name in sorted(dataset.variables, key=str):
             variable = dataset.variables[name]
-            found.update(
-                repr((group, str(name), [str(dim) for dim in variable.dims], variable.shape)).encode()
-            )
-            found.update(_bytes(variable.values))
+            what = repr((group, str(name), [str(dim) for dim in variable.dims], variable.shape))
+            found.update(what.encode() + _bytes(variable.values))
     return found.hexdigest()
 
 

@@ -174,10 +174,8 @@ def _reading(
     opaque, n_rows = reading.opaque, reading.n_rows
     arrays = Arrays(model, n_rows, n_rows, declared_in(known))
     replaced = {variable for variable in model.data_vars if variable.name in given}
-    outputs = [
-        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name]
-        for name in names
-    ]
+    known_outputs = {**opaque.observed, **opaque.deterministics}
+    outputs = [known_outputs[name] for name in names]
     sources: dict[Variable, RowType] = {leaf: Rows(axis) for leaf, axis in reading.roots.items()}
     sources |= arrays.others(outputs)
     sources |= dict.fromkeys([*replaced, *opaque.free.values()], PUBLIC)

@@ -42,7 +42,7 @@ class Home[Q, A](Protocol):
     1. The first request is `Shard.open`, and its answer is a `ShardFacts`.
     2. `ask` sends a request at most. What takes time or memory here waits until its result is called: then
        one part after the other is worked on.
-    3. A failure is an answer (`remote.answers.Failure`), and is not raised: an exception may carry values.
+    3. A failure is an answer (a `PrivacyError`), and is not raised: an exception may carry values.
     4. `LostError` alone leads to a restart. The part is opened again, must have the digest that it had, and
        is asked again: an answer is a function of the request and of the rows.
     5. A request is a method of `Shard` with its arguments (`shards.py: Request`). Any `Shard` of the same
@@ -211,13 +211,12 @@ class OnWorker[Q, A]:
                 status = self._future.status
                 # A worker that took it may be too busy to say where it is; if it is gone, the status tells.
                 if status == "pending" and time.monotonic() >= deadline:
-                    break
+                    raise UnavailableError(
+                        f"No worker took a part of the records within {self.patience:g} seconds. What the "
+                        "run reserved stays spent."
+                    ) from None
                 if status not in ("pending", "finished"):
                     raise
-        raise UnavailableError(
-            f"No worker took a part of the records within {self.patience:g} seconds. What the run reserved "
-            "stays spent."
-        )
 
     def _wait(self, pending: "BaseActorFuture[A]") -> A:
         while True:

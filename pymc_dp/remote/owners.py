@@ -23,7 +23,7 @@ from pymc_dp.remote.homes import Home, LostError, OnWorker, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.shard import Recipe
-from pymc_dp.remote.template import Template, TemplateSettings, Unit, refuse_privacy_unit
+from pymc_dp.remote.template import Template, Unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -180,21 +180,10 @@ class Owners:
         return 1 / noise if noise > 0 else math.inf
 
     def records(
-        self,
-        model: pm.Model,
-        *,
-        privacy_unit: object = None,
-        likelihood: bool = False,
-        **settings: Unpack[RecordSettings],
+        self, model: pm.Model, *, likelihood: bool = False, **settings: Unpack[RecordSettings]
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
-        refuse_privacy_unit(privacy_unit)
-        homes = [
-            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings, likelihood), terms)
-            for owner, terms in zip(self.owners, self.terms, strict=True)
-        ]
-        unit = next((one.privacy_unit for one in self.owners if one.privacy_unit is not None), None)
-        return RecordsOfOwners(model, self, homes, likelihood=likelihood, unit=unit, **settings)
+        return RecordsOfOwners(model, self, likelihood, **settings)
 
 
 def refuse_beside_owners(given: Mapping[str, object]) -> None:
@@ -203,8 +192,8 @@ def refuse_beside_owners(given: Mapping[str, object]) -> None:
         raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
 
 
-def refuse_as_data(data: object, owners: Owners | None = None) -> None:
-    """Refuse as data= what opens no records, and owners whose budgets are not the call's."""
+def refuse_as_data(data: object, privacy_unit: object, owners: Owners | None = None) -> None:
+    """Refuse as data= what opens no records, owners whose budgets are not the call's, and ids beside it."""
     if isinstance(data, Owners) and data is not owners:
         raise TypeError(
             "data= takes dp.Shards. Several data owners, each with its own budget, are given as owners=, to "
@@ -212,6 +201,8 @@ def refuse_as_data(data: object, owners: Owners | None = None) -> None:
         )
     if not (data is None or hasattr(data, "records")):
         raise TypeError(f"data= takes dp.Shards, got {type(data).__name__}.")
+    if data is not None and privacy_unit is not None:
+        raise ValueError("privacy_unit= belongs where the rows are: a function of a part, given with it.")
 
 
 class RecordsOfOwners(Template):
@@ -222,10 +213,10 @@ class RecordsOfOwners(Template):
     model : pymc.Model
         See `Template`.
     owners : Owners
-    homes : sequence of Home
-        Of a `DataOwner` each, in the order of the owners.
+    likelihood : bool
+        Whether a likelihood is released.
     **settings
-        Arguments of `Template`.
+        Arguments of `RecordModel`.
 
     Attributes
     ----------
@@ -241,18 +232,16 @@ class RecordsOfOwners(Template):
         An owner refuses, with a code: see `pymc_dp.remote.answers.REFUSALS`.
     """
 
-    def __init__(
-        self,
-        model: pm.Model,
-        owners: Owners,
-        homes: Sequence[Home[str, str]],
-        **settings: Unpack[TemplateSettings],
-    ):
-        super().__init__(model, **settings)
-        self.owners, self._homes = owners, homes
+    def __init__(self, model: pm.Model, owners: Owners, likelihood: bool, **settings: Unpack[RecordSettings]):
+        units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
+        self.owners = owners
+        self._homes = [
+            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings, likelihood), terms)
+            for owner, terms in zip(owners.owners, owners.terms, strict=True)
+        ]
+        super().__init__(model, likelihood=likelihood, unit=units[0] if units else None, **settings)
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
         self.n = None if None in self.sizes else sum(self.sizes)
-        units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 

@@ -72,11 +72,6 @@ class Recipe:
         return model, records, Ids(kind, list(dict.fromkeys(keys)))
 
 
-def load(recipe: Recipe | bytes) -> Recipe:
-    """Undo `Recipe.pickled`."""
-    return cloudpickle.loads(recipe) if isinstance(recipe, bytes) else recipe
-
-
 class ShardFacts(NamedTuple):
     """What is known of a shard where the chain runs.
 
@@ -118,7 +113,7 @@ class Shard:
         self._rows: dict[bytes, np.ndarray] = {}
 
     def answer(self, request: tuple) -> object:
-        """Result of ``(method, *arguments)``, of a method of this class, or a `Failure`."""
+        """Result of ``(method, *arguments)``, of a method of this class, or a `PrivacyError`."""
         method, *arguments = request
         return answer(method, self, *arguments)
 
@@ -130,17 +125,14 @@ class Shard:
         ModelRefusedError
         """
         facts = self.read()
-        self.agree(agreement)
+        check_agreement(self.records, agreement)
         return facts
 
     def read(self) -> ShardFacts:
         """Make the model and check it."""
-        model, self.records, units = load(self._recipe).make()
+        recipe: Recipe = cloudpickle.loads(self._recipe) if isinstance(self._recipe, bytes) else self._recipe
+        model, self.records, units = recipe.make()
         return ShardFacts(self.records.n, self.records.n_rows, units, digest(model, self.records, units))
-
-    def agree(self, agreement: Agreement) -> None:
-        """Check that the model agrees with the step's: parameters and prior, which read no record."""
-        check_agreement(self.records, agreement)
 
     def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Sum of clipped ratios between two points.

@@ -55,17 +55,11 @@ class Elsewhere(Protocol):
         """Whose a row is, where the rows are: None, or as `Shards` has it."""
 
     def records(
-        self,
-        model: pm.Model,
-        *,
-        privacy_unit: object = None,
-        likelihood: bool = False,
-        **settings: Unpack[RecordSettings],
+        self, model: pm.Model, *, likelihood: bool = False, **settings: Unpack[RecordSettings]
     ) -> "Template":
         """Open the records, and check their models, for a step or for a likelihood.
 
-        Refused here: an id of rows that are not here (`refuse_privacy_unit`), and a step, without
-        `likelihood`, if it cannot be had.
+        Refused here: a step, without `likelihood`, if it cannot be had.
         """
 
 
@@ -270,9 +264,3 @@ def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None
             "make the step in a model of another number of rows, or divide the records otherwise: no part "
             "has as many rows (or persons) as a group-level variable has entries.",
         )
-
-
-def refuse_privacy_unit(privacy_unit: object) -> None:
-    """Refuse ids of rows that are not here."""
-    if privacy_unit is not None:
-        raise ValueError("privacy_unit= belongs where the rows are: a function of a part, given with it.")

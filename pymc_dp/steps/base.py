@@ -4,6 +4,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -94,7 +95,7 @@ class DPStep(Iterating):
         model = pm.modelcontext(model)
         if data is not None and not self.takes_data:
             raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
-        refuse_as_data(data, self._owners)
+        refuse_as_data(data, privacy_unit, self._owners)
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
         if isinstance(exclude_deterministics, str):
             raise TypeError(
@@ -107,6 +108,8 @@ class DPStep(Iterating):
         self.chains = chains
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighboring_relation = neighboring_relation
+        # Most that one record moves a sum over records, in units of the clip bound.
+        self._sensitivity = ExactSum.sensitivity(neighboring_relation)
         # The share's sensitivity is 1 / n: n must be public.
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
         self.tempering = float(tempering)
@@ -116,23 +119,17 @@ class DPStep(Iterating):
         self._call = CallBudget(chains, neighboring_relation, ledger, unit)
         self.model, self._parts = model, surroundings.density_parts(model)
         self.vars = surroundings.all_free_variables(vars, model)
-        self.records = (RecordModel if data is None else data.records)(
+        opened = partial(RecordModel, privacy_unit=privacy_unit) if data is None else data.records
+        self.records = opened(
             model,
-            privacy_unit=privacy_unit,
             exclude_deterministics=tuple(exclude_deterministics),
             public=public,
             trusted_ops=trusted_ops,
             neighboring_relation=neighboring_relation,
             compile_kwargs=compile_kwargs,
         )
-        self._released = Released(
-            model,
-            self.records.released_variables,
-            self.records.reading.start,
-            withheld_dims=self.records.withheld_dims,
-            left_out=self.records.reading.left_out,
-            compile_kwargs=compile_kwargs,
-        )
+        start = self.records.reading.start
+        self._released = Released(model, self.records.released_variables, start, compile_kwargs)
         package = str(Path(__file__).parents[1])  # a warning shows the line of the user that made the step
         public_n = self.records.n if neighboring_relation == "substitute" else None
         for said in weaknesses(self.epsilon, self.delta, public_n):
@@ -221,14 +218,9 @@ class DPStep(Iterating):
             "trusted_ops": records.reading.trusted,
             "call": self._call.slots.name,
             "stats": self.recorded_stats,
-            **self._released.facts(),
+            **self._released.facts(records.withheld_dims, records.reading.left_out),
             "versions": versions(),
         }
-
-    @property
-    def _sensitivity(self) -> float:
-        """Most that one record moves a sum over records, in units of the clip bound."""
-        return ExactSum.sensitivity(self.neighboring_relation)
 
     @abstractmethod
     def _price(self, call: Call) -> PrivacyPlan:

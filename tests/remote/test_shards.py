@@ -321,7 +321,7 @@ def leaky(parts, likelihood=False, **kwargs):
     """Records whose first part is lost at some requests."""
     first, second = (Shard(Recipe(build, part)) for part in parts)
     home = Leaky(first, **kwargs)
-    records = ShardedRecords(made_up(), [home, Here(second)], one_process=False, likelihood=likelihood)
+    records = ShardedRecords(made_up(), [home, Here(second)], likelihood=likelihood)
     return records, home
 
 
