@@ -160,8 +160,8 @@ def inspect(
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error], list(tables))
     refusals = list({str(error): error for error in refusals}.values())  # said once for all tables
-    order = list(model.named_vars)
-    variables = {v.name: v for one in found for v in one.variables}
+    read_as = {v.name: v for one in found for v in one.variables}
+    variables = [read_as[name] for name in model.named_vars if name in read_as]
     # Which axis of an array holds its records is known where it is read.
     arrays = {a.label: a for one in found for a in one.arrays}
     arrays |= {a.label: a for one in found for a in one.arrays if a.axis is not None}
@@ -176,16 +176,8 @@ def inspect(
             no_release = error
     if no_release is not None and effects:  # of which no step knows
         refusals, no_release = [no_release], None
-    return Inspection(
-        n,
-        list(arrays.values()),
-        sorted(variables.values(), key=lambda v: order.index(v.name)),
-        withheld,
-        refusals,
-        list(tables),
-        widths,
-        no_release,
-    )
+    listed = list(arrays.values())
+    return Inspection(n, listed, variables, withheld, refusals, list(tables), widths, no_release)
 
 
 def _widths(records: RecordModel | Tables) -> dict[float, float]:

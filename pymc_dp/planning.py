@@ -28,9 +28,6 @@ type Build[Rows] = Callable[[Rows], pm.Model]
 #: Makes so many rows, from a generator of public randomness.
 type Simulate[Rows] = Callable[[int, np.random.Generator], Rows]
 
-# Rows of the models that are only looked at.
-_LOOKED_AT = 50
-
 
 def expected_accuracy[Rows](
     build: Build[Rows],
@@ -103,6 +100,7 @@ def expected_accuracy[Rows](
         "trusted_ops": trusted_ops,
         "neighboring_relation": neighboring_relation,
     }
+    few = 50  # rows of the models that are only looked at
     if not (callable(build) and callable(simulate)):
         raise TypeError("expected_accuracy takes two functions: build(rows) and simulate(n, rng).")
     for epsilon in epsilons:
@@ -110,11 +108,11 @@ def expected_accuracy[Rows](
         if math.isinf(epsilon):
             raise ValueError("epsilons are finite.")
     for size in sizes:
-        check_count("n", size, _LOOKED_AT + 1)
+        check_count("n", size, few + 1)
     check_count("repeats", repeats)
     if not (sizes and len(epsilons)):
         raise ValueError("n and epsilons are not empty.")
-    for rows in (_LOOKED_AT, _LOOKED_AT + 1):
+    for rows in (few, few + 1):
         model = build(simulate(rows, np.random.default_rng(random_seed)))
         if not isinstance(model, pm.Model):
             raise TypeError(f"build(rows) must return a pymc.Model, got {type(model).__name__}.")
@@ -214,7 +212,7 @@ class Releases:
         spending.pay(quiet=True)  # nothing is private here
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = kept_shares(self._n, mu, self._relation)
-        return self._opened.search(self._n, mu, spending, kept)[0]
+        return self._opened.search(self._n, mu, spending, kept, seed, cores=1)[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
         """Of each epsilon a release, beside one without noise: a row for each parameter."""

@@ -161,18 +161,12 @@ class Opened(NamedTuple):
     prior: Normal
 
     def search(
-        self,
-        n: float,
-        mu: float,
-        spending: Spending,
-        kept: Mapping[str, float],
-        debug_seed: int | None = None,
-        cores: int = 1,
+        self, n: float, mu: float, spending: Spending, kept: Mapping[str, float], seed: int | None, cores: int
     ) -> tuple[Found, LastFacts]:
         """Ask for noisy sums until the parameters are found. All that reads rows: it was paid."""
         measurements: NoisySums
         if isinstance(self.records, Template):  # owners charge the call here
-            measurements = self.records.measurements(spending, debug_seed, kept)
+            measurements = self.records.measurements(spending, seed, kept)
         else:
             measurements = Measurements(RecordsHere(self.twins, spending.random, cores), spending, kept)
         part = self.part

@@ -14,7 +14,7 @@ from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.known import Facts, OwnerFacts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.words import Rows
-from pymc_dp.results import covered, facts_of, is_release, stats_of
+from pymc_dp.results import added_groups, facts_of, is_release, stats_of
 from pymc_dp.rounding import round_up
 
 ASSUMPTIONS = (
@@ -213,8 +213,7 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     **Privacy.** Reads released values and the run's public facts only.
     """
     known = facts_of(idata)
-    known_groups = set(covered(idata))
-    extra = [str(name) for name in idata.children if name not in known_groups]
+    extra = added_groups(idata, released=True)
     changed = STAT in idata.attrs and not is_release(idata)
     if "posterior" in idata.children:
         variables = idata["posterior"].data_vars
@@ -222,12 +221,6 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     if "sample_stats" in idata.children:
         unknown = set(idata["sample_stats"].data_vars) - {*known["stats"], STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
-    stats = stats_of(idata, known)
-    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(stats), extra, changed)
-
-
-def _clip_fractions(stats: dict[str, np.ndarray]) -> list[float]:
-    if "clip_fraction" not in stats:
-        return []
-    values = stats["clip_fraction"][:, -1]
-    return [float(value) for value in values[np.isfinite(values)]]
+    last = stats_of(idata, known).get("clip_fraction", np.full((1, 1), np.nan))[:, -1]
+    shares = last[np.isfinite(last)].tolist()
+    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), shares, extra, changed)

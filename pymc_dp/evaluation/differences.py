@@ -73,10 +73,8 @@ def clipped_sums(values: np.ndarray, void: np.ndarray, bound: float) -> tuple[in
     with np.errstate(all="ignore"):
         inside = np.clip(values / bound, -1.0, 1.0)
     inside = np.where(void | np.isnan(inside), 0.0, inside)
-    return (
-        int(np.rint(inside * GRID).astype(np.int64).sum()),
-        int(np.rint(inside**2 * GRID).astype(np.int64).sum()),
-    )
+    first, second = (int(np.rint(part * GRID).astype(np.int64).sum()) for part in (inside, inside**2))
+    return first, second
 
 
 def check_enough(spending: Spending, n: int | None, first: int) -> None:
@@ -230,7 +228,6 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
     # How what hides falls off with an octave: as a tail of index 1.5 (log densities of normal and t errors).
     falls = 2.0**-1.5
     if last + 1 < found.size:
-        unseen[last + 1] = max(found[last + 1], 0.0) + 2 * scale[last + 1]
-        for cell in range(last + 2, found.size):
-            unseen[cell] = falls * unseen[cell - 1]
+        nearest = max(found[last + 1], 0.0) + 2 * scale[last + 1]
+        unseen[last + 1 :] = nearest * falls ** np.arange(found.size - last - 1)
     return np.where(full, found, 0.0), unseen

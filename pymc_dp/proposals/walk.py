@@ -278,7 +278,7 @@ class RandomWalk(Moves):
     @property
     def unit_length(self) -> float:
         """Root mean square length of a move of step size 1; of 1,000 public ones."""
-        return float(np.sqrt(np.mean(self._trial_moves(_length)[1] ** 2)))
+        return float(np.sqrt(np.mean(self._trial_moves(np.linalg.norm)[1] ** 2)))
 
     def _trial_moves(self, measure: Callable[[np.ndarray], float]) -> tuple[np.ndarray, np.ndarray]:
         """Part and measure of public moves of step size 1."""
@@ -303,7 +303,7 @@ class RandomWalk(Moves):
         for more.
         """
         parts, bounds = self._trial_moves(rate)
-        lengths = self._trial_moves(_length)[1]
+        lengths = self._trial_moves(np.linalg.norm)[1]
         steps = np.empty(self.relative.size)
         for part in range(steps.size):
             here = parts == part if np.any(parts == part) else slice(None)
@@ -336,7 +336,7 @@ class RandomWalk(Moves):
         move = self.step_size * self.relative[self._part(self.proposal)] * unit
         self._shortened = False
         if self.longest < np.inf:
-            length = _length(move)
+            length = np.linalg.norm(move)
             # A length of at most `longest` in floating point too: a bound L * length must not exceed B.
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
@@ -360,10 +360,6 @@ class RandomWalk(Moves):
             self.relative[part] = adapted(
                 self.relative[part], accepted, self.target_accept, int(self._tried[part])
             )
-
-
-def _length(move: np.ndarray) -> float:
-    return float(np.sqrt(move @ move))
 
 
 def check_walk(proposal: str | Proposal | None, step_size: float | None, target_accept: float | None) -> None:

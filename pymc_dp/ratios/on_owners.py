@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_dp.errors import PrivacyError
 from pymc_dp.kernels.metropolis import LogRatio, Move, State
 from pymc_dp.privacy.budget.known import OwnerFacts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
@@ -39,10 +38,8 @@ class OnOwners(Fresh[RecordsOfOwners]):
 
     def __init__(self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan):
         self.records, self.tempering, self.terms = records, tempering, records.owners.terms
-        said = records.ask("begin", chains=plan.chains, tune=plan.tune, draws=plan.draws)
-        multipliers = [one["noise_multiplier"] for one in said]
-        if multipliers != [own.noise_multiplier for own in plans(records, plan)]:
-            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
+        multipliers = [own.noise_multiplier for own in plans(records, plan)]
+        records.charge("begin", multipliers, chains=plan.chains, tune=plan.tune, draws=plan.draws)
         # Standard deviations of noise, and grids of rounding, in units of the clip bounds.
         self._noise = [nm * terms.sensitivity for nm, terms in zip(multipliers, self.terms, strict=True)]
         self._grids = [Gaussian(noise).grid for noise in self._noise]

@@ -262,10 +262,21 @@ class RecordsOfOwners(Template):
         PrivacyError
             An owner refuses, or adds other noise than its terms say.
         """
-        said = [one["noise_multiplier"] for one in self.ask("begin_likelihood")]
-        if said != [terms.spending().multipliers[0] for terms in self.owners.terms]:
-            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
+        self.charge("begin_likelihood", [terms.spending().multipliers[0] for terms in self.owners.terms])
         return MeasurementsOfOwners(self.twins, self.ask, spending)
+
+    def charge(self, question: str, multipliers: list[float], **call: int) -> None:
+        """Have every owner pay for a call, before it releases anything.
+
+        Raises
+        ------
+        BudgetError
+            An owner's ledger has no room.
+        PrivacyError
+            An owner adds other noise than these multiples of its sensitivity.
+        """
+        if [one["noise_multiplier"] for one in self.ask(question, **call)] != multipliers:
+            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
 
     def end(self) -> None:
         """Let owners confirm what they charged; one that is gone has said all that it was asked."""

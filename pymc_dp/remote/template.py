@@ -169,10 +169,8 @@ class Template(ABC):
     def agreement(self) -> Agreement:
         """What the model of every part must have in common with the template; JSON-able, and data-free."""
         rng = np.random.default_rng(0)
-        trials = 8  # points at which priors are compared, besides the initial point
-        points = self._start + np.concatenate(
-            [np.zeros((1, self.d)), rng.normal(scale=0.5, size=(trials, self.d))]
-        )
+        # Where priors are compared: at the initial point, and at eight around it.
+        points = self._start + np.vstack([np.zeros(self.d), rng.normal(scale=0.5, size=(8, self.d))])
         seen = {}
         if self._likelihood:
             seen = {"coordinates": described(self._records, points), "twins": shapes_of(self._records)}

@@ -238,8 +238,7 @@ def _refuse_effects(model: pm.Model, given: Mapping[str, Any]) -> None:
     unit = given.get("privacy_unit")
     for elsewhere in (given.get("data"), *(given.get("owners") or ())):
         unit = unit if elsewhere is None else elsewhere.privacy_unit
-    found = find_effects(model, unit, given.get("public", ()))
-    for rv in found.axes:
+    for rv in find_effects(model, unit, given.get("public", ())).axes:
         raise refusals.refuse_integrated(rv.name)
 
 
