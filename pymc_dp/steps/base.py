@@ -108,8 +108,6 @@ class DPStep(Iterating):
         self.chains = chains
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighboring_relation = neighboring_relation
-        # Most that one record moves a sum over records, in units of the clip bound.
-        self._sensitivity = ExactSum.sensitivity(neighboring_relation)
         # The share's sensitivity is 1 / n: n must be public.
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
         self.tempering = float(tempering)
@@ -221,6 +219,11 @@ class DPStep(Iterating):
             **self._released.facts(records.withheld_dims, records.reading.left_out),
             "versions": versions(),
         }
+
+    @property
+    def _sensitivity(self) -> float:
+        """Most that one record moves a sum over records, in units of the clip bound."""
+        return ExactSum.sensitivity(self.neighboring_relation)
 
     @abstractmethod
     def _price(self, call: Call) -> PrivacyPlan:
