@@ -7,7 +7,7 @@ import numpy as np
 
 import pymc_dp as dp
 from pymc_dp.clipping import clipped
-from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.kernels.metropolis import LogRatio, Move, State
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import Budget
 from pymc_dp.privacy.mechanisms.iterations import Unlimited
@@ -85,11 +85,9 @@ class Published:
         """Nothing, and the log-prior."""
         return None, self.records.log_prior(theta)
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
+    def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """One iteration of Algorithm 2 up to its test; M is tempering times the distance, `clip_bound`."""
-        bound = self.tempering * clip_bound
+        theta, new, bound = state.theta, move.new, self.tempering * move.clip_bound
         drawn = int(random.generator.poisson(self.base + self.total * bound))
         full = drawn >= self.most
         ratio = self._full_batch(theta, new, bound) if full else self._batch(theta, new, bound, drawn, random)
@@ -135,6 +133,8 @@ class PublishedFastMH(dp.DPFastMH):
         Other arguments of `DPFastMH`.
     """
 
+    mechanism = "Zhang & Zhang 2023, Algorithm 2, as published: not private"
+
     def __init__(
         self,
         vars: Any = None,
@@ -159,9 +159,6 @@ class PublishedFastMH(dp.DPFastMH):
 
     def _default_step_size(self, ratio: Published) -> float:
         return ratio.largest_free / self.tempering / self.moves.unit_length
-
-    def _mechanism(self) -> str:
-        return "Zhang & Zhang 2023, Algorithm 2, as published: not private"
 
     def _clip_name(self) -> str:
         return "its own c_i x distance moved"

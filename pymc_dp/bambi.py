@@ -152,9 +152,8 @@ def _components(components: Sequence["Component"], categorical: dict[str, None])
     """Calls that read a whole column; columns that are categorical go into `categorical`."""
     for component in components:
         if type(component).__name__ == "Call":
-            callee = component.name.partition("(")[0]
-            arguments = component.name.partition("(")[2].removesuffix(")").split(",")
-            plain = all(argument.strip().isidentifier() for argument in arguments)
+            callee, _, arguments = component.name.removesuffix(")").partition("(")
+            plain = all(argument.strip().isidentifier() for argument in arguments.split(","))
             # Calls that read one row at a time, if their arguments are columns.
             if callee not in ("offset", "p", "prop", "proportion") or not plain:
                 yield (

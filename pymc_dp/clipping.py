@@ -1,5 +1,6 @@
 """How far one record may move the log-likelihood ratio."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -68,14 +69,15 @@ class LipschitzByPart:
     """
 
     def __init__(self, constants: Constants):
+        self._by_name = isinstance(constants, Mapping)
         parts = constants if isinstance(constants, Mapping) else {"array": constants}
         self._given = {name: np.asarray(value) for name, value in parts.items()}
         for name, value in self._given.items():
-            check_bound(
-                f"lipschitz[{name!r}]" if isinstance(constants, Mapping) else "lipschitz", value, several=True
-            )
-        self._by_name = isinstance(constants, Mapping)
+            check_bound(self._called(name), value, several=True)
         self.constants, self._starts = np.empty(0), np.empty(0, dtype=int)
+
+    def _called(self, name: str) -> str:
+        return f"lipschitz[{name!r}]" if self._by_name else "lipschitz"
 
     def fitted(self, shapes: Mapping[str, tuple[int, ...]]) -> "LipschitzByPart":
         """Find the parts in the flat vector.
@@ -91,7 +93,7 @@ class LipschitzByPart:
             The constants are not those of these variables.
         """
         if not self._by_name:
-            shapes = {"array": (int(sum(np.prod(shape, dtype=int) for shape in shapes.values())),)}
+            shapes = {"array": (sum(map(math.prod, shapes.values())),)}
         elif set(self._given) != set(shapes):
             raise ValueError(
                 f"lipschitz is given for {', '.join(self._given)}, and the free variables are "
@@ -99,16 +101,16 @@ class LipschitzByPart:
             )
         parts, starts, start = [], [], 0
         for name, shape in shapes.items():
-            value, size = self._given[name], int(np.prod(shape, dtype=int))
+            value = self._given[name]
             if value.ndim and value.shape != shape:
-                part = f"[{name!r}]" if self._by_name else ""
                 raise ValueError(
-                    f"lipschitz{part} has shape {value.shape}, and the unconstrained parameters {shape}: "
-                    "give a number, an array of that shape, or a dict with an entry for each free variable."
+                    f"{self._called(name)} has shape {value.shape}, and the unconstrained parameters "
+                    f"{shape}: give a number, an array of that shape, or a dict with an entry for each free "
+                    "variable."
                 )
             parts.append(np.ravel(value))
-            starts.append(start + np.arange(parts[-1].size))
-            start += size
+            starts.append(start + np.arange(value.size))
+            start += math.prod(shape)
         self.constants, self._starts = np.concatenate(parts).astype(float), np.concatenate(starts)
         return self
 

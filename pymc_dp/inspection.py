@@ -18,11 +18,6 @@ from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, re
 from pymc_dp.records.twins import check_generative
 from pymc_dp.records.units import ids_in, units
 
-# Budgets for which widths are shown.
-_EPSILONS = 1.0, 4.0
-# A ratio of widths from here on is said to be a lower bound.
-_A_BOUND = 1.4
-
 
 @dataclass(frozen=True)
 class Inspection:
@@ -76,7 +71,7 @@ class Inspection:
             lines.append(f"Coordinates that are not released: {', '.join(self.withheld_dims)}")
         if self.widths:
             said = ", ".join(
-                f"{wider:.1f}{' or more' if wider > _A_BOUND else ''} with epsilon = {one:g}"
+                f"{wider:.1f}{' or more' if wider > 1.4 else ''} with epsilon = {one:g}"
                 for one, wider in self.widths.items()
             )
             lines.append(f"Intervals, over those without privacy, about: {said}")
@@ -164,10 +159,9 @@ def inspect(
             found.append(reader.read(read, persons, names, refusals.append, effects, **settings))
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error], list(tables))
-    if refusals:  # what is wrong for all tables is said once
-        refusals = list({str(error): error for error in refusals}.values())
-    order = list(model.named_vars)
-    variables = {v.name: v for one in found for v in one.variables}
+    refusals = list({str(error): error for error in refusals}.values())  # said once for all tables
+    read_as = {v.name: v for one in found for v in one.variables}
+    variables = [read_as[name] for name in model.named_vars if name in read_as]
     # Which axis of an array holds its records is known where it is read.
     arrays = {a.label: a for one in found for a in one.arrays}
     arrays |= {a.label: a for one in found for a in one.arrays if a.axis is not None}
@@ -182,16 +176,8 @@ def inspect(
             no_release = error
     if no_release is not None and effects:  # of which no step knows
         refusals, no_release = [no_release], None
-    return Inspection(
-        n,
-        list(arrays.values()),
-        sorted(variables.values(), key=lambda v: order.index(v.name)),
-        withheld,
-        refusals,
-        list(tables),
-        widths,
-        no_release,
-    )
+    listed = list(arrays.values())
+    return Inspection(n, listed, variables, withheld, refusals, list(tables), widths, no_release)
 
 
 def _widths(records: RecordModel | Tables) -> dict[float, float]:
@@ -209,5 +195,5 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
         epsilon: expected_width(
             records.n, twins.touched, epsilon, predictors=twins.rank, neighboring_relation=relation
         )
-        for epsilon in _EPSILONS
+        for epsilon in (1.0, 4.0)
     }

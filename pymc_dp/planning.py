@@ -12,13 +12,11 @@ from numpy.typing import ArrayLike
 from pymc_dp.bounds import check_count, check_target
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.inspection import inspect
-from pymc_dp.likelihood.last_releases import kept_shares, search_from
-from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.last_releases import kept_shares
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import name_numbers
 from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.search import Found
-from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
@@ -29,9 +27,6 @@ from pymc_dp.releasing import choose_delta, open_records
 type Build[Rows] = Callable[[Rows], pm.Model]
 #: Makes so many rows, from a generator of public randomness.
 type Simulate[Rows] = Callable[[int, np.random.Generator], Rows]
-
-# Rows of the models that are only looked at.
-_LOOKED_AT = 50
 
 
 def expected_accuracy[Rows](
@@ -105,9 +100,26 @@ def expected_accuracy[Rows](
         "trusted_ops": trusted_ops,
         "neighboring_relation": neighboring_relation,
     }
-    _check(build, simulate, sizes, epsilons, delta, repeats)
-    for rows in (_LOOKED_AT, _LOOKED_AT + 1):
-        _look(build(simulate(rows, np.random.default_rng(random_seed))), rows, settings)
+    few = 50  # rows of the models that are only looked at
+    if not (callable(build) and callable(simulate)):
+        raise TypeError("expected_accuracy takes two functions: build(rows) and simulate(n, rng).")
+    for epsilon in epsilons:
+        check_target(epsilon, 0.5 if delta is None else delta)
+        if math.isinf(epsilon):
+            raise ValueError("epsilons are finite.")
+    for size in sizes:
+        check_count("n", size, few + 1)
+    check_count("repeats", repeats)
+    if not (sizes and len(epsilons)):
+        raise ValueError("n and epsilons are not empty.")
+    for rows in (few, few + 1):
+        model = build(simulate(rows, np.random.default_rng(random_seed)))
+        if not isinstance(model, pm.Model):
+            raise TypeError(f"build(rows) must return a pymc.Model, got {type(model).__name__}.")
+        looked_at = inspect(model, **settings)
+        if looked_at.refusals:
+            raise looked_at.refusals[0]
+        _check_rows(rows, looked_at.n)
     found = []
     for size in sizes:
         for k in range(repeats):
@@ -200,12 +212,7 @@ class Releases:
         spending.pay(quiet=True)  # nothing is private here
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = kept_shares(self._n, mu, self._relation)
-        measurements = Measurements(RecordsHere(self._opened.twins, spending.random), spending, kept)
-        opened = self._opened
-        part = opened.part
-        return search_from(
-            measurements, self._n, mu, self.prior, opened.start, part.near_zero, part.longest_step
-        )[0]
+        return self._opened.search(self._n, mu, spending, kept, seed, cores=1)[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
         """Of each epsilon a release, beside one without noise: a row for each parameter."""
@@ -227,37 +234,6 @@ def moments(found: Found, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
     covariance = np.linalg.inv(found.message.information + prior.precision)
     mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
     return mean, np.sqrt(np.diag(covariance))
-
-
-def _check(
-    build: object,
-    simulate: object,
-    sizes: list[int],
-    epsilons: Sequence[float],
-    delta: float | None,
-    repeats: int,
-) -> None:
-    if not (callable(build) and callable(simulate)):
-        raise TypeError("expected_accuracy takes two functions: build(rows) and simulate(n, rng).")
-    for epsilon in epsilons:
-        check_target(epsilon, 0.5 if delta is None else delta)
-        if math.isinf(epsilon):
-            raise ValueError("epsilons are finite.")
-    for size in sizes:
-        check_count("n", size, _LOOKED_AT + 1)
-    check_count("repeats", repeats)
-    if not (sizes and len(epsilons)):
-        raise ValueError("n and epsilons are not empty.")
-
-
-def _look(model: object, rows: int, settings: ReadingSettings) -> None:
-    """Raise unless the model has so many records."""
-    if not isinstance(model, pm.Model):
-        raise TypeError(f"build(rows) must return a pymc.Model, got {type(model).__name__}.")
-    found = inspect(model, **settings)
-    if found.refusals:
-        raise found.refusals[0]
-    _check_rows(rows, found.n)
 
 
 def _check_rows(rows: int, n: int | None) -> None:

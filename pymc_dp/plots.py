@@ -26,11 +26,7 @@ __all__ = ["plot_accuracy", "plot_check", "plot_privacy_profile", "plot_privacy_
 
 
 def plot_privacy_profile(
-    obj: object,
-    deltas: ArrayLike | None = None,
-    *,
-    backend: str | None = None,
-    **pc_kwargs: object,
+    obj: object, deltas: ArrayLike | None = None, *, backend: str | None = None, **pc_kwargs: object
 ) -> PlotCollection:
     """Plot delta (on a logarithmic axis) against epsilon: the whole guarantee, one line an object.
 
@@ -86,10 +82,7 @@ def plot_privacy_profile(
 
 
 def plot_privacy_spend(
-    idata: xr.DataTree,
-    *,
-    backend: str | None = None,
-    **pc_kwargs: object,
+    idata: xr.DataTree, *, backend: str | None = None, **pc_kwargs: object
 ) -> PlotCollection:
     """Plot epsilon, at the run's delta, against iteration, with the target as a line.
 
@@ -151,11 +144,7 @@ def _epsilon_of(obj: object) -> Callable[[float], float]:
 
 
 def plot_check(
-    check: Check,
-    *,
-    band_prob: float = 0.95,
-    backend: str | None = None,
-    **pc_kwargs: object,
+    check: Check, *, band_prob: float = 0.95, backend: str | None = None, **pc_kwargs: object
 ) -> PlotCollection:
     """Plot the counts of a check, with a band in which all of them lie if the model is right.
 

@@ -117,10 +117,10 @@ def release_likelihood(
     model = pm.modelcontext(model)
     check_count("cores", cores)
     joint = None
-    refuse_as_data(data)
+    refuse_as_data(data, privacy_unit)
     if owners is not None:
         own = {"epsilon": epsilon, "delta": delta, "ledger": ledger, "debug_seed": debug_seed}
-        refuse_beside_owners({**own, "data": data})
+        refuse_beside_owners({**own, "data": data, "privacy_unit": privacy_unit})
         joint = Owners(owners, neighboring_relation, likelihood=True)
     elif epsilon is None:
         raise TypeError("epsilon= is missing: the guarantee of the whole call.")
@@ -144,15 +144,7 @@ def release_likelihood(
         spending, mu = joint.spending, joint.mu
     kept = kept_shares(n, mu, neighboring_relation) if fit_test and joint is None else {}
     entry = spending.pay()
-    measurements: NoisySums
-    if isinstance(records, Template):  # owners charge the call here
-        measurements = records.measurements(spending, debug_seed, kept)
-    else:
-        measurements = Measurements(RecordsHere(opened.twins, spending.random, cores), spending, kept)
-    part = opened.part
-    found, last = search_from(
-        measurements, n, mu, opened.prior, opened.start, part.near_zero, part.longest_step
-    )
+    found, last = opened.search(n, mu, spending, kept, debug_seed, cores)
     spending.confirm(entry)
     if isinstance(records, Template):
         records.end()
@@ -160,13 +152,25 @@ def release_likelihood(
 
 
 class Opened(NamedTuple):
-    """A model as a release reads it; nothing is used of a row, and nothing is paid."""
+    """A model as a release reads it; until `search` nothing is used of a row, and nothing is paid."""
 
     records: Records
     twins: Twins | TablesTwins
     part: PublicModel
     start: np.ndarray
     prior: Normal
+
+    def search(
+        self, n: float, mu: float, spending: Spending, kept: Mapping[str, float], seed: int | None, cores: int
+    ) -> tuple[Found, LastFacts]:
+        """Ask for noisy sums until the parameters are found. All that reads rows: it was paid."""
+        measurements: NoisySums
+        if isinstance(self.records, Template):  # owners charge the call here
+            measurements = self.records.measurements(spending, seed, kept)
+        else:
+            measurements = Measurements(RecordsHere(self.twins, spending.random, cores), spending, kept)
+        part = self.part
+        return search_from(measurements, n, mu, self.prior, self.start, part.near_zero, part.longest_step)
 
 
 def open_records(
@@ -184,7 +188,7 @@ def open_records(
         records = here = read_records(model, integrate=True, privacy_unit=privacy_unit, **settings)
         twins = TablesTwins(here)
     else:
-        records = there = elsewhere.records(model, likelihood=True, privacy_unit=privacy_unit, **settings)
+        records = there = elsewhere.records(model, likelihood=True, **settings)
         if not isinstance(there, Template):  # rows of a template would be measured
             raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
@@ -221,8 +225,7 @@ def _likelihood(
     records, part = opened.records, opened.part
     point, information = found.point, found.message.information
     information = 0.5 * (information + information.T)
-    joint = records.owners if isinstance(records, RecordsOfOwners) else None
-    epsilon, delta = (spending.epsilon, spending.delta) if joint is None else (joint.epsilon, joint.delta)
+    budget = records.owners if isinstance(records, RecordsOfOwners) else spending
     arrays = {
         array.label: (array.label, list(array.shape), array.kind)
         for table in records.tables
@@ -232,8 +235,8 @@ def _likelihood(
         **last,
         "neighboring_relation": spending.neighboring_relation,
         "is_private": spending.is_private,
-        "delta": delta,
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "delta": budget.delta,
+        "epsilon": budget.epsilon if math.isfinite(budget.epsilon) else None,
         "events": json.loads(spending.events.to_json()),
         "debug_seed_used": debug_seed is not None,
         "unit": "row" if records.unit_of_row is None else "person",

@@ -9,13 +9,12 @@ from xarray import DataTree
 from pymc_dp.likelihood.draws import LIKELIHOOD
 from pymc_dp.likelihood.report import last_rows
 from pymc_dp.printing import html_terms
-from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
 from pymc_dp.privacy.budget.known import Facts, OwnerFacts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.budget.words import Rows
-from pymc_dp.results import covered, facts_of, is_release, stats_of
+from pymc_dp.results import added_groups, facts_of, is_release, stats_of
 from pymc_dp.rounding import round_up
 
 ASSUMPTIONS = (
@@ -125,7 +124,9 @@ class PrivacyReport:
         if not np.isnan(plan.mu):
             yield "mu (Gaussian DP)", f"{plan.mu:.5g}{behind}"
         yield from words.of_curve(plan.guarantee, plan.delta)
-        yield "All accountants", f"epsilon at {plan.delta:g}: {_compared(plan.guarantee, plan.delta)}"
+        found = plan.guarantee.by_accountant(plan.delta).items()
+        compared = "; ".join(f"{name} {round_up(epsilon)}" for name, epsilon in found)
+        yield "All accountants", f"epsilon at {plan.delta:g}: {compared}"
 
     def __str__(self) -> str:
         lines = (line for key, value in self.rows() for line in words.wrap(key, value))
@@ -137,21 +138,12 @@ class PrivacyReport:
         return f"<h4>Privacy report</h4>{html_terms(self.rows())}"
 
 
-def _compared(guarantee: Guarantee, delta: float) -> str:
-    found = guarantee.by_accountant(delta).items()
-    return "; ".join(f"{name} {round_up(epsilon)}" for name, epsilon in found)
-
-
 def _of_owner(owner: OwnerFacts) -> str:
     plan = PrivacyPlan.from_dict(owner["plan"])
+    promise = words.promise(plan.epsilon_at(plan.delta), plan.delta)
     settings = f"{plan.settings()}; " if plan.settings() else ""
-    return words.of_owner(
-        words.promise(plan.epsilon_at(plan.delta), plan.delta),
-        owner["unit"],
-        owner["n"],
-        f"{settings}clipping at {owner['clip']}; ",
-        owner["ledger"],
-    )
+    how = f"{settings}clipping at {owner['clip']}; "
+    return words.of_owner(promise, owner["unit"], owner["n"], how, owner["ledger"])
 
 
 def _iterations(facts: Facts, plan: PrivacyPlan) -> Rows:
@@ -221,8 +213,7 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     **Privacy.** Reads released values and the run's public facts only.
     """
     known = facts_of(idata)
-    known_groups = set(covered(idata))
-    extra = [str(name) for name in idata.children if name not in known_groups]
+    extra = added_groups(idata, released=True)
     changed = STAT in idata.attrs and not is_release(idata)
     if "posterior" in idata.children:
         variables = idata["posterior"].data_vars
@@ -230,12 +221,6 @@ def privacy_report(idata: DataTree) -> PrivacyReport:
     if "sample_stats" in idata.children:
         unknown = set(idata["sample_stats"].data_vars) - {*known["stats"], STAT, DRAW}
         extra += sorted(str(name) for name in unknown)
-    stats = stats_of(idata, known)
-    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), _clip_fractions(stats), extra, changed)
-
-
-def _clip_fractions(stats: dict[str, np.ndarray]) -> list[float]:
-    if "clip_fraction" not in stats:
-        return []
-    values = stats["clip_fraction"][:, -1]
-    return [float(value) for value in values[np.isfinite(values)]]
+    last = stats_of(idata, known).get("clip_fraction", np.full((1, 1), np.nan))[:, -1]
+    shares = last[np.isfinite(last)].tolist()
+    return PrivacyReport(known, PrivacyPlan.from_dict(known["plan"]), shares, extra, changed)

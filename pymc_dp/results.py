@@ -59,10 +59,8 @@ def digest_of(idata: DataTree) -> str:
         dataset = idata[group].to_dataset()
         for name in sorted(dataset.variables, key=str):
             variable = dataset.variables[name]
-            found.update(
-                repr((group, str(name), [str(dim) for dim in variable.dims], variable.shape)).encode()
-            )
-            found.update(_bytes(variable.values))
+            what = repr((group, str(name), [str(dim) for dim in variable.dims], variable.shape))
+            found.update(what.encode() + _bytes(variable.values))
     return found.hexdigest()
 
 
@@ -117,11 +115,7 @@ def plain(dataset: Dataset) -> Dataset:
         str(name): ([str(dim) for dim in variable.dims], _plain(variable.values))
         for name, variable in dataset.variables.items()
     }
-    coords = {str(name) for name in dataset.coords}
-    return Dataset(
-        {name: part for name, part in parts.items() if name not in coords},
-        coords={name: part for name, part in parts.items() if name in coords},
-    )
+    return Dataset(parts).set_coords(list(map(str, dataset.coords)))
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
@@ -135,14 +129,13 @@ def _plain(values: np.ndarray) -> np.ndarray:
 
 def named(values: dict[str, np.ndarray], known: Facts) -> Dataset:
     """The draws, with the dimensions and coordinates that the model declares and that are public."""
-    dims: dict[str, list[str]] = {}
+    arrays: dict[str, DataArray] = {}
     coords: dict[str, np.ndarray] = {}
     for one in known["variables"]:
-        if one["name"] in values:
-            own = [dim or f"{one['name']}_dim_{i}" for i, dim in enumerate(one["dims"])]
-            dims[one["name"]] = ["chain", "draw", *own]
-    arrays = {name: DataArray(values[name], dims=own) for name, own in dims.items()}
-    for array in arrays.values():
+        if one["name"] not in values:
+            continue
+        own = [dim or f"{one['name']}_dim_{i}" for i, dim in enumerate(one["dims"])]
+        array = arrays[one["name"]] = DataArray(values[one["name"]], dims=["chain", "draw", *own])
         for dim, size in zip(map(str, array.dims), array.shape, strict=True):
             if dim in known["coords"]:
                 coords[dim] = facts.decode_coordinate(known["coords"][dim])
@@ -233,19 +226,17 @@ def _check_paid(headers: list[np.ndarray], known: Facts) -> None:
     """Refuse draws of chains or iterations that the plan does not have, and draws that occur twice."""
     plan = known["plan"]
     draws_are_free = isinstance(PrivacyPlan.from_dict(plan).mechanism, NoDecision)
-    seen: set[tuple[int, int]] = set()
-    for header in headers:
-        slots, iterations = header["slot"], header["iteration"]
-        paid = draws_are_free or np.all((slots >= 0) & (slots < plan["chains"]))
-        paid = paid and np.all((iterations >= 1) & (iterations <= plan["tune"] + plan["draws"]))
-        pairs = list(zip(slots.ravel().tolist(), iterations.ravel().tolist(), strict=True))
-        if not paid or len(seen.union(pairs)) < len(seen) + len(pairs):
-            raise PrivacyError(
-                f"This result holds draws twice, or draws that were not paid for: the call was for "
-                f"{plan['chains']} chain(s) of {plan['tune']} + {plan['draws']} iterations.\n"
-                "  How to fix it: release the object that pm.sample returned, before it is joined."
-            )
-        seen.update(pairs)
+    left = [pair for header in headers for pair in header[["slot", "iteration"]].ravel().tolist()]
+    paid = all(
+        (draws_are_free or 0 <= slot < plan["chains"]) and 1 <= iteration <= plan["tune"] + plan["draws"]
+        for slot, iteration in left
+    )
+    if not paid or len(set(left)) < len(left):
+        raise PrivacyError(
+            f"This result holds draws twice, or draws that were not paid for: the call was for "
+            f"{plan['chains']} chain(s) of {plan['tune']} + {plan['draws']} iterations.\n"
+            "  How to fix it: release the object that pm.sample returned, before it is joined."
+        )
 
 
 def _has(idata: DataTree, group: str, name: str) -> bool:

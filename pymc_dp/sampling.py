@@ -107,8 +107,11 @@ def sample(
         raise TypeError(f"dp.sample needs a private step (DPPenaltyMH, ...), got {type(step).__name__}.")
     elif epsilon is not None or delta is not None:
         raise TypeError("dp.sample takes a step, or epsilon=: a step has its own.")
-    if isinstance(step, DPNUTS):
-        return _sample_nuts(step, draws, tune, kwargs)
+    model = kwargs.pop("model", None)
+    if model is not None and set(model.value_vars) != set(step.vars):
+        raise ValueError("The step was made for another model than model=: leave model= out.")
+    if isinstance(step, DPNUTS):  # the likelihood that it has released, with its settings of NUTS
+        return _drawn(step.likelihood, draws, tune, {"nuts_sampler": "pymc", **step.settings, **kwargs})
     return _sample_step(step, draws, tune, kwargs)
 
 
@@ -126,14 +129,6 @@ def _sample_likelihood(
     cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)
     return _drawn(likelihood, draws, tune, kwargs)
-
-
-def _sample_nuts(step: DPNUTS, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
-    """Sample the likelihood that a step has released, with its settings of NUTS."""
-    model = kwargs.pop("model", None)
-    if model is not None and set(model.value_vars) != set(step.vars):
-        raise ValueError("The step was made for another model than model=: leave model= out.")
-    return _drawn(step.likelihood, draws, tune, {"nuts_sampler": "pymc", **step.settings, **kwargs})
 
 
 def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:
@@ -154,11 +149,9 @@ def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, o
                 "...)."
             )
     kwargs.setdefault("var_names", step.records.released_variables)
-    if kwargs.setdefault("model", step.model) is not step.model:
-        raise ValueError("The step was made for another model than model=: leave model= out.")
     if step.records.one_process:  # what runs in parallel is where the records are
         kwargs.setdefault("cores", 1)
-    return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, **kwargs))
+    return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, model=step.model, **kwargs))
 
 
 def release(idata: DataTree) -> DataTree:
@@ -213,7 +206,10 @@ def release(idata: DataTree) -> DataTree:
     for group, left in draws.items():
         if group in idata.children:
             groups[group] = results.named(left.values, known)
-        groups[results.GROUPS[group]] = _recorded(left.stats)
+        # The sampler stats that the step left at each draw: those that the run paid for.
+        stats = {name: (["chain", "draw"], values) for name, values in sorted(left.stats.items())}
+        sizes = zip(("chain", "draw"), left.header.shape, strict=True)
+        groups[results.GROUPS[group]] = Dataset(stats, {dim: np.arange(size) for dim, size in sizes})
     if released:
         groups = {group: results.plain(idata[group].to_dataset()) for group in results.covered(idata)}
     return _finished(DataTree.from_dict(groups), known, idata)
@@ -238,13 +234,6 @@ def notice(known: Facts, groups: Sequence[str]) -> str:
         "pm.sample_posterior_predictive or pm.compute_log_likelihood make of this result: they predict at, "
         f"or evaluate, the private rows of the model. {results.AT_PUBLIC_INPUTS}"
     )
-
-
-def _recorded(stats: dict[str, np.ndarray]) -> Dataset:
-    """The sampler stats that the step left at each draw: those that the run paid for."""
-    chains, draws = next(iter(stats.values())).shape
-    arrays = {name: (["chain", "draw"], values) for name, values in sorted(stats.items())}
-    return Dataset(arrays, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
 
 
 def _attrs(known: Facts, created_at: object) -> dict[str, object]:

@@ -113,27 +113,26 @@ def test_a_state_is_all_new_or_the_same(answer):
     found = LogRatio(0.25, 0.5, 3.0, "new", -4.0)
     seen = []
 
-    def compare(theta, new, kept, clip_bound, random):
-        assert (theta, new, kept, clip_bound, random) == (np.zeros(1), np.ones(1), "kept", 2.0, "random")
+    def compare(state, move, random):
+        assert (state, move, random) == (start, proposed, "random")
         return found
 
     def accept(log_ratio, noise_std, random):
         seen.append((log_ratio, noise_std, random))
         return answer
 
-    move = Move(np.ones(1), 2.0, prior_change(start))
-    state, info = metropolis(start, lambda rng, state: move, compare, accept, "rng", "random")
+    proposed = Move(np.ones(1), 2.0, prior_change(start))
+    state, info = metropolis(start, lambda rng, state: proposed, compare, accept, "rng", "random")
     assert seen == [(0.25 - 4.0 + 1.0, 0.5, "random")]
-    assert state == (State(move.new, "new", -4.0) if answer else start)
-    assert (info.accepted, info.ratio, info.move) == (answer, found, move)
+    assert state == (State(proposed.new, "new", -4.0) if answer else start)
+    assert (info.accepted, info.ratio, info.move) == (answer, found, proposed)
 
 
 def test_a_clip_bound_is_lowered_to_the_largest():
     """In untempered nats; the noise goes with it."""
     ratio = AllRecords(NormalRecords(), 0.5, 0.0, largest=0.4)
-    theta, new = np.zeros(1), np.array([3.0])
-    kept, _ = ratio.at(theta)
-    found = ratio(theta, new, kept, 1.0, PrivacyRandom(1))
-    rows = ratio.at(new)[0] - kept
+    new, state = np.array([3.0]), State(np.zeros(1), *ratio.at(np.zeros(1)))
+    found = ratio(state, Move(new, 1.0, prior_change(state)), PrivacyRandom(1))
+    rows = ratio.at(new)[0] - state.kept
     assert found.value == pytest.approx(0.5 * np.clip(rows, -0.4, 0.4).sum(), abs=1e-4)
     assert found.clipped == np.sum(np.abs(rows) > 0.4)

@@ -24,11 +24,8 @@ from pymc_dp.records import graph
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.several_tables import check_tables
-from pymc_dp.records.sums import LARGEST_N, compiled, guarded
+from pymc_dp.records.sums import GRID, LARGEST_N, compiled, guarded
 from pymc_dp.records.units import unit_of
-
-#: Mass of a record, in integers.
-UNIT = float(2**20)
 
 
 class Pit(NamedTuple):
@@ -96,7 +93,7 @@ def pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarra
 
 
 def masses(pit: Pit, cells: int) -> np.ndarray:
-    """Mass of each row in each cell of [0, 1], in whole numbers of which a row has at most `UNIT`.
+    """Mass of each row in each cell of [0, 1], in whole numbers of which a row has at most `GRID`.
 
     Returns
     -------
@@ -106,31 +103,22 @@ def masses(pit: Pit, cells: int) -> np.ndarray:
     edges = np.arange(cells + 1) / cells
     n_rows, entries = pit.upper.shape
     mass = np.zeros((n_rows, cells))
-    for k in range(entries):
-        lower, upper = pit.lower[:, k], pit.upper[:, k]
-        valid = (lower >= 0) & (upper <= 1 + 1e-9) & (lower <= upper)
-        lower, upper = np.where(valid, lower, 0.0).clip(0, 1), np.where(valid, upper, 0.0).clip(0, 1)
-        width = upper - lower
-        narrow = width < 1e-9
-        inside = np.clip(upper[:, None], edges[:-1], edges[1:]) - np.clip(
-            lower[:, None], edges[:-1], edges[1:]
-        )
-        part = inside / np.where(narrow, 1.0, width)[:, None]
-        own = np.minimum((upper * cells).astype(np.int64), cells - 1)
-        part[narrow] = np.eye(cells)[own[narrow]]
-        part[~valid] = 0.0
-        mass += part
-    return _whole(mass / entries)
-
-
-def _whole(mass: np.ndarray) -> np.ndarray:
-    """Rounded down, so that no row has more than `UNIT`, whatever the rounding errors of its sum are."""
+    for ends in zip(pit.lower.T, pit.upper.T, strict=True):
+        valid = (ends[0] >= 0) & (ends[1] <= 1 + 1e-9) & (ends[0] <= ends[1])
+        lower, upper = (np.where(valid, end, 0.0).clip(0, 1)[:, None] for end in ends)
+        inside = np.clip(upper, edges[:-1], edges[1:]) - np.clip(lower, edges[:-1], edges[1:])
+        narrow = upper - lower < 1e-9
+        own = np.minimum((upper * cells).astype(np.int64), cells - 1) == np.arange(cells)
+        part = np.where(narrow, own, inside / np.where(narrow, 1.0, upper - lower))
+        mass += np.where(valid[:, None], part, 0.0)
+    mass /= entries
+    # Rounded down, so that no row has more than `GRID`, whatever the rounding errors of its sum are.
     total = np.maximum(mass.sum(axis=1, keepdims=True), 1.0)
-    return np.floor(np.clip(mass / total * (1 - 2.0**-40), 0.0, 1.0) * UNIT)
+    return np.floor(np.clip(mass / total * (1 - 2.0**-40), 0.0, 1.0) * GRID)
 
 
 def counts_of(mass: np.ndarray, unit_of_row: np.ndarray | None, n: int) -> np.ndarray:
-    """Exact sums over records of their masses, in units of ``1 / UNIT``; of a person the mean row's."""
+    """Exact sums over records of their masses, in units of ``1 / GRID``; of a person the mean row's."""
     if unit_of_row is not None:
         rows = np.bincount(unit_of_row, minlength=n)
         sums = np.stack([np.bincount(unit_of_row, weights=c, minlength=n) for c in mass.T], axis=1)
@@ -343,4 +331,4 @@ def released_counts(
     **Privacy.** docs/proofs/check, Theorem 2.
     """
     total = counts_of(masses(found, cells), unit_of_row, n)
-    return spending.release(ExactSum(total / UNIT), histogram_sensitivity(spending.neighboring_relation))
+    return spending.release(ExactSum(total / GRID), histogram_sensitivity(spending.neighboring_relation))

@@ -243,21 +243,25 @@ def _same[T](values: Mapping[str, T], what: str) -> T:
 
 def _comparable(first: pm.Model, second: pm.Model) -> None:
     """Refuse other observed variables or shapes; both are public."""
-    shapes = [observed_shapes(model) for model in (first, second)]
-    names, others = (list(found) for found in shapes)
+    names, others = observed_shapes(first), observed_shapes(second)
     if len(names) != len(others) or (len(names) > 1 and set(names) != set(others)):
         raise ValueError(
             f"The models have other observed variables ({', '.join(names)}; {', '.join(others)}): log "
             "densities of different things are not compared."
         )
-    pairs = zip(names, others, strict=True) if len(names) == 1 else zip(names, names, strict=True)
-    for a, b in pairs:
-        known = [(x, y) for x, y in zip(shapes[0][a], shapes[1][b], strict=False) if None not in (x, y)]
-        if len(shapes[0][a]) != len(shapes[1][b]) or any(x != y for x, y in known):
+    for name, one, other in _pairs(names, others):
+        known = [(x, y) for x, y in zip(one, other, strict=False) if None not in (x, y)]
+        if len(one) != len(other) or any(x != y for x, y in known):
             raise ValueError(
-                f"The observed values of {a!r} have different shapes for a record, {shapes[0][a][1:]} and "
-                f"{shapes[1][b][1:]}: log densities of different things are not compared."
+                f"The observed values of {name!r} have different shapes for a record, {one[1:]} and "
+                f"{other[1:]}: log densities of different things are not compared."
             )
+
+
+def _pairs[T](first: Mapping[str, T], second: Mapping[str, T]) -> list[tuple[str, T, T]]:
+    """What two models have of each observed variable; a single one may have another name."""
+    names = zip(first, second, strict=True) if len(first) == 1 else ((name, name) for name in first)
+    return [(a, first[a], second[b]) for a, b in names]
 
 
 def log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
@@ -284,24 +288,18 @@ def log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
 
 def _log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
     n = records.n
-    top, total = np.full(n, -np.inf), np.zeros(n)
-    mean, squares = np.zeros(n), np.zeros(n)
-    lowest, highest, invalid = (np.zeros(n, dtype=bool) for _ in range(3))
+    total = np.full(n, -np.inf)
+    mean, squares, infinite = np.zeros((3, n))
     for s, theta in enumerate(points, start=1):
         rows = records.full_batch.rows(theta)
-        lowest |= rows == -np.inf
-        highest |= rows == np.inf
-        invalid |= np.isnan(rows)
+        infinite += np.where(np.isfinite(rows), 0.0, rows)  # NaN of both signs, and of NaN
         rows = np.where(np.isfinite(rows), rows, 0.0)
-        larger = np.maximum(top, rows)
-        total = total * np.exp(top - larger) + np.exp(rows - larger)
-        top = larger
+        total = np.logaddexp(total, rows)
         step = rows - mean
         mean += step / s
         squares += step * (rows - mean)
-    scores = top + np.log(total / len(points)) - squares / (len(points) - 1)
-    scores = np.where(lowest, -np.inf, np.where(highest, np.inf, scores))
-    return np.where(invalid | (lowest & highest), np.nan, scores)
+    scores = total - np.log(len(points)) - squares / (len(points) - 1)
+    return np.where(infinite == 0, scores, infinite)
 
 
 def observed_shapes(model: pm.Model) -> dict[str, tuple[int | None, ...]]:
@@ -317,7 +315,7 @@ def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
     """Observed values by variable, one row a row of the data. Private."""
     values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
     return {
-        name: guarded(lambda value=value: gate.evaluate(value), what="The observed values could not be read")
+        name: guarded(gate.evaluate, value, what="The observed values could not be read")
         for name, value in values.items()
     }
 
@@ -329,10 +327,8 @@ def differing(
 
     `first` and `second` have the same variables and shapes; one variable may have two names.
     """
-    names = zip(first, second, strict=True) if len(first) == 1 else ((name, name) for name in first)
-    pairs = [(first[a], second[b]) for a, b in names]
     void = np.zeros(records.n_rows, dtype=bool)
-    for a, b in pairs:
+    for _, a, b in _pairs(first, second):
         same = guarded(lambda a=a, b=b: (a == b) | ((a != a) & (b != b)))
         void |= ~same.reshape(len(same), -1).all(axis=1)
     if records.unit_of_row is None:

@@ -18,19 +18,6 @@ EDGES = 2.0 ** np.arange(-8, 11)
 CELLS = 2 * EDGES.size + 2
 #: The cell around 0.
 CENTRE = EDGES.size
-# A cell is not taken for empty from so many standard deviations of the noise on: beside one that is not
-# empty;
-_BESIDE = 2.0
-# alone, since a cell far out that is taken for full by mistake costs most;
-_ALONE = 4.0
-# and where it is the fullest of all.
-_FULLEST = 2.5
-# A whole result needs so many.
-_LEAST = 4.0
-# Nothing is summed where void records are more than so many standard deviations of the noise,
-_VOID_NOISE = 5.0
-# and more than this share of all.
-_VOID_SHARE = 0.01
 
 
 class Total(NamedTuple):
@@ -86,10 +73,8 @@ def clipped_sums(values: np.ndarray, void: np.ndarray, bound: float) -> tuple[in
     with np.errstate(all="ignore"):
         inside = np.clip(values / bound, -1.0, 1.0)
     inside = np.where(void | np.isnan(inside), 0.0, inside)
-    return (
-        int(np.rint(inside * GRID).astype(np.int64).sum()),
-        int(np.rint(inside**2 * GRID).astype(np.int64).sum()),
-    )
+    first, second = (int(np.rint(part * GRID).astype(np.int64).sum()) for part in (inside, inside**2))
+    return first, second
 
 
 def check_enough(spending: Spending, n: int | None, first: int) -> None:
@@ -108,7 +93,8 @@ def check_enough(spending: Spending, n: int | None, first: int) -> None:
     TooFewRecordsError
     """
     std = histogram_sensitivity(spending.neighboring_relation) * spending.multipliers[first]
-    if n is not None and n < _LEAST * 4 * std:  # most records of a usual model are in four cells
+    # Most records of a usual model are in four cells, each of which needs four standard deviations.
+    if n is not None and n < 4 * 4 * std:
         raise TooFewRecordsError(
             f"{n} records are too few for this share of epsilon = {spending.epsilon:g}: their differences "
             f"would be hidden by noise (about {std:.3g} records in each cell of a histogram). Nothing was "
@@ -172,7 +158,7 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
 def _refuse_void(counts: np.ndarray, std: float) -> None:
     """Refuse to sum where many records are void; said from released numbers."""
     void = float(counts[-1])
-    if void > max(_VOID_NOISE * std, _VOID_SHARE * float(counts.sum())):
+    if void > max(5 * std, 0.01 * float(counts.sum())):
         raise PrivacyError(
             f"About {void:.0f} records have no score, or observed values that differ from the reference's: "
             "the models are not of the same records in the same order, or a draw rules records out. (The "
@@ -206,14 +192,10 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tup
     seen, unseen = _magnitudes(counts, std)
     # Magnitudes k lie between edges k and k + 1; the last ones are open, and said to be of 1.4 times their
     # edge.
-    sizes = EDGES * math.sqrt(2.0)
-    cuts: list[float] = []
-    for k, edge in enumerate(EDGES):
-        beyond = sizes[k:] - edge
-        cuts.append(float(seen[k + 1 :] @ beyond + unseen[k + 1 :] @ beyond))
-    cost = (noise_multiplier * EDGES) ** 2 + np.square(cuts)
-    best = int(np.argmin(cost))
-    return float(EDGES[best]), cuts[best]
+    beyond = np.triu(math.sqrt(2.0) * EDGES - EDGES[:, None])
+    cuts = beyond @ (seen + unseen)[1:]
+    best = int(np.argmin((noise_multiplier * EDGES) ** 2 + cuts**2))
+    return float(EDGES[best]), float(cuts[best])
 
 
 def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
@@ -231,9 +213,12 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
     found = np.r_[counts[CENTRE], counts[CENTRE + 1 : -1] + counts[:CENTRE][::-1]]
     scale = std * np.r_[1.0, np.full(EDGES.size, math.sqrt(2.0))]
     levels = found / np.maximum(scale, 1e-9)
-    full = (levels > _ALONE) | ((levels > _FULLEST) & (levels == levels.max()))
+    # A cell is not taken for empty from so many standard deviations of the noise on: alone, since one far out
+    # that is taken for full by mistake costs most; where it is the fullest; and beside one that is not empty.
+    alone, fullest, beside = 4.0, 2.5, 2.0
+    full = (levels > alone) | ((levels > fullest) & (levels == levels.max()))
     for cell in range(1, full.size):
-        full[cell] |= full[cell - 1] and levels[cell] > _BESIDE
+        full[cell] |= full[cell - 1] and levels[cell] > beside
     if not np.any(full):
         raise TooFewRecordsError(
             "A noisy histogram of the records' differences shows nothing but noise: a result would say "
@@ -243,7 +228,6 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
     # How what hides falls off with an octave: as a tail of index 1.5 (log densities of normal and t errors).
     falls = 2.0**-1.5
     if last + 1 < found.size:
-        unseen[last + 1] = max(found[last + 1], 0.0) + 2 * scale[last + 1]
-        for cell in range(last + 2, found.size):
-            unseen[cell] = falls * unseen[cell - 1]
+        nearest = max(found[last + 1], 0.0) + 2 * scale[last + 1]
+        unseen[last + 1 :] = nearest * falls ** np.arange(found.size - last - 1)
     return np.where(full, found, 0.0), unseen

@@ -174,10 +174,8 @@ def _reading(
     opaque, n_rows = reading.opaque, reading.n_rows
     arrays = Arrays(model, n_rows, n_rows, declared_in(known))
     replaced = {variable for variable in model.data_vars if variable.name in given}
-    outputs = [
-        opaque.deterministics[name] if name in opaque.deterministics else opaque.observed[name]
-        for name in names
-    ]
+    known_outputs = {**opaque.observed, **opaque.deterministics}
+    outputs = [known_outputs[name] for name in names]
     sources: dict[Variable, RowType] = {leaf: Rows(axis) for leaf, axis in reading.roots.items()}
     sources |= arrays.others(outputs)
     sources |= dict.fromkeys([*replaced, *opaque.free.values()], PUBLIC)
@@ -219,13 +217,12 @@ def _draws(
     copy = clone_model(model)
     with copy:
         if given:
-            lengths = {
-                dim: np.shape(given[name])[axis]
-                for name in given
-                for axis, dim in enumerate(copy.named_vars_to_dims.get(name) or ())
+            new = {
+                dim: np.arange(size)
+                for name, value in given.items()
+                for dim, size in zip(copy.named_vars_to_dims.get(name) or (), value.shape, strict=False)
                 if dim is not None
             }
-            new = {dim: np.arange(size) for dim, size in lengths.items()}
             pm.set_data(given, coords={**new, **(coords or {})})
             _check_held(copy, given)
         made = pm.sample_posterior_predictive(

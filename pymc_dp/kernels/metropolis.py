@@ -87,10 +87,8 @@ class Ratio[K, R](Protocol):
     def at(self, theta: np.ndarray) -> tuple[K, float]:
         """What is kept at a starting point (private), and its log-prior."""
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: K, clip_bound: float, random: R
-    ) -> LogRatio[K]:
-        """`new` against `theta`; each record's untempered ratio is clipped at `clip_bound` nats."""
+    def __call__(self, state: State[K], move: Move, random: R) -> LogRatio[K]:
+        """The proposal against the state; each record's untempered ratio is clipped at the move's bound."""
 
 
 type Propose[K] = Callable[[np.random.Generator, State[K]], Move]
@@ -134,7 +132,7 @@ def metropolis[K, R](
     **Privacy.** Outputs are the point and the decision; what else is in `Info` is for the caller's eyes.
     """
     move = propose(rng, state)
-    found = compare(state.theta, move.new, state.kept, move.clip_bound, random)
+    found = compare(state, move, random)
     accepted = accept(found.value + move.log_public(found), found.noise_std, random)
     return (State(move.new, found.kept, found.log_prior) if accepted else state), Info(accepted, move, found)
 

@@ -88,9 +88,7 @@ class GuidedWalk(OneAtATime):
     **Privacy.** Reads no data. The directions are functions of released decisions and of PyMC's generator.
     """
 
-    def __init__(self, scale: ArrayLike = 1.0, *, spread: float = 0.2, scan: str = "random"):
-        super().__init__(scale, spread=spread, scan=scan)
-        self._directions: np.ndarray | None = None
+    _directions: np.ndarray | None = None
 
     def _sign(self, rng: np.random.Generator, j: int, d: int) -> float:
         if self._directions is None:

@@ -57,28 +57,23 @@ class ByParts(Protocol):
         """Number of kinds."""
 
 
-def _transform(scale: ArrayLike) -> np.ndarray:
-    """Check a scale: scalar, vector of standard deviations, or covariance matrix (returned as its factor)."""
-    array = np.asarray(scale, dtype=float)
-    if array.ndim > 2 or not np.all(np.isfinite(array)):
-        raise ValueError(
-            "the scale of a proposal is a finite number, vector (d,) or covariance matrix (d, d)."
-        )
-    if array.ndim == 2:
-        if array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
-            raise ValueError("the covariance matrix of a proposal must be square and symmetric.")
-        try:
-            return np.linalg.cholesky(array)
-        except np.linalg.LinAlgError:
-            raise ValueError("the covariance matrix of a proposal must be positive definite.") from None
-    if np.any(array <= 0):
-        raise ValueError("the scale of a proposal must be positive.")
-    return array
-
-
 class _Scaled:
     def __init__(self, scale: ArrayLike = 1.0):
-        self._factor = _transform(scale)
+        array = np.asarray(scale, dtype=float)
+        if array.ndim > 2 or not np.all(np.isfinite(array)):
+            raise ValueError(
+                "the scale of a proposal is a finite number, vector (d,) or covariance matrix (d, d)."
+            )
+        if array.ndim == 2:
+            if array.shape[0] != array.shape[1] or not np.allclose(array, array.T):
+                raise ValueError("the covariance matrix of a proposal must be square and symmetric.")
+            try:
+                array = np.linalg.cholesky(array)
+            except np.linalg.LinAlgError:
+                raise ValueError("the covariance matrix of a proposal must be positive definite.") from None
+        elif np.any(array <= 0):
+            raise ValueError("the scale of a proposal must be positive.")
+        self._factor = array
 
     def _scaled(self, z: np.ndarray) -> np.ndarray:
         if self._factor.ndim and self._factor.shape[0] != z.size:
@@ -200,7 +195,7 @@ class Moves:
     """
 
     name = ""
-    step_size: float
+    step_size = math.nan
 
     def begin(self) -> None:
         """Forget the last chain."""
@@ -234,6 +229,10 @@ class RandomWalk(Moves):
         This chain's copy: a proposal with a memory learns from the chain's decisions.
     step_size : float
         Current multiple of the proposal's scale.
+    gaussian : bool
+        Whether the lengths of moves vary like those of a Gaussian vector.
+    guided : bool
+        Whether moves keep a direction while they are accepted.
     relative : ndarray, shape (parts,)
         Further multiple of each part that the proposal moves by itself: one number if it moves everything.
     longest : float
@@ -261,8 +260,10 @@ class RandomWalk(Moves):
         check_walk(proposal, step_size, target_accept)
         given = as_proposal(proposal or ("fixed_radius" if d > 1 else "gaussian"))
         self._given: Proposal = copy.deepcopy(given)
+        self.name = type(given).__name__
+        self.gaussian, self.guided = isinstance(given, GaussianWalk), isinstance(given, GuidedWalk)
         self.d, self.initial, self.target_accept, self.adapt = d, step_size, target_accept, adapt
-        self.step_size, self.longest = np.nan, np.inf
+        self.longest = np.inf
         self.begin()
         self.proposal.move(np.random.default_rng(0), d)  # refuses a scale of the wrong shape now
         self.begin()
@@ -275,32 +276,17 @@ class RandomWalk(Moves):
         self._shortened = False
 
     @property
-    def name(self) -> str:  # type: ignore[override]
-        """Of the proposal, for a report."""
-        return type(self.proposal).__name__
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the lengths of moves vary like those of a Gaussian vector."""
-        return isinstance(self._given, GaussianWalk)
-
-    @property
-    def guided(self) -> bool:
-        """Whether moves keep a direction while they are accepted."""
-        return isinstance(self._given, GuidedWalk)
-
-    @property
     def unit_length(self) -> float:
         """Root mean square length of a move of step size 1; of 1,000 public ones."""
-        return float(np.sqrt(np.mean(self._trial_moves(_length)[1] ** 2)))
+        return float(np.sqrt(np.mean(self._trial_moves(np.linalg.norm)[1] ** 2)))
 
     def _trial_moves(self, measure: Callable[[np.ndarray], float]) -> tuple[np.ndarray, np.ndarray]:
         """Part and measure of public moves of step size 1."""
         rng, proposal = np.random.default_rng(0), copy.deepcopy(self._given)
         size = max(1000, 20 * self.relative.size)
-        found = [(measure(proposal.move(rng, self.d)), _part_of(proposal)) for _ in range(size)]
+        found = [(measure(proposal.move(rng, self.d)), self._part(proposal)) for _ in range(size)]
         values, parts = np.array(found).T
-        return parts.astype(int) % self.relative.size, values
+        return parts.astype(int), values
 
     def set_steps(self, rate: Callable[[np.ndarray], float], bound: float) -> None:
         """Give each part the step size at which the root mean square of its clip bound is `bound`.
@@ -317,7 +303,7 @@ class RandomWalk(Moves):
         for more.
         """
         parts, bounds = self._trial_moves(rate)
-        lengths = self._trial_moves(_length)[1]
+        lengths = self._trial_moves(np.linalg.norm)[1]
         steps = np.empty(self.relative.size)
         for part in range(steps.size):
             here = parts == part if np.any(parts == part) else slice(None)
@@ -341,17 +327,16 @@ class RandomWalk(Moves):
             return clip.constant * length * step_size
         return None
 
-    @property
-    def _part(self) -> int:
-        return _part_of(self.proposal) if self.relative.size > 1 else 0
+    def _part(self, proposal: Proposal) -> int:
+        return proposal.part % self.relative.size if isinstance(proposal, ByParts) else 0
 
     def move(self, rng: np.random.Generator) -> np.ndarray:
         """Displacement, shape (d,)."""
         unit = self.proposal.move(rng, self.d)
-        move = self.step_size * self.relative[self._part] * unit
+        move = self.step_size * self.relative[self._part(self.proposal)] * unit
         self._shortened = False
         if self.longest < np.inf:
-            length = _length(move)
+            length = np.linalg.norm(move)
             # A length of at most `longest` in floating point too: a bound L * length must not exceed B.
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
@@ -370,19 +355,11 @@ class RandomWalk(Moves):
             return
         self.step_size = adapted(self.step_size, accepted, self.target_accept, iteration)
         if self.relative.size > 1:
-            part = self._part
+            part = self._part(self.proposal)
             self._tried[part] += 1
             self.relative[part] = adapted(
                 self.relative[part], accepted, self.target_accept, int(self._tried[part])
             )
-
-
-def _part_of(proposal: Proposal) -> int:
-    return proposal.part if isinstance(proposal, ByParts) else 0
-
-
-def _length(move: np.ndarray) -> float:
-    return float(np.sqrt(move @ move))
 
 
 def check_walk(proposal: str | Proposal | None, step_size: float | None, target_accept: float | None) -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.kernels.metropolis import LogRatio, Move, State
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import GRID
@@ -75,17 +75,15 @@ class AllRecords:
         """Clip bound at which the noise has a given standard deviation."""
         return noise_std / (self.tempering * (self.noise or 0.0))
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: np.ndarray, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
+    def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """One pass over the data."""
-        bound = min(clip_bound, self.largest)
+        bound = min(move.clip_bound, self.largest)
         scale = self.tempering * bound
         if self._only is not None and not math.isclose(scale * (self.noise or 0.0), self._only, rel_tol=1e-9):
             raise PrivacyError(
                 "A move has another clip bound than the one whose noise was paid for: each has to be as long."
             )
-        found = self.records.full_batch(new, kept, bound)
+        found = self.records.full_batch(move.new, state.kept, bound)
         total, noise = found.total / GRID, self.noise
         if noise is None:
             value, noise = scale * total, 0.0

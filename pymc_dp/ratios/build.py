@@ -20,12 +20,10 @@ TESTS: dict[str, Accept[PrivacyRandom]] = {
 }
 
 
-def _noisy_sum(
-    m: iterations.Penalty | iterations.NoisyRatio | gradients.Hamiltonian,
-    records: Records,
-    tempering: float,
-    sensitivity: float,
-) -> AllRecords:
+type NoisySum = iterations.Penalty | iterations.NoisyRatio | gradients.Hamiltonian
+
+
+def _noisy_sum(m: NoisySum, records: Records, tempering: float, sensitivity: float) -> AllRecords:
     only = m.noise_std if isinstance(m, iterations.Penalty) and m.one_scale else None
     return AllRecords(records, tempering, m.noise_multiplier * sensitivity, m.clip_bound or math.inf, only)
 

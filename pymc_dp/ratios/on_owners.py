@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_dp.errors import PrivacyError
-from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.kernels.metropolis import LogRatio, Move, State
 from pymc_dp.privacy.budget.known import OwnerFacts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.ratios.all_records import Fresh
-from pymc_dp.remote.owners import RecordsOfOwners, points
+from pymc_dp.remote.owners import RecordsOfOwners
 
 
 class OnOwners(Fresh[RecordsOfOwners]):
@@ -39,10 +38,8 @@ class OnOwners(Fresh[RecordsOfOwners]):
 
     def __init__(self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan):
         self.records, self.tempering, self.terms = records, tempering, records.owners.terms
-        said = records.ask("begin", chains=plan.chains, tune=plan.tune, draws=plan.draws)
-        multipliers = [one["noise_multiplier"] for one in said]
-        if multipliers != [own.noise_multiplier for own in plans(records, plan)]:
-            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
+        multipliers = [own.noise_multiplier for own in plans(records, plan)]
+        records.charge("begin", multipliers, chains=plan.chains, tune=plan.tune, draws=plan.draws)
         # Standard deviations of noise, and grids of rounding, in units of the clip bounds.
         self._noise = [nm * terms.sensitivity for nm, terms in zip(multipliers, self.terms, strict=True)]
         self._grids = [Gaussian(noise).grid for noise in self._noise]
@@ -53,18 +50,16 @@ class OnOwners(Fresh[RecordsOfOwners]):
         noise = np.array(self._noise) * constants / constants.max()
         return noise_std / (self.tempering * float(np.sqrt(noise @ noise)))
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
+    def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """Ask every owner; each clips at its own bound."""
         ratio, variance = 0.0, 0.0
-        sums = self.records.ask("compare", **points(theta, new))
+        sums = self.records.ask("compare", point=state.theta.tolist(), proposal=move.new.tolist())
         for noisy_sum, terms, noise, grid in zip(sums, self.terms, self._noise, self._grids, strict=True):
-            scale = self.tempering * terms.clip.bound(new - theta)
+            scale = self.tempering * terms.clip.bound(move.new - state.theta)
             ratio += scale * noisy_sum
             # Rounding adds the variance of a uniform error of the grid's width.
             variance += scale**2 * (noise**2 + grid**2 / 12)
-        return LogRatio(ratio, math.sqrt(variance), 0.0, None, self.records.log_prior(new))
+        return LogRatio(ratio, math.sqrt(variance), 0.0, None, self.records.log_prior(move.new))
 
 
 def plans(records: RecordsOfOwners, call: Call) -> list[PrivacyPlan]:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.kernels.metropolis import LogRatio, Move, State
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, FixedSizeBatches, Gaussian, PrivacyRandom
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.all_records import Fresh, Records
@@ -35,15 +35,13 @@ class CorrectedBatch(Fresh[Records]):
         """Clip bound at which the noise has a given standard deviation."""
         return bound_of_noise(noise_std, self.noise_multiplier, *self._sizes)
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
+    def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """Two evaluations of a new batch."""
-        ratios = self.records.ratios(theta, new, self.batches.draw(random))
-        value = corrected_ratio(ratios, clip_bound, *self._sizes[1:])
-        noise = self.noise_multiplier * sensitivity(clip_bound, *self._sizes)
-        noisy = Gaussian(noise, DECIDED).release(ExactSum(value, clip_bound), random)
-        return LogRatio(noisy, clip_bound * noise, 0.0, None, self.records.log_prior(new))
+        ratios = self.records.ratios(state.theta, move.new, self.batches.draw(random))
+        value = corrected_ratio(ratios, move.clip_bound, *self._sizes[1:])
+        noise = self.noise_multiplier * sensitivity(move.clip_bound, *self._sizes)
+        noisy = Gaussian(noise, DECIDED).release(ExactSum(value, move.clip_bound), random)
+        return LogRatio(noisy, move.clip_bound * noise, 0.0, None, self.records.log_prior(move.new))
 
 
 class BarkerBatch(Fresh[Records]):
@@ -64,17 +62,15 @@ class BarkerBatch(Fresh[Records]):
     def __init__(self, records: Records, tempering: float, batches: FixedSizeBatches):
         self.records, self.tempering, self.batches = records, tempering, batches
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
+    def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """Two evaluations of a new batch, and Gaussian noise: 2 minus the variance of the batch."""
-        ratios = self.records.ratios(theta, new, self.batches.draw(random))
+        ratios = self.records.ratios(state.theta, move.new, self.batches.draw(random))
         value, variance = barker_correction.batch_ratio(ratios, self.records.n, self.tempering)
         noise = Gaussian(math.sqrt(barker_correction.NOISE_VARIANCE - variance), DECIDED)
         value = noise.release(ExactSum(value), random)
         # The standard deviation of the noise itself tells the variance of the batch: this is the total.
         total = math.sqrt(barker_correction.NOISE_VARIANCE)
-        return LogRatio(value, total, 0.0, None, self.records.log_prior(new))
+        return LogRatio(value, total, 0.0, None, self.records.log_prior(move.new))
 
 
 def corrected_ratio(ratios: np.ndarray, bound: float, n: int, tempering: float) -> float:

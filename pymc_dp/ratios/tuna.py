@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from pymc_dp.clipping import clipped
-from pymc_dp.kernels.metropolis import LogRatio
+from pymc_dp.kernels.metropolis import LogRatio, Move, State
 from pymc_dp.privacy.mechanisms.randomness import DECIDED, ExactSum, Gaussian, PrivacyRandom, TunaBatches
 from pymc_dp.ratios.all_records import Fresh, Records
 from pymc_dp.records.sums import GRID
@@ -31,18 +31,16 @@ class TunaBatch(Fresh[Records]):
         self.records, self.tempering, self.batches = records, tempering, batches
         self._noise = noise_std / largest_term(batches.clip_bound, batches)
 
-    def __call__(
-        self, theta: np.ndarray, new: np.ndarray, kept: None, clip_bound: float, random: PrivacyRandom
-    ) -> LogRatio:
+    def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """Two evaluations of the drawn records."""
-        bound = min(self.tempering * clip_bound, self.batches.clip_bound)
+        bound = min(self.tempering * move.clip_bound, self.batches.clip_bound)
         index = self.batches.draw(random, self.records.n)
-        ratios = self.tempering * self.records.ratios(theta, new, index)
+        ratios = self.tempering * self.records.ratios(state.theta, move.new, index)
         value = log_ratio(ratios, bound, self.batches, random.uniform(index.size))
         noise_std = self._noise * largest_term(bound, self.batches)
         if noise_std:
             value = Gaussian(noise_std, DECIDED).release(ExactSum(value), random)
-        return LogRatio(value, noise_std, 0.0, None, self.records.log_prior(new))
+        return LogRatio(value, noise_std, 0.0, None, self.records.log_prior(move.new))
 
 
 def largest_term(bound: float, batches: TunaBatches) -> float:

@@ -5,7 +5,6 @@ trusted with the data. From a data owner a code may come back, of `REFUSALS`, an
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, kind
 
@@ -14,20 +13,8 @@ class UnavailableError(PrivacyError):
     """Records that were there cannot be had any more; the run stops, and what it reserved stays spent."""
 
 
-class Failure(NamedTuple):
-    """Stands for an answer that could not be given.
-
-    Attributes
-    ----------
-    error : PrivacyError
-        Raised by whoever asked.
-    """
-
-    error: PrivacyError
-
-
-def answer[T](function: Callable[..., T], *args: object) -> T | Failure:
-    """Call a function of private rows; return its value or a `Failure`, and raise nothing.
+def answer[T](function: Callable[..., T], *args: object) -> T | PrivacyError:
+    """Call a function of private rows; return its value or a `PrivacyError`, and raise nothing.
 
     An exception would be sent and logged by whatever carries the answer, with its message. Errors of this
     package carry no values; of any other only the kind is told.
@@ -38,15 +25,13 @@ def answer[T](function: Callable[..., T], *args: object) -> T | Failure:
         raise
     except PrivacyError as error:
         error.__cause__ = error.__context__ = None
-        return Failure(error.with_traceback(None))
+        return error.with_traceback(None)
     except BaseException as error:
         what = kind(error)
-    return Failure(
-        PrivacyError(
-            f"The records could not be read or their model not built ({what}). Nothing more is said: the "
-            "message may hold private values. Call the function that builds the model on that part, where "
-            "the part is, to see it."
-        )
+    return PrivacyError(
+        f"The records could not be read or their model not built ({what}). Nothing more is said: the "
+        "message may hold private values. Call the function that builds the model on that part, where "
+        "the part is, to see it."
     )
 
 
@@ -64,16 +49,16 @@ def call_for_user[T](function: Callable[..., T], *args: object) -> T:
         raise RuntimeError("an error of the package, raised by a user's function") from error
 
 
-def value[T](answered: T | Failure) -> T:
-    """Give an answer's value, or raise its failure.
+def value[T](answered: T | PrivacyError) -> T:
+    """Give an answer's value, or raise it, where it is a failure.
 
     Raises
     ------
     PrivacyError
         The failure, without a cause.
     """
-    if isinstance(answered, Failure):
-        raise answered.error from None
+    if isinstance(answered, PrivacyError):
+        raise answered from None
     return answered
 
 

@@ -42,7 +42,7 @@ class Home[Q, A](Protocol):
     1. The first request is `Shard.open`, and its answer is a `ShardFacts`.
     2. `ask` sends a request at most. What takes time or memory here waits until its result is called: then
        one part after the other is worked on.
-    3. A failure is an answer (`remote.answers.Failure`), and is not raised: an exception may carry values.
+    3. A failure is an answer (a `PrivacyError`), and is not raised: an exception may carry values.
     4. `LostError` alone leads to a restart. The part is opened again, must have the digest that it had, and
        is asked again: an answer is a function of the request and of the rows.
     5. A request is a method of `Shard` with its arguments (`shards.py: Request`). Any `Shard` of the same
@@ -101,36 +101,33 @@ class OwnProcess:
     def ask(self, request: str) -> Callable[[], str]:
         """Send a text; not while another answer is on its way, which would be taken for this one's."""
         if self._waiting:
-            return self._lost
+            return self.restart
         self._waiting = True
         try:
             self._connection.send_bytes(request.encode())
         except OSError:
-            return self._lost
+            return self.restart
         return self._receive
 
-    def restart(self) -> None:
+    def restart(self) -> Never:
         """Nothing is made anew: what the process knew is gone.
 
         Raises
         ------
         LostError
         """
-        self._lost()
+        raise LostError("no answer")
 
     def _receive(self) -> str:
         try:
             while not self._connection.poll(LOOK):
                 if not self._process.is_alive() and not self._connection.poll(0):
-                    self._lost()
+                    self.restart()
             received = self._connection.recv_bytes().decode()
         except (EOFError, OSError):
-            return self._lost()
+            self.restart()
         self._waiting = False
         return received
-
-    def _lost(self) -> str:
-        raise LostError("no answer")
 
 
 def _serve(make: Callable[[], Servant[str, str]], connection: Connection) -> None:
@@ -214,13 +211,12 @@ class OnWorker[Q, A]:
                 status = self._future.status
                 # A worker that took it may be too busy to say where it is; if it is gone, the status tells.
                 if status == "pending" and time.monotonic() >= deadline:
-                    break
+                    raise UnavailableError(
+                        f"No worker took a part of the records within {self.patience:g} seconds. What the "
+                        "run reserved stays spent."
+                    ) from None
                 if status not in ("pending", "finished"):
                     raise
-        raise UnavailableError(
-            f"No worker took a part of the records within {self.patience:g} seconds. What the run reserved "
-            "stays spent."
-        )
 
     def _wait(self, pending: "BaseActorFuture[A]") -> A:
         while True:

@@ -24,9 +24,8 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PrivacyRan
 from pymc_dp.records.sums import GRID
 from pymc_dp.remote.answers import Refusal
 from pymc_dp.remote.measurements_of_owners import OwnMeasurements
-from pymc_dp.remote.recipe import Recipe, load
-from pymc_dp.remote.shard import Shard
-from pymc_dp.remote.template import Agreement
+from pymc_dp.remote.shard import Recipe, Shard
+from pymc_dp.remote.template import Agreement, check_agreement
 
 
 @dataclass(frozen=True)
@@ -147,10 +146,10 @@ class DataOwner:
     def _open(self, agreement: Agreement) -> dict[str, object]:
         """Make and check the model; tell n where it is public."""
         with _refusing("records"):
-            shard = Shard(load(self._recipe))
+            shard = Shard(self._recipe)
             facts = shard.read()
         with _refusing("agreement"):
-            shard.agree(agreement)
+            check_agreement(shard.records, agreement)
         self._shard, self._d = shard, shard.records.d
         return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
 import pymc as pm
 
 from pymc_dp.clipping import as_clip
@@ -23,8 +22,8 @@ from pymc_dp.remote.answers import UnavailableError, refused
 from pymc_dp.remote.homes import Home, LostError, OnWorker, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
-from pymc_dp.remote.recipe import Recipe, Unit
-from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
+from pymc_dp.remote.shard import Recipe
+from pymc_dp.remote.template import Template, Unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -111,18 +110,10 @@ class Owner:
     def home(self, recipe: Recipe, terms: Terms) -> Home[str, str]:
         """Start the owner's process, or its object on a worker."""
         ledger, log = (None if path is None else str(path) for path in (self.ledger, self.log))
+        made = partial(DataOwner, recipe.pickled(), terms, ledger, log)
         if self.client is None:
-            return OwnProcess(partial(DataOwner, recipe.pickled(), terms, ledger, log))
-        return OnWorker(
-            self.client,
-            DataOwner,
-            recipe.pickled(),
-            terms,
-            ledger,
-            log,
-            worker=self.worker,
-            patience=self.patience,
-        )
+            return OwnProcess(made)
+        return OnWorker(self.client, DataOwner, *made.args, worker=self.worker, patience=self.patience)
 
 
 class Owners:
@@ -189,21 +180,10 @@ class Owners:
         return 1 / noise if noise > 0 else math.inf
 
     def records(
-        self,
-        model: pm.Model,
-        *,
-        privacy_unit: object = None,
-        likelihood: bool = False,
-        **settings: Unpack[RecordSettings],
+        self, model: pm.Model, *, likelihood: bool = False, **settings: Unpack[RecordSettings]
     ) -> "RecordsOfOwners":
         """Start the owners' processes, where their models are built and checked."""
-        refuse_privacy_unit(privacy_unit)
-        homes = [
-            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings, likelihood), terms)
-            for owner, terms in zip(self.owners, self.terms, strict=True)
-        ]
-        unit = next((one.privacy_unit for one in self.owners if one.privacy_unit is not None), None)
-        return RecordsOfOwners(model, self, homes, likelihood=likelihood, unit=unit, **settings)
+        return RecordsOfOwners(model, self, likelihood, **settings)
 
 
 def refuse_beside_owners(given: Mapping[str, object]) -> None:
@@ -212,8 +192,8 @@ def refuse_beside_owners(given: Mapping[str, object]) -> None:
         raise ValueError(f"With owners=, leave out {', '.join(refused)}: each owner has its own.")
 
 
-def refuse_as_data(data: object, owners: Owners | None = None) -> None:
-    """Refuse as data= what opens no records, and owners whose budgets are not the call's."""
+def refuse_as_data(data: object, privacy_unit: object, owners: Owners | None = None) -> None:
+    """Refuse as data= what opens no records, owners whose budgets are not the call's, and ids beside it."""
     if isinstance(data, Owners) and data is not owners:
         raise TypeError(
             "data= takes dp.Shards. Several data owners, each with its own budget, are given as owners=, to "
@@ -221,6 +201,8 @@ def refuse_as_data(data: object, owners: Owners | None = None) -> None:
         )
     if not (data is None or hasattr(data, "records")):
         raise TypeError(f"data= takes dp.Shards, got {type(data).__name__}.")
+    if data is not None and privacy_unit is not None:
+        raise ValueError("privacy_unit= belongs where the rows are: a function of a part, given with it.")
 
 
 class RecordsOfOwners(Template):
@@ -231,10 +213,10 @@ class RecordsOfOwners(Template):
     model : pymc.Model
         See `Template`.
     owners : Owners
-    homes : sequence of Home
-        Of a `DataOwner` each, in the order of the owners.
+    likelihood : bool
+        Whether a likelihood is released.
     **settings
-        Arguments of `Template`.
+        Arguments of `RecordModel`.
 
     Attributes
     ----------
@@ -250,18 +232,16 @@ class RecordsOfOwners(Template):
         An owner refuses, with a code: see `pymc_dp.remote.answers.REFUSALS`.
     """
 
-    def __init__(
-        self,
-        model: pm.Model,
-        owners: Owners,
-        homes: Sequence[Home[str, str]],
-        **settings: Unpack[TemplateSettings],
-    ):
-        super().__init__(model, **settings)
-        self.owners, self._homes = owners, homes
+    def __init__(self, model: pm.Model, owners: Owners, likelihood: bool, **settings: Unpack[RecordSettings]):
+        units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
+        self.owners = owners
+        self._homes = [
+            owner.home(Recipe(owner.build, owner.part, owner.privacy_unit, settings, likelihood), terms)
+            for owner, terms in zip(owners.owners, owners.terms, strict=True)
+        ]
+        super().__init__(model, likelihood=likelihood, unit=units[0] if units else None, **settings)
         self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
         self.n = None if None in self.sizes else sum(self.sizes)
-        units = [owner.privacy_unit for owner in owners.owners if owner.privacy_unit is not None]
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
 
@@ -282,10 +262,21 @@ class RecordsOfOwners(Template):
         PrivacyError
             An owner refuses, or adds other noise than its terms say.
         """
-        said = [one["noise_multiplier"] for one in self.ask("begin_likelihood")]
-        if said != [terms.spending().multipliers[0] for terms in self.owners.terms]:
-            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
+        self.charge("begin_likelihood", [terms.spending().multipliers[0] for terms in self.owners.terms])
         return MeasurementsOfOwners(self.twins, self.ask, spending)
+
+    def charge(self, question: str, multipliers: list[float], **call: int) -> None:
+        """Have every owner pay for a call, before it releases anything.
+
+        Raises
+        ------
+        BudgetError
+            An owner's ledger has no room.
+        PrivacyError
+            An owner adds other noise than these multiples of its sensitivity.
+        """
+        if [one["noise_multiplier"] for one in self.ask(question, **call)] != multipliers:
+            raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
 
     def end(self) -> None:
         """Let owners confirm what they charged; one that is gone has said all that it was asked."""
@@ -333,8 +324,3 @@ class RecordsOfOwners(Template):
         if isinstance(said, dict) and "answer" in said:
             return said["answer"]
         raise refused(owner.name, said.get("refused") if isinstance(said, dict) else None)
-
-
-def points(theta: np.ndarray, new: np.ndarray) -> dict[str, list[float]]:
-    """Arguments of the question "compare"."""
-    return {"point": theta.tolist(), "proposal": new.tolist()}

@@ -1,9 +1,12 @@
-"""One part of the records, where it is: its model, and its rows at the points in use."""
+"""One part of the records, where it is: how its model is made, and its rows at the points in use."""
 
 import hashlib
 from collections.abc import Callable
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 
@@ -11,10 +14,62 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.units import Ids
-from pymc_dp.remote.answers import answer
-from pymc_dp.remote.recipe import Recipe, load
-from pymc_dp.remote.template import Agreement, check_agreement
+from pymc_dp.records.reading import RecordSettings
+from pymc_dp.records.units import Ids, ids_in, ids_of, unit_of
+from pymc_dp.remote.answers import answer, call_for_user
+from pymc_dp.remote.template import Agreement, Unit, check_agreement
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A part of the records and the function that makes its model.
+
+    Attributes
+    ----------
+    build : callable
+        ``build(part)`` returns the `pymc.Model` of the rows of a part.
+    part : object
+        What `build` takes: a path, an array, ...; a Dask `Delayed` is computed first, where the model is
+        made.
+    privacy_unit : callable, str or mapping, optional
+        ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,); or
+        the name of the model's `pymc.Data` with them; or either by the name of the unit.
+    settings : mapping
+        Other arguments of `RecordModel`.
+    likelihood : bool
+        Whether a likelihood is released: effects of persons are integrated then.
+    """
+
+    build: Callable[[object], pm.Model]
+    part: Any
+    privacy_unit: Unit = None
+    settings: RecordSettings = field(default_factory=RecordSettings)
+    likelihood: bool = False
+
+    def pickled(self) -> bytes:
+        """Serialised, functions that were defined in a notebook included."""
+        return cloudpickle.dumps(self)
+
+    def make(self) -> tuple[pm.Model, RecordModel, Ids | None]:
+        """Model of the part, the same seen as records, and the ids of its units, each once."""
+        part = self.part
+        if hasattr(part, "__dask_graph__"):
+            part = part.compute(scheduler="synchronous")
+        # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
+        # become the parent of this one.
+        with ThreadPoolExecutor(1) as thread:
+            model = thread.submit(call_for_user, self.build, part).result()
+        if not isinstance(model, pm.Model):
+            raise TypeError("build(part) must return a pymc.Model")
+        _, ids = unit_of(self.privacy_unit)
+        if callable(ids):
+            ids = call_for_user(ids, part)
+        records = RecordModel(model, privacy_unit=ids, integrate=self.likelihood, **self.settings)
+        _, ids = ids_in(model, ids)
+        if ids is None:
+            return model, records, None
+        kind, keys = ids_of(ids, records.n_rows)
+        return model, records, Ids(kind, list(dict.fromkeys(keys)))
 
 
 class ShardFacts(NamedTuple):
@@ -58,7 +113,7 @@ class Shard:
         self._rows: dict[bytes, np.ndarray] = {}
 
     def answer(self, request: tuple) -> object:
-        """Result of ``(method, *arguments)``, of a method of this class, or a `Failure`."""
+        """Result of ``(method, *arguments)``, of a method of this class, or a `PrivacyError`."""
         method, *arguments = request
         return answer(method, self, *arguments)
 
@@ -70,17 +125,14 @@ class Shard:
         ModelRefusedError
         """
         facts = self.read()
-        self.agree(agreement)
+        check_agreement(self.records, agreement)
         return facts
 
     def read(self) -> ShardFacts:
         """Make the model and check it."""
-        model, self.records, units = load(self._recipe).make()
+        recipe: Recipe = cloudpickle.loads(self._recipe) if isinstance(self._recipe, bytes) else self._recipe
+        model, self.records, units = recipe.make()
         return ShardFacts(self.records.n, self.records.n_rows, units, digest(model, self.records, units))
-
-    def agree(self, agreement: Agreement) -> None:
-        """Check that the model agrees with the step's: parameters and prior, which read no record."""
-        check_agreement(self.records, agreement)
 
     def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
         """Sum of clipped ratios between two points.

@@ -6,7 +6,7 @@ A part is what the user gives; a `Shard` is the model of its rows; a `Home` is w
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pymc as pm
@@ -20,21 +20,13 @@ from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.sums import LARGEST_N, SumOfRatios
 from pymc_dp.records.units import Ids
-from pymc_dp.remote.answers import Failure, UnavailableError, value
+from pymc_dp.remote.answers import UnavailableError, value
 from pymc_dp.remote.homes import Here, Home, LostError, OnWorker
-from pymc_dp.remote.recipe import Recipe, Unit
-from pymc_dp.remote.shard import Shard, ShardFacts
-from pymc_dp.remote.template import Template, TemplateSettings, refuse_privacy_unit
+from pymc_dp.remote.shard import Recipe, Shard, ShardFacts
+from pymc_dp.remote.template import Template, TemplateSettings, Unit
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-class Ask(Protocol):
-    """From a method of `RecordsHere` and its arguments to the answers of all parts."""
-
-    def __call__[T](self, method: Callable[..., T], *arguments: object) -> list[T]:
-        """Ask all parts."""
 
 
 class SumsOfParts:
@@ -52,7 +44,7 @@ class SumsOfParts:
     place, in any parts.
     """
 
-    def __init__(self, shapes: Shapes, ask: Ask):
+    def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]]):
         self._ask, self.size = ask, shapes.size
         self.lookups, self.sums = shapes.lookups, shapes.sums
         self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
@@ -152,15 +144,9 @@ class Shards:
         object.__setattr__(self, "parts", _parts(self.parts, here=self.client is None))
 
     def records(
-        self,
-        model: pm.Model,
-        *,
-        privacy_unit: object = None,
-        likelihood: bool = False,
-        **settings: Unpack[RecordSettings],
+        self, model: pm.Model, *, likelihood: bool = False, **settings: Unpack[RecordSettings]
     ) -> "ShardedRecords":
         """Build and check the model of every part; see `ShardedRecords`."""
-        refuse_privacy_unit(privacy_unit)
         homes: list[PartHome] = []
         for part in self.parts:
             recipe = Recipe(self.build, part, self.privacy_unit, settings, likelihood)
@@ -168,14 +154,7 @@ class Shards:
                 homes.append(Here(Shard(recipe)))
             else:
                 homes.append(OnWorker(self.client, Shard, recipe.pickled(), patience=self.patience))
-        return ShardedRecords(
-            model,
-            homes,
-            one_process=self.client is not None,
-            likelihood=likelihood,
-            unit=self.privacy_unit,
-            **settings,
-        )
+        return ShardedRecords(model, homes, likelihood=likelihood, unit=self.privacy_unit, **settings)
 
 
 class ShardedRecords(Template):
@@ -187,8 +166,6 @@ class ShardedRecords(Template):
         See `Template`.
     homes : sequence of Home
         Of a `Shard` each, or of what answers as one does.
-    one_process : bool
-        Whether chains must run in this process.
     **settings
         Arguments of `Template`.
 
@@ -206,16 +183,10 @@ class ShardedRecords(Template):
     # How often a part is loaded again before a run gives up.
     reloads = 3
 
-    def __init__(
-        self,
-        model: pm.Model,
-        homes: Sequence[PartHome],
-        *,
-        one_process: bool,
-        **settings: Unpack[TemplateSettings],
-    ):
+    def __init__(self, model: pm.Model, homes: Sequence[PartHome], **settings: Unpack[TemplateSettings]):
         super().__init__(model, **settings)
-        self._homes, self.one_process = homes, one_process
+        self._homes = homes
+        self.one_process = not all(isinstance(home, Here) for home in homes)  # it has their connections
         facts = self._ask(enumerate([(Shard.open, self.agreement())] * len(homes)))
         self._digests = [one.digest for one in facts]
         no_person_twice([one.units for one in facts if one.units is not None])
@@ -287,7 +258,7 @@ class ShardedRecords(Template):
         waiting = [(k, self._homes[k].ask(request), request) for k, request in requests]
         return [self._answer(*one) for one in waiting]
 
-    def _answer[T](self, k: int, wait: Callable[[], T | Failure], request: Request[T]) -> T:
+    def _answer[T](self, k: int, wait: Callable[[], T | PrivacyError], request: Request[T]) -> T:
         """Answer of part `k`, which is loaded again if it was lost: the answer is the same."""
         for reload in range(self.reloads + 1):
             try:
@@ -301,7 +272,7 @@ class ShardedRecords(Template):
             "run reserved stays spent."
         )
 
-    def _asked_again[T](self, k: int, request: Request[T]) -> Callable[[], T | Failure]:
+    def _asked_again[T](self, k: int, request: Request[T]) -> Callable[[], T | PrivacyError]:
         self._homes[k].restart()
         if request[0] is not Shard.open:
             again: ShardFacts = value(self._homes[k].ask((Shard.open, self.agreement()))())

@@ -2,12 +2,13 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, Protocol, Unpack
 
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.measurements import NoisySums
@@ -21,8 +22,9 @@ from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.refusals import refuse_integrated
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
-from pymc_dp.remote.recipe import Unit
 
+#: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
+Unit = Callable[[object], ArrayLike] | str | Mapping[str, Callable[[object], ArrayLike] | str] | None
 # How far priors may differ: models are compiled where their rows are, perhaps on another processor.
 TOLERANCE = 1e-9
 
@@ -53,17 +55,11 @@ class Elsewhere(Protocol):
         """Whose a row is, where the rows are: None, or as `Shards` has it."""
 
     def records(
-        self,
-        model: pm.Model,
-        *,
-        privacy_unit: object = None,
-        likelihood: bool = False,
-        **settings: Unpack[RecordSettings],
+        self, model: pm.Model, *, likelihood: bool = False, **settings: Unpack[RecordSettings]
     ) -> "Template":
         """Open the records, and check their models, for a step or for a likelihood.
 
-        Refused here: an id of rows that are not here (`refuse_privacy_unit`), and a step, without
-        `likelihood`, if it cannot be had.
+        Refused here: a step, without `likelihood`, if it cannot be had.
         """
 
 
@@ -173,10 +169,8 @@ class Template(ABC):
     def agreement(self) -> Agreement:
         """What the model of every part must have in common with the template; JSON-able, and data-free."""
         rng = np.random.default_rng(0)
-        trials = 8  # points at which priors are compared, besides the initial point
-        points = self._start + np.concatenate(
-            [np.zeros((1, self.d)), rng.normal(scale=0.5, size=(trials, self.d))]
-        )
+        # Where priors are compared: at the initial point, and at eight around it.
+        points = self._start + np.vstack([np.zeros(self.d), rng.normal(scale=0.5, size=(8, self.d))])
         seen = {}
         if self._likelihood:
             seen = {"coordinates": described(self._records, points), "twins": shapes_of(self._records)}
@@ -268,9 +262,3 @@ def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None
             "make the step in a model of another number of rows, or divide the records otherwise: no part "
             "has as many rows (or persons) as a group-level variable has entries.",
         )
-
-
-def refuse_privacy_unit(privacy_unit: object) -> None:
-    """Refuse ids of rows that are not here."""
-    if privacy_unit is not None:
-        raise ValueError("privacy_unit= belongs where the rows are: a function of a part, given with it.")

@@ -14,7 +14,7 @@ from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
+from pymc_dp.steps.walk_step import WalkSettings, WalkStep
 
 
 class DPBarker(WalkStep):

@@ -4,6 +4,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from rich.table import Column
 
 from pymc_dp.bounds import check_count, check_share
 from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
+from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.known import Facts
@@ -25,6 +27,7 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.words import weaknesses
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
+from pymc_dp.ratios.build import RATIOS, TESTS
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.owners import Owners, refuse_as_data
@@ -38,7 +41,8 @@ class DPStep(Iterating):
     """Base class of the private steps.
 
     A subclass sets `mechanism` and `approximation`, and implements `_price` (what a call releases and costs)
-    and `_start` (per-chain set-up). See the subclasses for the parameters.
+    and `_start_moves` (per-chain set-up); one without an accept test `_start`. See the subclasses for the
+    parameters.
     """
 
     name = "dp_step"
@@ -91,9 +95,16 @@ class DPStep(Iterating):
         model = pm.modelcontext(model)
         if data is not None and not self.takes_data:
             raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
-        refuse_as_data(data, self._owners)
+        refuse_as_data(data, privacy_unit, self._owners)
         Call(epsilon, delta, neighboring_relation, chains, tune=0, draws=1)  # checks them
-        _check_shared(exclude_deterministics, debug_seed, tempering)
+        if isinstance(exclude_deterministics, str):
+            raise TypeError(
+                "exclude_deterministics must be a list of names: write "
+                f"[{exclude_deterministics!r}] instead of {exclude_deterministics!r}."
+            )
+        if debug_seed is not None:
+            check_count("debug_seed", debug_seed, least=0)
+        check_share("tempering", tempering, whole=True)
         self.chains = chains
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighboring_relation = neighboring_relation
@@ -106,34 +117,24 @@ class DPStep(Iterating):
         self._call = CallBudget(chains, neighboring_relation, ledger, unit)
         self.model, self._parts = model, surroundings.density_parts(model)
         self.vars = surroundings.all_free_variables(vars, model)
-        self.records = (RecordModel if data is None else data.records)(
+        opened = partial(RecordModel, privacy_unit=privacy_unit) if data is None else data.records
+        self.records = opened(
             model,
-            privacy_unit=privacy_unit,
             exclude_deterministics=tuple(exclude_deterministics),
             public=public,
             trusted_ops=trusted_ops,
             neighboring_relation=neighboring_relation,
             compile_kwargs=compile_kwargs,
         )
-        self._released = Released(
-            model,
-            self.records.released_variables,
-            self.records.reading.start,
-            withheld_dims=self.records.withheld_dims,
-            left_out=self.records.reading.left_out,
-            compile_kwargs=compile_kwargs,
-        )
-        self._warn_if_weak()
+        start = self.records.reading.start
+        self._released = Released(model, self.records.released_variables, start, compile_kwargs)
+        package = str(Path(__file__).parents[1])  # a warning shows the line of the user that made the step
+        public_n = self.records.n if neighboring_relation == "substitute" else None
+        for said in weaknesses(self.epsilon, self.delta, public_n):
+            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(package,))
         self.exclude_deterministics = sorted(exclude_deterministics)
         self.rng = get_random_generator(rng)
         self.blocked, self.tune = True, True
-
-    def _warn_if_weak(self) -> None:
-        """Warn of a guarantee that is true and says little; see `weaknesses`."""
-        package = str(Path(__file__).parents[1])  # a warning shows the line of the user that made the step
-        public_n = self.records.n if self.neighboring_relation == "substitute" else None
-        for said in weaknesses(self.epsilon, self.delta, public_n):
-            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(package,))
 
     # the budget
 
@@ -199,7 +200,7 @@ class DPStep(Iterating):
         return {
             "plan": self.plan.to_dict(),
             "step": type(self).__name__,
-            "mechanism": self._mechanism(),
+            "mechanism": self.mechanism,
             "approximation": self.approximation,
             "is_private": self.is_private,
             "debug_seed_used": self.debug_seed is not None,
@@ -215,7 +216,7 @@ class DPStep(Iterating):
             "trusted_ops": records.reading.trusted,
             "call": self._call.slots.name,
             "stats": self.recorded_stats,
-            **self._released.facts(),
+            **self._released.facts(records.withheld_dims, records.reading.left_out),
             "versions": versions(),
         }
 
@@ -228,17 +229,23 @@ class DPStep(Iterating):
     def _price(self, call: Call) -> PrivacyPlan:
         """What a call releases, and the settings at which it costs at most the budget. Reads no data."""
 
-    @abstractmethod
     def _start(self, chain: Chain) -> None:
         """Per-chain set-up: the budget is paid, the plan is known, no row has been read."""
+        chain.accept = TESTS[chain.plan.mechanism.test]
+        chain.ratio = self._ratio(chain.plan)
+        self._start_moves(chain)
 
-    def _mechanism(self) -> str:
-        """What an iteration does, for the report."""
-        return self.mechanism
+    def _ratio(self, plan: PrivacyPlan) -> Ratio:
+        """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
+        made = RATIOS[type(plan.mechanism)]
+        return made(plan.mechanism, self.records, self.tempering, self._sensitivity)
 
-    @abstractmethod
+    def _start_moves(self, chain: Chain) -> None:
+        """The moves of a chain whose ratio and test are known."""
+
     def _clip_name(self) -> str:
         """Bound on a record's part, for the report."""
+        return str(self.clip)
 
     # copies
 
@@ -274,23 +281,3 @@ class DPStep(Iterating):
     @staticmethod
     def _make_progressbar_update_functions():
         return (lambda stats: {name: stats[name] for name in ("acceptance_rate", "epsilon_spent")},)
-
-
-def _check_shared(exclude_deterministics: Collection[str], debug_seed: int | None, tempering: float) -> None:
-    """Check arguments that are not part of the price.
-
-    Raises
-    ------
-    TypeError
-        A text in the place of a list of texts.
-    ValueError
-        A number is out of range.
-    """
-    if isinstance(exclude_deterministics, str):
-        raise TypeError(
-            f"exclude_deterministics must be a list of names: write [{exclude_deterministics!r}] instead of "
-            f"{exclude_deterministics!r}."
-        )
-    if debug_seed is not None:
-        check_count("debug_seed", debug_seed, least=0)
-    check_share("tempering", tempering, whole=True)

@@ -113,11 +113,8 @@ class Released:
         Variables that are released.
     start : dict of str to ndarray
         A point, which tells dtypes and shapes.
-    withheld_dims : collection of str
-        Dimensions that keep their coordinates here.
-    left_out : collection of str
-        Deterministics that are not released, for the report.
-    compile_kwargs : mapping
+    kwargs : mapping, optional
+        Of compilation.
 
     Notes
     -----
@@ -126,29 +123,29 @@ class Released:
     """
 
     def __init__(
-        self,
-        model: pm.Model,
-        names: Sequence[str],
-        start: PointType,
-        *,
-        withheld_dims: Collection[str] = (),
-        left_out: Collection[str] = (),
-        compile_kwargs: Mapping[str, Any] | None = None,
+        self, model: pm.Model, names: Sequence[str], start: PointType, kwargs: Mapping[str, Any] | None = None
     ):
-        self._model, self._compile_kwargs = model, dict(compile_kwargs or {})
+        self._model, self._compile_kwargs = model, dict(kwargs or {})
         self._names, self._point = list(names), start
-        self._withheld, self._left_out = set(withheld_dims), sorted(left_out)
 
     def __call__(self, point: PointType) -> bytes:
         """Values of all variables, one after another."""
         pairs = zip(self._values(point), self._start, strict=True)
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
-    def facts(self) -> ReleasedFacts:
-        """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able."""
+    def facts(self, withheld_dims: Collection[str] = (), left_out: Collection[str] = ()) -> ReleasedFacts:
+        """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able.
+
+        Parameters
+        ----------
+        withheld_dims : collection of str
+            Dimensions that keep their coordinates here.
+        left_out : collection of str
+            Deterministics that are not released, for the report.
+        """
         free = {rv.name for rv in self._model.free_RVs}
         dims = {name: self._model.named_vars_to_dims.get(name, ()) for name in self._names}
-        public = {dim for of_one in dims.values() for dim in of_one} - self._withheld
+        public = {dim for of_one in dims.values() for dim in of_one} - set(withheld_dims)
         return {
             "variables": [
                 {
@@ -165,7 +162,7 @@ class Released:
                 for dim, values in self._model.coords.items()
                 if dim in public and values is not None
             },
-            "left_out_deterministics": self._left_out,
+            "left_out_deterministics": sorted(left_out),
         }
 
     def _values(self, point: PointType) -> list[np.ndarray]:

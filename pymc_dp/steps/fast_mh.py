@@ -7,7 +7,7 @@ from typing import Unpack
 from pytensor.graph.basic import Variable
 
 from pymc_dp.bounds import check_choice, check_positive
-from pymc_dp.clipping import ConstantClip, Constants, as_clip
+from pymc_dp.clipping import Constants, as_clip
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.kernels.tuning import optimal_barker_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
@@ -15,7 +15,7 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import OnTunaBatches
 from pymc_dp.ratios.tuna import TunaBatch
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
+from pymc_dp.steps.walk_step import WalkSettings, WalkStep
 
 
 class DPFastMH(WalkStep):
@@ -99,8 +99,6 @@ class DPFastMH(WalkStep):
     name = "dp_fast_mh"
     approximation = ""
     takes_data = True
-    # Bound on each ratio where the plan is at a given one.
-    _constant: float | None = None
 
     def __init__(
         self,
@@ -127,8 +125,8 @@ class DPFastMH(WalkStep):
         super().__init__(vars, epsilon=epsilon, delta=delta, **(kwargs | {"clip_fraction": False}))
         self._n = self._known_n(public_n, batch_size)
         self._inclusion = None if batch_size is None else batch_size / self._n
-        if isinstance(self.clip, ConstantClip):
-            self._constant = self.clip.constant
+        self._constant = clip_bound
+        if clip_bound is not None:
             self.moves.adapt = False  # acceptance does not show what is clipped
         d = self.records.d
         self._best_noise_std, best = optimal_walk(d, not self.moves.gaussian)
@@ -179,7 +177,9 @@ class DPFastMH(WalkStep):
             length *= min(1.0, bound / ratio.batches.clip_bound)
         return length / self.moves.unit_length
 
-    def _mechanism(self) -> str:
+    @property
+    def mechanism(self) -> str:  # type: ignore[override]
+        """What an iteration does, for the report."""
         on_batches = isinstance(self.plan.mechanism, OnTunaBatches)
         where = "Poisson batches of clipped" if on_batches else "sum of clipped"
         noise = "Gaussian noise, penalty test" if self.test == "penalty" else "no noise, Barker's test"

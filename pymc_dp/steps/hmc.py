@@ -16,11 +16,11 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.gradients import Hamiltonian
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 from pymc_dp.proposals.trajectories import Trajectories
+from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.chain import Chain, StepSettings
-from pymc_dp.steps.metropolis_step import MetropolisStep
 
 
-class DPHMC(MetropolisStep):
+class DPHMC(DPStep):
     """Differentially private Hamiltonian Monte Carlo.
 
     A trajectory of `n_leapfrog` steps follows the noisy sum of clipped per-record gradients; at its end the

@@ -157,22 +157,13 @@ class DPNUTS(BlockedStep):
             raise NotSampledError(
                 f"pymc.NUTS was not made ({type(error).__name__}: {error}).", self.likelihood
             ) from error
-        self._released = Released(
-            public,
-            [rv.name for rv in public.unobserved_RVs],
-            initial_point(public),
-            compile_kwargs=given.get("compile_kwargs"),
-        )
+        names = [rv.name for rv in public.unobserved_RVs]
+        self._released = Released(public, names, initial_point(public), given.get("compile_kwargs"))
         self.rng = get_random_generator(None)
 
-    @property
-    def tune(self) -> bool:
-        """Whether NUTS adapts."""
-        return self.nuts.tune
-
-    @tune.setter
-    def tune(self, value: bool) -> None:
-        self.nuts.tune = value
+    def stop_tuning(self) -> None:
+        """End NUTS's adaptation."""
+        self.nuts.stop_tuning()
 
     def reset_tuning(self) -> None:
         """Let NUTS adapt from the beginning."""
@@ -185,7 +176,9 @@ class DPNUTS(BlockedStep):
         self.nuts.setup_chain(self.rng, tune, draws)
         plan = plan_of(self.likelihood.facts, 1, tune, draws)
         self._spent = plan.epsilon_at(plan.delta) if plan.is_private else np.inf
-        self._slot, self._iteration, self._point = _number_of(self.rng), 0, None
+        # A number that only this chain has: chains start in processes of their own.
+        self._slot = int(hashlib.sha256(repr(identity(self.rng)).encode()).hexdigest()[:15], 16)
+        self._iteration, self._point = 0, None
         self._carried = facts.parts(self._facts(plan), draws)
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
@@ -238,11 +231,6 @@ class DPNUTS(BlockedStep):
         return f"<DPNUTS of {self.likelihood!r}>"
 
 
-def _number_of(rng: np.random.Generator) -> int:
-    """A number that only this chain has: chains start in processes of their own."""
-    return int(hashlib.sha256(repr(identity(rng)).encode()).hexdigest()[:15], 16)
-
-
 def _refuse_effects(model: pm.Model, given: Mapping[str, Any]) -> None:
     """Refuse effects that a release integrates: `pymc.sample` would keep a draw of each of them."""
     if len(tables_of(model)) > 1:
@@ -250,8 +238,7 @@ def _refuse_effects(model: pm.Model, given: Mapping[str, Any]) -> None:
     unit = given.get("privacy_unit")
     for elsewhere in (given.get("data"), *(given.get("owners") or ())):
         unit = unit if elsewhere is None else elsewhere.privacy_unit
-    found = find_effects(model, unit, given.get("public", ()))
-    for rv in found.axes:
+    for rv in find_effects(model, unit, given.get("public", ())).axes:
         raise refusals.refuse_integrated(rv.name)
 
 

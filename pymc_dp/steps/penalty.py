@@ -20,7 +20,7 @@ from pymc_dp.ratios.on_owners import OnOwners
 from pymc_dp.ratios.subsets import CorrectedBatch
 from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_owners
 from pymc_dp.steps.chain import Chain
-from pymc_dp.steps.metropolis_step import WalkSettings, WalkStep
+from pymc_dp.steps.walk_step import WalkSettings, WalkStep
 
 # Sampler stat of runs that release, and charge for, their noisy log-ratios.
 NOISY_RATIO = "noisy_log_ratio"

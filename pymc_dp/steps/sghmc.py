@@ -97,7 +97,8 @@ class DPSGHMC(DPStep):
         batches = PoissonBatches(sampling_probability)
         self.dynamics = Dynamics(batches, lipschitz, step_size, offset, decay, friction, self.tempering)
         self.n_steps = n_steps
-        self.moves = _Dynamics()
+        self.moves = Moves()
+        self.moves.name = "stochastic gradient Hamiltonian dynamics"
         self._price(Call(math.inf, self.delta, self.neighboring_relation, 1, 0, 1))  # checks n_steps
 
     def _price(self, call: Call) -> PrivacyPlan:
@@ -128,22 +129,12 @@ class DPSGHMC(DPStep):
 
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
         eta, friction, noise = (float(values[chain.iteration]) for values in chain.memory)
-        theta = chain.state.theta
-        new = sghmc(
-            theta,
-            self.rng.standard_normal(theta.size),
-            partial(self._gradient_at, chain, Gaussian(noise)),
-            steps=cast(Friction, chain.plan.mechanism).n_steps,
-            step_size=eta,
-            friction=friction,
-        )
+        theta, steps = chain.state.theta, cast(Friction, chain.plan.mechanism).n_steps
+        momentum = self.rng.standard_normal(theta.size)
+        gradient_at = partial(self._gradient_at, chain, Gaussian(noise))
+        new = sghmc(theta, momentum, gradient_at, steps=steps, step_size=eta, friction=friction)
         chain.state, self.moves.step_size = State(new, None, math.nan), eta
         return True, {"noise_std": noise, "clip_bound": self.dynamics.clip_bound}
 
     def _clip_name(self) -> str:
         return f"gradients at norm {self.dynamics.clip_bound:g}"
-
-
-class _Dynamics(Moves):
-    name = "stochastic gradient Hamiltonian dynamics"
-    step_size = math.nan

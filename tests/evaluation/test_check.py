@@ -7,9 +7,10 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.evaluation import check as module
-from pymc_dp.evaluation.check import UNIT, Check, Pit, counts_of, distribution_functions, masses, pit_of
+from pymc_dp.evaluation.check import Check, Pit, counts_of, distribution_functions, masses, pit_of
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.sums import GRID
 from tests.evaluation.fits import N, data, pair
 
 RNG = np.random.default_rng(5)
@@ -39,7 +40,7 @@ def largest(relation, cells, persons, mass=masses):
             found.append(counts_of(mass(Pit(lower, upper), cells), units, 6))
     rest = np.array([p for p, _ in others])[:, None]
     base = [counts_of(mass(Pit(rest, rest), cells), None, 5)] if relation == "add_remove" else found
-    return max(float(np.sum((a - b) ** 2)) for a in found for b in base) / UNIT**2
+    return max(float(np.sum((a - b) ** 2)) for a in found for b in base) / GRID**2
 
 
 @pytest.mark.parametrize("persons", [False, True])
@@ -55,18 +56,18 @@ def test_entries_that_are_added_up_would_be_noticed():
     """Control: two entries of a row in one cell each."""
     ends = np.array([[0.1, 0.1], [0.9, 0.9]])
     first, second = (masses(Pit(e[None], e[None]), 10) * 2 for e in ends)
-    assert np.sum((first - second) ** 2) > 2 * UNIT**2
+    assert np.sum((first - second) ** 2) > 2 * GRID**2
 
 
 def test_mass_of_a_row_is_at_most_one():
     lower = RNG.random((2000, 3))
     upper = lower + RNG.random((2000, 3)) * (1 - lower)
     found = masses(Pit(lower, upper), 7)
-    assert np.all(found.sum(axis=1) <= UNIT) and np.all(found.sum(axis=1) > UNIT - 10)
+    assert np.all(found.sum(axis=1) <= GRID) and np.all(found.sum(axis=1) > GRID - 10)
     assert np.all(found == np.round(found))
     # Half of [0.2, 0.6] is in [0.2, 0.4].
     np.testing.assert_allclose(
-        masses(Pit(np.array([[0.2]]), np.array([[0.6]])), 5)[0] / UNIT, [0, 0.5, 0.5, 0, 0], atol=1e-5
+        masses(Pit(np.array([[0.2]]), np.array([[0.6]])), 5)[0] / GRID, [0, 0.5, 0.5, 0, 0], atol=1e-5
     )
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.kernels.metropolis import accept_penalty
+from pymc_dp.kernels.metropolis import Move, State, accept_penalty
 from pymc_dp.privacy.accounting.costs import total_curve
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.mechanisms.iterations import (
@@ -177,6 +177,7 @@ class Nothing:
 
 
 BOUND, SENSITIVITY = 0.02, 2.0
+HERE = State(np.zeros(2), None, 0.0)
 #: In nats, at that bound and with no tempering: what each mechanism says in its own units.
 NOISE = {
     "Penalty": lambda m: m.noise_multiplier * SENSITIVITY * BOUND,
@@ -196,8 +197,7 @@ def noise_of(mechanism, ratio):
     if isinstance(mechanism, BarkerOnBatches):
         mechanism = replace(mechanism, batches=subsets.FixedSizeBatches(Nothing.n, 300))
     run, random = ratio(mechanism, Nothing(), 1.0, SENSITIVITY), PrivacyRandom(debug_seed=4)
-    theta = np.zeros(2)
-    found = [run(theta, theta, None, BOUND, random) for _ in range(2000)]
+    found = [run(HERE, Move(HERE.theta, BOUND, None), random) for _ in range(2000)]
     return np.std([one.value for one in found]), found[0].noise_std
 
 
@@ -212,12 +212,13 @@ def test_what_runs_has_the_noise_that_was_paid_for(mechanism):
 
 
 def test_a_move_with_other_noise_than_the_one_scale_is_refused():
-    mechanism, theta = Penalty(30.0, 1.2, one_scale=True), np.zeros(2)
+    mechanism = Penalty(30.0, 1.2, one_scale=True)
+    move, shorter = (Move(HERE.theta, bound, None) for bound in (BOUND, 0.99 * BOUND))
     for only, refused in ((mechanism, True), (replace(mechanism, one_scale=False), False)):
         ratio = RATIOS[Penalty](only, Nothing(), 1.0, SENSITIVITY)
-        ratio(theta, theta, None, BOUND, PrivacyRandom(debug_seed=5))
+        ratio(HERE, move, PrivacyRandom(debug_seed=5))
         if refused:
             with pytest.raises(PrivacyError, match="noise was paid for"):
-                ratio(theta, theta, None, 0.99 * BOUND, PrivacyRandom(debug_seed=5))
+                ratio(HERE, shorter, PrivacyRandom(debug_seed=5))
         else:
-            ratio(theta, theta, None, 0.99 * BOUND, PrivacyRandom(debug_seed=5))
+            ratio(HERE, shorter, PrivacyRandom(debug_seed=5))

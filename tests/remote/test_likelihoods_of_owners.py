@@ -353,7 +353,7 @@ def test_ledgers_are_charged_before_a_row_is_used(here, tmp_path):
         ({}, {"epsilon": 1}, "leave out epsilon"),
         ({}, {"delta": 1e-6, "debug_seed": 1}, "leave out delta, debug_seed"),
         ({}, {"data": dp.Shards(build, [DATA])}, "leave out data"),
-        ({}, {"privacy_unit": np.arange(6)}, "where the rows are"),
+        ({}, {"privacy_unit": np.arange(6)}, "leave out privacy_unit"),
         ({"lipschitz": 1.0}, {}, "takes no lipschitz="),
         ({"clip_bound": 1.0}, {}, "takes no lipschitz= or clip_bound="),
         ({"neighbours": "mixed"}, {}, "all owners give privacy_unit=, or none"),

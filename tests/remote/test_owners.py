@@ -27,7 +27,7 @@ from pymc_dp.remote.answers import REFUSALS, UnavailableError, refused
 from pymc_dp.remote.homes import Here
 from pymc_dp.remote.owner import DataOwner, Terms
 from pymc_dp.remote.owners import Owners
-from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.shard import Recipe
 from tests.conftest import simple_data
 from tests.remote import processes
 from tests.remote.parts import SECRET, SECRETIVE, build, build_that_raises, made_up, make_step, split, walk

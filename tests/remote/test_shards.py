@@ -21,8 +21,7 @@ from pymc_dp.records.sums import GRID
 from pymc_dp.records.units import ids_of
 from pymc_dp.remote.answers import UnavailableError, value
 from pymc_dp.remote.homes import Here, LostError, OnWorker
-from pymc_dp.remote.recipe import Recipe
-from pymc_dp.remote.shard import Shard
+from pymc_dp.remote.shard import Recipe, Shard
 from pymc_dp.remote.shards import ShardedRecords, no_person_twice
 from pymc_dp.steps.base import DPStep
 from tests.conftest import simple_data
@@ -322,7 +321,7 @@ def leaky(parts, likelihood=False, **kwargs):
     """Records whose first part is lost at some requests."""
     first, second = (Shard(Recipe(build, part)) for part in parts)
     home = Leaky(first, **kwargs)
-    records = ShardedRecords(made_up(), [home, Here(second)], one_process=False, likelihood=likelihood)
+    records = ShardedRecords(made_up(), [home, Here(second)], likelihood=likelihood)
     return records, home
 
 

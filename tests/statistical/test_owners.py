@@ -10,6 +10,7 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.kernels import metropolis as test_of
+from pymc_dp.kernels.metropolis import Move, State
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.records.sums import GRID, SumOfRatios
@@ -146,7 +147,7 @@ def test_decisions_have_the_stated_frequency(monkeypatch):
     step = joint_step(k, s, n, monkeypatch)
     theta, new = np.array([0.5]), np.array([0.4])
     h = Closed(Y).compare(theta, new, BOUND)[0] / GRID * BOUND
-    ratios = [step._chain.ratio(theta, new, None, BOUND, None) for _ in range(n)]
+    ratios = [step._chain.ratio(State(theta, None, 0.0), Move(new, BOUND, None), None) for _ in range(n)]
     total = ratios[0].noise_std
     assert total == pytest.approx(s * np.sqrt(k), rel=2e-3)
     exponentials = np.random.default_rng(1).exponential(size=n)

@@ -9,6 +9,7 @@ import pytest
 
 import pymc_dp as dp
 from benchmarks.published_fast_mh import PublishedFastMH
+from pymc_dp.kernels.metropolis import Move, State
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.accounting.events import BoundedRangeDecisionDpEvent, PenaltyDecisionDpEvent
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom, TunaBatches
@@ -137,10 +138,11 @@ def test_both_forms_estimate_the_same_ratio(large):
         new = theta + np.array([0.6, -0.8]) * step.moves.longest
         full = AllRecords(step.records, tempering)
         random, ratio = PrivacyRandom(1), step._chain.ratio
-        exact = full(theta, new, full.at(theta)[0], bound / tempering, random).value
+        move = Move(new, bound / tempering, None)
+        exact = full(State(theta, *full.at(theta)), move, random).value
         rows = [step.records.full_batch.rows(point) for point in (theta, new)]
         assert exact == pytest.approx(tempering * np.sum(rows[1] - rows[0]), abs=1e-3 * bound * math.sqrt(N))
-        values = np.exp([ratio(theta, new, None, bound / tempering, random).value for _ in range(300)])
+        values = np.exp([ratio(State(theta, None, 0.0), move, random).value for _ in range(300)])
         error = values.std() / math.sqrt(values.size)
         assert error < 0.3 * math.exp(exact)
         assert values.mean() == pytest.approx(math.exp(exact), abs=6 * error)
@@ -322,14 +324,14 @@ def test_the_published_algorithm_adds_noise_beyond_the_threshold():
     with two_records(0.0):
         step = PublishedFastMH(chains=1, lipschitz=1.0, **PUBLISHED, largest_batch=100)
     ratio, random = step.ratio, PrivacyRandom(1)
-    theta, new = np.zeros(1), np.ones(1)
+    state, new = State(np.zeros(1), None, 0.0), np.ones(1)
     assert ratio.base == 50 and ratio.total == 2
-    assert ratio(theta, new, None, ratio.largest_free, random).noise_std == 0
-    noisy = ratio(theta, new, None, 0.02, random)
+    assert ratio(state, Move(new, ratio.largest_free, None), random).noise_std == 0
+    noisy = ratio(state, Move(new, 0.02, None), random)
     share = 100 * 1.0 / 2
     stated = 6 * share * math.sqrt(2 * math.log(2.5 * share / 1e-5)) / 0.05
     assert noisy.noise_std == pytest.approx(stated * 2 * math.log1p(2 * 0.02 / 50))
-    full = ratio(theta, new, None, 1000.0, random)
+    full = ratio(state, Move(new, 1000.0, None), random)
     assert full.noise_std == pytest.approx(math.sqrt(2 * math.log(1.25e5)) / 0.05 * 2 * 1000.0)
 
 

@@ -10,7 +10,7 @@ from pymc_dp.records import model as model_module
 from pymc_dp.records import units as units_module
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.owner import DataOwner
-from pymc_dp.remote.recipe import Recipe
+from pymc_dp.remote.shard import Recipe
 from tests.conftest import logistic_model
 
 IDS = np.repeat(np.arange(30), 2)

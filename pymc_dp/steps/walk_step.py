@@ -1,41 +1,16 @@
-"""Steps that propose, compare and decide."""
+"""What steps that walk at random share: the moves and their arguments."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Unpack
 
 from pytensor.graph.basic import Variable
 
 from pymc_dp.clipping import LipschitzClip
-from pymc_dp.kernels.metropolis import Ratio
-from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.proposals import Proposal
 from pymc_dp.proposals.walk import RandomWalk, check_walk
-from pymc_dp.ratios.build import RATIOS, TESTS
 from pymc_dp.steps.base import DPStep
-from pymc_dp.steps.chain import Chain, StepSettings
-
-
-class MetropolisStep(DPStep):
-    """Base class of steps with an accept test; a subclass implements `_price` and `_start_moves`."""
-
-    def _start(self, chain: Chain) -> None:
-        chain.accept = TESTS[chain.plan.mechanism.test]
-        chain.ratio = self._ratio(chain.plan)
-        self._start_moves(chain)
-
-    def _ratio(self, plan: PrivacyPlan) -> Ratio:
-        """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
-        made = RATIOS[type(plan.mechanism)]
-        return made(plan.mechanism, self.records, self.tempering, self._sensitivity)
-
-    @abstractmethod
-    def _start_moves(self, chain: Chain) -> None:
-        """The moves of a chain whose ratio and test are known."""
-
-    def _clip_name(self) -> str:
-        return str(self.clip)
+from pymc_dp.steps.chain import StepSettings
 
 
 class WalkSettings(StepSettings, total=False):
@@ -47,7 +22,7 @@ class WalkSettings(StepSettings, total=False):
     adapt_step_size: bool
 
 
-class WalkStep(MetropolisStep):
+class WalkStep(DPStep):
     """Base class of random walks; see `DPPenaltyMH` for the parameters."""
 
     moves: RandomWalk
