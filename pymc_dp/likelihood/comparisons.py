@@ -1,4 +1,4 @@
-"""What a record adds to the sums of a round: its score, compared with those of its twins, and the slope."""
+"""What a unit adds to the sums of a round: its rows' scores, compared with those of twins, and the slope."""
 
 import math
 from typing import NamedTuple
@@ -27,17 +27,21 @@ _PASSES = 6
 _OF_TRACE = 0.5
 #: Of the slope's bound, for all points but the farthest: the rest is for that.
 TYPICAL = 0.8
+# A record of a unit goes no further than this many times the bound that it has if all of the unit's records
+# tell as much as it does, and bounds add up as those of independent records do: the first of them would else
+# leave little to the others.
+_STRIDE = 1.5
 # Room for rounding errors before integers are made; the integers themselves are checked exactly.
 _ROOM = 1 - 2.0**-20
 
 
 class Bounds(NamedTuple):
-    """Clip bounds of one record, in the metric of a round.
+    """Clip bounds of one unit, in the metric of a round.
 
     Attributes
     ----------
     score : float
-        C: Euclidean norm of what a record adds to the score.
+        C: Euclidean norm of what a unit adds to the score.
     slope : float
         B: Frobenius norm of what it adds to the slope, with the trace of the variance.
     """
@@ -86,6 +90,7 @@ def compare(
     rows: np.ndarray,
     bounds: Bounds,
     totals: Totals,
+    first: np.ndarray | None = None,
 ) -> None:
     """Add what m records have to say.
 
@@ -103,6 +108,9 @@ def compare(
     bounds : Bounds
     totals : Totals
         Changed in place.
+    first : ndarray of int, shape (units,), or None
+        Where the records of each unit begin, one after the other in the order in which they came about; None:
+        each is a unit.
 
     Notes
     -----
@@ -114,7 +122,12 @@ def compare(
     holds the slope of all points but the farthest within a part of B (docs/proofs/twins). A slope that is
     still beyond its bound is cut off.
 
-    **Privacy.** A record adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
+    The records of a unit are compared one after the other, each within what those before it left of the
+    bounds: an ellipsoid in which their sum stays within C, and what can be added to their slope until its
+    norm is B. What is left is known before the record's outcome is, so that each adds zero on average given
+    those before, even where its covariates are outcomes of these (docs/proofs/twins, section 2).
+
+    **Privacy.** A unit adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
     matrix that, with the trace, has a norm of at most `SLOPE_GRID`. Both norms are computed of the integers,
     and exact. A record of which any number is not finite, or a probability negative, adds zero.
     """
@@ -128,6 +141,8 @@ def compare(
         points,
         given,
         np.ascontiguousarray(rows, dtype=np.float64),
+        np.append(np.arange(len(own)) if first is None else first, len(own)),
+        first is not None,
         0 if empty else _PASSES,
         weights is None and len(points) > 2,
         (bounds.score, bounds.slope, trace_weight(p)),
@@ -171,10 +186,10 @@ def _factor(matrix, root):
 
 
 @compiled
-def _norm_of_outer(vectors, first, k, extra):
-    """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors with one integer more; squared."""
+def _norm_of_outer(vectors, first, k):
+    """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors; squared."""
     p = vectors.shape[1]
-    total = extra * extra
+    total = 0.0
     for a in range(k):
         for b in range(a + 1):
             product = 0.0
@@ -185,115 +200,232 @@ def _norm_of_outer(vectors, first, k, extra):
 
 
 @compiled
-def _compare(own, points, weights, rows, passes, leaves, bounds, score, vectors, trace):
+def _along(vectors, begin, folded, end, matrix, x):
+    """Inner product of x x' and a sum of outer products: of these vectors, the folded ones in a matrix."""
+    total = 0.0
+    if folded > begin:
+        for a in range(len(x)):
+            for b in range(len(x)):
+                total += x[a] * matrix[a, b] * x[b]
+    for v in range(folded, end):
+        product = 0.0
+        for a in range(len(x)):
+            product += vectors[v, a] * x[a]
+        total += product * product
+    return total
+
+
+@compiled
+def _fold(vectors, begin, folded, end, matrix):
+    """Add the vectors that are not in the matrix yet."""
+    if folded == begin:
+        matrix[:] = 0.0
+    for v in range(folded, end):
+        for a in range(len(matrix)):
+            for b in range(len(matrix)):
+                matrix[a, b] += vectors[v, a] * vectors[v, b]
+
+
+@compiled
+def _room(norm, along, held, most):
+    """Largest w for which T + w M is no longer than `most`: |M|, <T, M> >= 0 and |T|**2 are given."""
+    left = most * most - held
+    divisor = along + math.sqrt(along * along + norm * norm * max(left, 0.0))
+    if left > 0:
+        return left / divisor if divisor > 0 else math.inf
+    return 0.0
+
+
+@compiled
+def _find_left(rows, row, before, of_score, clip, stride, gram, left):
+    """Inner products of rows in units of what is left to them: what has length C may be added to the sum.
+
+    An ellipsoid around zero within the ball of radius C around minus the sum S: its axis along S is C - |S|,
+    the others are sqrt(C (C - |S|)); none is longer than `stride`.
+    """
+    k, p = len(gram), len(before)
+    ahead = clip * (1 - math.sqrt(of_score) / SCORE_GRID)
+    aside = clip / min(math.sqrt(clip * ahead), stride)
+    ahead = clip / min(ahead, stride)
+    for a in range(k):
+        for b in range(k):
+            left[a, b] = aside * aside * gram[a, b]
+    for a in range(k if of_score > 0 else 0):
+        one = 0.0
+        for e in range(p):
+            one += rows[a, row, e] * before[e]
+        for b in range(a + 1):
+            other = 0.0
+            for e in range(p):
+                other += rows[b, row, e] * before[e]
+            more = (ahead * ahead - aside * aside) * one * other / of_score
+            left[a, b] += more
+            if a != b:
+                left[b, a] += more
+
+
+@compiled
+def _find_stride(group, gram, given, clip, p, apart, squares, centre):
+    """How far a record may go that tells as much as these points say."""
+    for a in range(len(centre)):
+        centre[a] = 0.0
+        for j in range(len(given)):
+            centre[a] += given[j] * group[a, j]
+    subtract(group, centre, apart)
+    find_squares(apart, gram, squares)
+    return clip * min(1.0, _STRIDE * math.sqrt(max(sum_weighted(given, squares), 0.0) / p))
+
+
+@compiled
+def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, trace):
     clip, most, of_trace = bounds
     number, m, k = points.shape
     p = rows.shape[2]
     gram, slope, root, others = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
+    left = np.zeros((k, k)) if several else gram
     centre, d, mean, mine, vector = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(p)
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
     given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
     work = np.zeros((3, k)), apart, squares, factors
-    for i in range(m):
-        row = i if rows.shape[1] == m else 0
-        finite = True
-        for a in range(k):
-            for b in range(a + 1):
-                product = 0.0
-                for e in range(p):
-                    product += rows[a, row, e] * rows[b, row, e]
-                gram[a, b] = gram[b, a] = product
-                finite &= math.isfinite(product)
-            finite &= math.isfinite(own[i, a])
-            for j in range(number):
-                group[a, j] = points[j, i, a]
-                finite &= math.isfinite(group[a, j])
-        for j in range(number):
-            given[j] = weights[0, 0] if weights.size == 1 else weights[j, i]
-            finite &= math.isfinite(given[j]) and given[j] >= 0
-        if not finite:
-            continue
-        find_centre(group, gram, given, clip, passes, work, centre)
-        # What the passes left is the mean of the clipped differences.
-        subtract(group, centre, apart)
-        find_squares(apart, gram, squares)
-        find_factors(squares, clip, factors)
-        farthest = int(np.argmax(squares))
-        part = given[farthest] * factors[farthest]
-        for a in range(k):
-            mean[a] = 0.0 if passes == 0 else sum_products(given, factors, apart, a)
-            for j in range(number):
-                clipped[j] = factors[j] * apart[a, j]
-                moved[a, j] = clipped[j] - mean[a]
-            for b in range(a + 1):
-                slope[a, b] = slope[b, a] = sum_products(given, clipped, apart, b)
-        find_squares(moved, gram, squares)
-        longest, variance = math.sqrt(max(np.max(squares), 0.0)), sum_weighted(given, squares)
-        for a in range(k):
-            d[a] = own[i, a] - centre[a]
-        length = length_of(d, gram)
-        factor = 1.0 if length <= clip else clip / length
-        for a in range(k):
-            mine[a] = factor * d[a] - mean[a]
-        longest = max(longest, length_of(mine, gram))
-        norm = math.hypot(_frobenius(slope, gram), of_trace * variance)
-        # The weight goes by the slope without the farthest point, which may be the record itself: else
-        # records that are far from their twins would weigh nothing, as if they had arrived.
-        typical = norm
-        if leaves:
+    # Of the unit's records so far, in integers: their scores' sum; their slopes', as a matrix where there are
+    # many; its squared norm; and the trace's.
+    before, matrix = np.zeros(p), np.zeros((p, p))
+    for unit in range(len(first) - 1):
+        before[:] = 0.0
+        of_score, of_slope, of_extra = 0.0, 0.0, 0.0
+        begin = folded = first[unit] * k
+        for i in range(first[unit], first[unit + 1]):
+            row = i if rows.shape[1] == m else 0
+            finite = True
             for a in range(k):
+                for b in range(a + 1):
+                    product = 0.0
+                    for e in range(p):
+                        product += rows[a, row, e] * rows[b, row, e]
+                    gram[a, b] = gram[b, a] = product
+                    finite &= math.isfinite(product)
+                finite &= math.isfinite(own[i, a])
+                for j in range(number):
+                    group[a, j] = points[j, i, a]
+                    finite &= math.isfinite(group[a, j])
+            for j in range(number):
+                given[j] = weights[0, 0] if weights.size == 1 else weights[j, i]
+                finite &= math.isfinite(given[j]) and given[j] >= 0
+            if not finite:
+                continue
+            # What the records before left of the bounds.
+            if several:
+                stride = _find_stride(group, gram, given, clip, p, apart, squares, centre)
+                _find_left(rows, row, before, of_score, clip, stride, gram, left)
+            held = (of_slope + of_extra * of_extra) * (most / SLOPE_GRID) ** 2
+            find_centre(group, left, given, clip, passes, work, centre)
+            # What the passes left is the mean of the clipped differences.
+            subtract(group, centre, apart)
+            find_squares(apart, left, squares)
+            find_factors(squares, clip, factors)
+            farthest = int(np.argmax(squares))
+            part = given[farthest] * factors[farthest]
+            for a in range(k):
+                mean[a] = 0.0 if passes == 0 else sum_products(given, factors, apart, a)
+                for j in range(number):
+                    clipped[j] = factors[j] * apart[a, j]
+                    moved[a, j] = clipped[j] - mean[a]
+                for b in range(a + 1):
+                    slope[a, b] = slope[b, a] = sum_products(given, clipped, apart, b)
+            find_squares(moved, left, squares)
+            longest = math.sqrt(max(np.max(squares), 0.0))
+            if several:
+                find_squares(moved, gram, squares)
+            # Squared lengths that are nearly zero may be rounded to less.
+            variance = max(sum_weighted(given, squares), 0.0)
+            for a in range(k):
+                d[a] = own[i, a] - centre[a]
+            length = length_of(d, left)
+            factor = 1.0 if length <= clip else clip / length
+            for a in range(k):
+                mine[a] = factor * d[a] - mean[a]
+            longest = max(longest, length_of(mine, left))
+            norm = math.hypot(_frobenius(slope, gram), of_trace * variance)
+            _factor(slope, root)
+            along = of_extra * of_trace * variance * (most / SLOPE_GRID)
+            for b in range(k if of_slope > 0 else 0):
+                for e in range(p):
+                    vector[e] = 0.0
+                    for a in range(b, k):
+                        vector[e] += root[a, b] * rows[a, row, e]
+                along += _along(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
+            # The weight goes by the slope without the farthest point, which may be the record itself: else
+            # records that are far from their twins would weigh nothing, as if they had arrived.
+            typical, along_typical = norm, along
+            if leaves:
+                for a in range(k):
+                    for b in range(k):
+                        others[a, b] = slope[a, b] - part * apart[a, farthest] * apart[b, farthest]
+                typical = math.hypot(_frobenius(others, gram), of_trace * variance) / TYPICAL
+                if of_slope > 0:
+                    for e in range(p):
+                        vector[e] = 0.0
+                        for a in range(k):
+                            vector[e] += apart[a, farthest] * rows[a, row, e]
+                    far = _along(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
+                    along_typical = max(along - part * far, 0.0) / TYPICAL
+            weight = 1.0
+            if longest > clip:
+                weight = clip / longest
+            room = _room(typical, along_typical, held, most)
+            weight = min(weight, room) * _ROOM
+            if not math.isfinite(weight * norm) or not math.isfinite(longest) or not math.isfinite(along):
+                continue
+            # What is beyond the bound then is cut off from the slope alone.
+            cut = 1.0
+            room = _room(norm, along, held, most) * _ROOM
+            if weight > room:
+                cut = room / weight
+            # The slope: k vectors of integers, whose outer products add up to it.
+            scale = math.sqrt(cut * weight / most) * ROOT_GRID
+            extra = np.floor(of_trace * variance * cut * weight * weight / most * SLOPE_GRID)
+            fits = False
+            added = 0.0
+            for _ in range(64):
                 for b in range(k):
-                    others[a, b] = slope[a, b] - part * apart[a, farthest] * apart[b, farthest]
-            typical = math.hypot(_frobenius(others, gram), of_trace * variance) / TYPICAL
-        weight = 1.0
-        if longest > clip:
-            weight = clip / longest
-        if weight * typical > most:
-            weight = most / typical
-        weight *= _ROOM
-        if not math.isfinite(weight * norm) or not math.isfinite(longest):
-            continue
-        # What is beyond the bound then is cut off from the slope alone.
-        cut = 1.0
-        if weight * norm > most * _ROOM:
-            cut = most * _ROOM / (weight * norm)
-        # The slope: k vectors of integers, whose outer products add up to it.
-        _factor(slope, root)
-        scale = math.sqrt(cut * weight / most) * ROOT_GRID
-        extra = np.floor(of_trace * variance * cut * weight * weight / most * SLOPE_GRID)
-        fits = False
-        for _ in range(64):
-            for b in range(k):
+                    for e in range(p):
+                        value = 0.0
+                        for a in range(b, k):
+                            value += root[a, b] * rows[a, row, e]
+                        vectors[i * k + b, e] = np.trunc(value * scale)
+                added = _norm_of_outer(vectors, i * k, k)
+                fits = added <= float(SLOPE_GRID) * float(SLOPE_GRID)
+                for b in range(k if fits and of_slope > 0 else 0):
+                    added += 2 * _along(vectors, begin, folded, i * k, matrix, vectors[i * k + b])
+                whole = of_extra + extra
+                if fits and of_slope + added + whole * whole <= float(SLOPE_GRID) * float(SLOPE_GRID):
+                    break
+                fits = False
+                scale *= 0.98
+                extra = np.floor(extra * 0.96)
+            if not fits:
+                vectors[i * k : (i + 1) * k] = 0.0
+                continue
+            of_slope += added
+            of_extra += extra
+            if i * k + k - folded > p and i + 1 < first[unit + 1]:
+                _fold(vectors, begin, folded, i * k + k, matrix)
+                folded = i * k + k
+            # The score.
+            scale = weight / clip * SCORE_GRID
+            for _ in range(64):
+                squared = 0.0
                 for e in range(p):
                     value = 0.0
-                    for a in range(b, k):
-                        value += root[a, b] * rows[a, row, e]
-                    vectors[i * k + b, e] = np.trunc(value * scale)
-            squared = _norm_of_outer(vectors, i * k, k, extra)
-            if squared <= float(SLOPE_GRID) * float(SLOPE_GRID):
-                fits = True
-                break
-            scale *= 0.98
-            extra = np.floor(extra * 0.96)
-        if not fits:
-            vectors[i * k : (i + 1) * k] = 0.0
-            continue
-        trace[0] += extra
-        # The score.
-        scale = weight / clip * SCORE_GRID
-        fits = False
-        for _ in range(64):
-            squared = 0.0
-            for e in range(p):
-                value = 0.0
-                for a in range(k):
-                    value += mine[a] * rows[a, row, e]
-                vector[e] = np.trunc(value * scale)
-                squared += vector[e] * vector[e]
-            if squared <= float(SCORE_GRID) * float(SCORE_GRID):
-                fits = True
-                break
-            scale *= 0.98
-        if fits:
-            for e in range(p):
-                score[e] += vector[e]
+                    for a in range(k):
+                        value += mine[a] * rows[a, row, e]
+                    vector[e] = before[e] + np.trunc(value * scale)
+                    squared += vector[e] * vector[e]
+                if squared <= float(SCORE_GRID) * float(SCORE_GRID):
+                    before[:] = vector
+                    of_score = squared
+                    break
+                scale *= 0.98
+        for e in range(p):
+            score[e] += before[e]
+        trace[0] += of_extra

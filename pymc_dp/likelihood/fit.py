@@ -38,6 +38,14 @@ _HARDLY = 0.5
 _ELSEWHERE = 0.5
 # Distances that differ by less, relatively, are those of one outcome.
 _TIE = 1e-9
+# Of a unit with several rows the one that is looked at comes after each with this probability: the third on
+# average, so that four of ten units of three rows count nothing, and one of ten of six.
+_LAST = 1 / 3
+# What a row adds to how far the rows of a unit go together, in standard deviations of its own.
+_PULL = 0.4
+# Whether they go together is looked at in this part of the units with several rows: a missing effect of
+# persons is the likeliest fault of such a model.
+_TOGETHER = 0.75
 
 
 class Spread(NamedTuple):
@@ -92,35 +100,64 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: np.random.Generator) 
     are as far: uniform on (0, 1) where the record is exchangeable with its twins, or has the probabilities of
     all outcomes. Of several terms one is looked at, which is drawn without looking.
 
+    Of a unit with several rows either one is looked at, whose number is drawn without looking as well (a unit
+    that has fewer counts nothing), or whether they go together: see `_find_together`.
+
     **Privacy.** A unit adds 1 to one cell, or nothing where a number is not finite.
     """
     m = len(chunk.terms[0].own)
-    looked_at = np.floor(random.random(m) * len(chunk.terms)).astype(int)
+    first = np.arange(m) if chunk.first is None else chunk.first
+    units, at, together = len(first), first, np.zeros(len(first), dtype=bool)
+    looked_at = np.floor(random.random(units) * len(chunk.terms)).astype(int)
+    if chunk.first is not None:
+        at = first + random.geometric(_LAST, units) - 1
+        at[at >= np.append(first[1:], m)] = -1
+        together = random.random(units) < _TOGETHER
     counts = np.zeros(CELLS)
     for k, term in enumerate(chunk.terms):
-        place = _places(term, metric, random.random(m))
+        place = _places(term, metric, random.random(units), at)
+        if together.any():
+            place[together] = _of_together(term, metric, random, first)[together]
         seen = np.isfinite(place) & (looked_at == k)
         counts += np.bincount(np.searchsorted(_ENDS, place[seen], side="right"), minlength=CELLS)
     return counts
 
 
-def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Shape (m,); NaN where there is none."""
+def _compared(term: TermScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Own scores, those of the group, and weights of these."""
     group = np.asarray(term.group, dtype=np.float64)
-    if len(group) == 0:
-        return np.full(len(term.own), np.nan)
     weights = np.full((1, 1), 1 / len(group)) if term.weights is None else np.asarray(term.weights)
-    found = np.zeros(len(term.own))
-    _add_places(np.asarray(term.own, dtype=np.float64), group, weights, term.rows(metric), uniform, found)
+    return np.asarray(term.own, dtype=np.float64), group, weights
+
+
+def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Places of these rows among their twins; NaN where there is none."""
+    found = np.full(len(at), np.nan)
+    if len(term.group):
+        _find_places(*_compared(term), term.rows(metric), uniform, at, found)
     return found
 
 
+def _of_together(
+    term: TermScores, metric: np.ndarray, random: np.random.Generator, first: np.ndarray
+) -> np.ndarray:
+    """Places, in the outer half the likelier the more rows of a unit go together; NaN where there is none."""
+    found = np.full(len(first), np.nan)
+    if len(term.group):
+        _find_together(*_compared(term), term.rows(metric), np.append(first, len(term.own)), found)
+    outer = random.random(len(first)) < (1 + found) / 2
+    return np.where(np.isnan(found), np.nan, (outer + random.random(len(first))) / 2)
+
+
 @compiled
-def _add_places(own, group, weights, rows, uniform, out):
-    """Add each record's place to (m,); NaN where a number is not finite."""
+def _find_places(own, group, weights, rows, uniform, at, out):
+    """Put each row's place into (units,); NaN where a number is not finite, or there is no such row."""
     number, m, k = group.shape
     gram = np.zeros((k, k))
-    for i in range(m):
+    for unit in range(len(at)):
+        i = at[unit]
+        if i < 0:
+            continue
         row = i if rows.shape[1] == m else 0
         gram[:] = 0.0
         for a in range(k):
@@ -128,17 +165,57 @@ def _add_places(own, group, weights, rows, uniform, out):
                 for e in range(rows.shape[2]):
                     gram[a, b] += rows[a, row, e] * rows[b, row, e]
         mine = length_of(own[i], gram)
+        place = 0.0
         for j in range(number):
             weight = weights[0, 0] if weights.size == 1 else weights[j, i]
             length = length_of(group[j, i], gram)
             if not (math.isfinite(length) and math.isfinite(weight) and weight >= 0):
-                out[i] = np.nan
+                place = np.nan
             if abs(length - mine) <= _TIE * mine:
-                out[i] += uniform[i] * weight
+                place += uniform[unit] * weight
             elif length < mine:
-                out[i] += weight
-        if not math.isfinite(mine):
-            out[i] = np.nan
+                place += weight
+        out[unit] = place if math.isfinite(mine) else np.nan
+
+
+@compiled
+def _find_together(own, group, weights, rows, first, out):
+    """Put into (units,) how far the rows of each go together: from -1 to 1, zero on average.
+
+    Each row adds the product of its score with the sum of those before, less the mean of these products of
+    its group: in its standard deviations, and by as much that no point of the group leads beyond -1 or 1.
+    """
+    number, m, k = group.shape
+    before, along, products = np.zeros(rows.shape[2]), np.zeros(k), np.zeros(number)
+    for unit in range(len(first) - 1):
+        before[:] = 0.0
+        q = 0.0
+        for i in range(first[unit], first[unit + 1]):
+            row = i if rows.shape[1] == m else 0
+            along[:] = 0.0
+            mine, mean, square = 0.0, 0.0, 0.0
+            for a in range(k):
+                for e in range(rows.shape[2]):
+                    along[a] += before[e] * rows[a, row, e]
+                mine += own[i, a] * along[a]
+            for j in range(number):
+                weight = weights[0, 0] if weights.size == 1 else weights[j, i]
+                products[j] = 0.0
+                for a in range(k):
+                    products[j] += group[j, i, a] * along[a]
+                mean += weight * products[j]
+                square += weight * products[j] * products[j]
+            low, high = min(np.min(products), mine) - mean, max(np.max(products), mine) - mean
+            if not (math.isfinite(square) and math.isfinite(low) and math.isfinite(high)):
+                continue
+            variance = square - mean * mean
+            if low < 0 < high and variance > 1e-12 * square:
+                scale = min(_PULL / math.sqrt(variance), (1 - q) / high, (1 + q) / -low)
+                q = min(max(q + scale * (mine - mean), -1.0), 1.0)
+            for e in range(rows.shape[2]):
+                for a in range(k):
+                    before[e] += own[i, a] * rows[a, row, e]
+        out[unit] = q
 
 
 def where_to_look(
@@ -246,7 +323,7 @@ def _in_words(p_value: float, tail: float, error: float) -> str:
     if tail > 1 + error:
         return (
             f"records lie further out than the model says: {beyond}; consider NegativeBinomial for Poisson, "
-            "StudentT for Normal, or a covariate that is missing"
+            "StudentT for Normal, a covariate that is missing, or an effect for each person"
         )
     if tail < 1 - error:
         return f"records lie closer in than the model says: {beyond}"

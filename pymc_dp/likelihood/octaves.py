@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pymc_dp.likelihood.centre import compiled
+from pymc_dp.records.sums import sums
 from pymc_dp.records.twins import Chunk
 
 #: Octaves of a score's standard deviation: this many. The first is of units whose twins are all alike, as
@@ -184,13 +185,13 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
         weights = np.full((1, 1), 1 / len(points)) if equal else np.asarray(term.weights)
         _add_squares(points, weights, compared, term.rows(np.eye(size)), squares, sizes)
     counts = np.zeros((size, OCTAVES))
-    _count(squares, sizes, touched, counts)
+    _count(sums(squares, chunk.first), sums(sizes, chunk.first), touched, counts)
     return counts
 
 
 @compiled
 def _add_squares(points, weights, centred, rows, squares, sizes):
-    """Add the variance of the scores of each unit's points, and the mean of their squares: (m, p)."""
+    """Add the variance of the scores of each row's points, and the mean of their squares: (m, p)."""
     number, m, k = points.shape
     mean, varied, whole = np.zeros(k), np.zeros((k, k)), np.zeros((k, k))
     for i in range(m):

@@ -68,7 +68,7 @@ class RecordsHere:
                 raise RuntimeError("a unit has more terms than its bounds were divided by.")
             totals = Totals(self.size)
             for term in chunk.terms:
-                compare(term.own, term.group, term.weights, term.rows(metric), bounds, totals)
+                compare(term.own, term.group, term.weights, term.rows(metric), bounds, totals, chunk.first)
             return totals
 
         total = Totals(self.size)

@@ -17,7 +17,7 @@ from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
 from pymc_dp.records.outcome_scores import Scored, terms_with
 from pymc_dp.records.predictors import Piece
 from pymc_dp.records.refusals import refuse_coupled
-from pymc_dp.records.scores_at import ScoresAt, first_of_copies, repeated
+from pymc_dp.records.scores_at import ScoresAt, repeated
 from pymc_dp.records.sums import compiled, guarded, sums
 from pymc_dp.records.threads import Reentrant
 from pymc_dp.records.touched import Lookup, Sum
@@ -155,9 +155,12 @@ class EffectScores:
         ]
 
     def at(
-        self, points: np.ndarray, data: Sequence[np.ndarray], m: int, first: np.ndarray | None, dense: bool
+        self, points: np.ndarray, data: Sequence[np.ndarray], m: int, first: np.ndarray | None
     ) -> ScoresAt:
-        """Prepare some persons, as `OutcomeScores.at`: at one point, without log-densities."""
+        """Prepare some persons, as `OutcomeScores.at`: at one point, without log-densities.
+
+        `first` is where the rows of each begin; None: each row is a person.
+        """
         (phi,) = points
         if self._scale is None or not np.array_equal(self._scale[0], phi):
             self._scale = phi, self.scale(phi)
@@ -166,10 +169,10 @@ class EffectScores:
 
         def each(copies: int) -> list[Callable[..., list[np.ndarray]]]:
             arrays = [repeated(*one, copies) for one in zip(used, self._axes, strict=True)]
-            starts = first_of_copies(first, m, copies)
+            starts = None if first is None else np.ravel(first + m * np.arange(copies)[:, None])
             return [partial(self._integrals, phi, scale, arrays, copies * m, starts)]
 
-        return ScoresAt(each, None, m, None, 0, "")
+        return ScoresAt(each, None, m, 0, "")
 
     def _integrals(
         self,

@@ -105,8 +105,6 @@ class OutcomeScores:
         Place of the values of each.
     count : int or None
         Number of outcomes, if all of them are taken: log-densities are then computed as well.
-    structured : bool
-        Whether to look for predictors.
 
     Attributes
     ----------
@@ -129,7 +127,6 @@ class OutcomeScores:
         terms: Mapping[str, Variable],
         outcomes: Mapping[str, Variable],
         count: int | None,
-        structured: bool,
     ):
         self.names, self.count, self._kwargs = list(terms), count, records.compile_kwargs
         self._seen = seen = records.coordinates
@@ -144,7 +141,7 @@ class OutcomeScores:
         flat, n_rows = list(terms.values()), records.n_rows
         sparse = any(hasattr(records.reading.opaque.original.get(r, r).type, "format") for r in roots)
         start = seen(records._start)
-        found = find(flat, seen, roots, n_rows, start, places) if structured and not sparse else None
+        found = find(flat, seen, roots, n_rows, start, places) if not sparse else None
         self.predictors: Predictors | None = found
         self.pieces = [] if found is None else found.pieces
         self._given: list[Variable] = []
@@ -184,21 +181,17 @@ class OutcomeScores:
         computed = [other for k, other in zip(tables, others, strict=True) if self._table[k] is None]
         self._shared_outputs = [*(found.values[k] for k in tables), *computed]
 
-    def at(
-        self, points: np.ndarray, data: Sequence[np.ndarray], m: int, first: np.ndarray | None, dense: bool
-    ) -> "ScoresAt":
-        """Prepare some units: compute what is the same for all their outcomes.
+    def at(self, points: np.ndarray, data: Sequence[np.ndarray], m: int, dense: bool) -> ScoresAt:
+        """Prepare some rows: compute what is the same for all their outcomes.
 
         Parameters
         ----------
         points : ndarray, shape (q, p)
             What phi is; or may be, each point as likely as the others.
         data : sequence of ndarray
-            Of their rows, for each of the model's roots.
+            Of these rows, for each of the model's roots.
         m : int
             Number of rows.
-        first : ndarray of int, or None
-            Where the rows of each unit begin; None: each is a unit.
         dense : bool
             Whether log-densities are wanted of one point as well.
         """
@@ -222,7 +215,7 @@ class OutcomeScores:
             ]
 
         pieces = None if self.predictors is None else self._with_data(iter(found[0][tables:]), used, m)
-        return ScoresAt(each, pieces, m, first, self.count or 0, self.dtype)
+        return ScoresAt(each, pieces, m, self.count or 0, self.dtype)
 
     def _with_data(
         self, computed: Iterator[np.ndarray], data: Sequence[np.ndarray], m: int

@@ -1,4 +1,4 @@
-"""Scores of some units, for any outcomes of theirs."""
+"""Scores of some rows, for any outcomes of theirs."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -7,14 +7,14 @@ from itertools import batched
 import numpy as np
 
 from pymc_dp.records.predictors import WithData
-from pymc_dp.records.sums import guarded, sums
+from pymc_dp.records.sums import guarded
 
 
 class ScoresAt:
-    """Scores of some units, for any outcomes.
+    """Scores of some rows, or of persons with effects, for any outcomes.
 
-    At each of several points a unit's score counts by its likelihood there: this is the derivative of the
-    logarithm of the mean of its likelihoods, where all points move together.
+    At each of several points a score counts by the likelihood there: this is the derivative of the
+    logarithm of the mean of the likelihoods, where all points move together.
 
     Parameters
     ----------
@@ -25,8 +25,6 @@ class ScoresAt:
         See `pymc_dp.records.twins.TermScores`.
     m : int
         Number of rows.
-    first : ndarray of int, or None
-        Where the rows of each unit begin; None: each is a unit.
     count : int
         Number of outcomes, if all are taken.
     dtype : str
@@ -34,9 +32,9 @@ class ScoresAt:
 
     Notes
     -----
-    **Privacy.** Unit i's numbers are functions of its own rows, of the points and of its outcomes. A point at
-    which a density is not a number counts nothing; where all are, the score is not a number. No warning tells
-    of it, whoever asks.
+    **Privacy.** Numbers of a row (a person) are functions of its own data, of the points and of its outcomes.
+    A point at which a density is not a number counts nothing; where all are, the score is not a number. No
+    warning tells of it, whoever asks.
     """
 
     def __init__(
@@ -44,15 +42,14 @@ class ScoresAt:
         each: Callable[[int], list[Callable[..., list[np.ndarray]]]],
         pieces: list[WithData] | None,
         m: int,
-        first: np.ndarray | None,
         count: int,
         dtype: str,
     ):
         self._each, self.pieces, self._count, self._dtype = cache(each), pieces, count, dtype
-        self._m, self._first = m, first
+        self._m = m
 
     def __call__(self, outcomes: Sequence[Sequence[np.ndarray]], most: int) -> list[np.ndarray]:
-        """Scores, shape (G, units, k), and log-densities, (G, units), where these are wanted.
+        """Scores, shape (G, m, k), and log-densities, (G, m), where these are wanted; of persons, one each.
 
         Parameters
         ----------
@@ -69,8 +66,7 @@ class ScoresAt:
 
     @np.errstate(all="ignore")
     def _of_copies(self, copies: int, outcomes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        first = first_of_copies(self._first, self._m, copies)
-        each = [[sums(part, first) for part in guarded(at, *outcomes)] for at in self._each(copies)]
+        each = [guarded(at, *outcomes) for at in self._each(copies)]
         if len(each) == 1:
             return each[0]
         densities = np.array([density for _, density in each])
@@ -99,8 +95,3 @@ class ScoresAt:
 def repeated(values: np.ndarray, axis: int, copies: int) -> np.ndarray:
     """Give rows several times, one copy after the other."""
     return values if copies == 1 else np.concatenate([values] * copies, axis=axis)
-
-
-def first_of_copies(first: np.ndarray | None, m: int, copies: int) -> np.ndarray | None:
-    """Where the rows of each unit begin, in copies of m rows."""
-    return None if first is None else np.ravel(first + m * np.arange(copies)[:, None])

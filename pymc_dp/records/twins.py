@@ -21,7 +21,7 @@ from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
-from pymc_dp.records.touched import seen_apart
+from pymc_dp.records.touched import Sum, seen_apart
 from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, at most.
@@ -31,12 +31,14 @@ _NUMBERS = 2**17
 
 
 class TermScores(NamedTuple):
-    """Scores of some units, of one observed variable or of several that are compared together. All private.
+    """Scores of m rows, of one observed variable or of several that are compared together. All private.
+
+    With effects of persons these are not rows but persons.
 
     Attributes
     ----------
     own : ndarray, shape (m, k)
-        Derivatives of the unit's log-likelihood by its k predictors; or by phi, k = p.
+        Derivatives of the row's log-likelihood by its k predictors; or by phi, k = p.
     group : ndarray, shape (G, m, k)
         Of the outcomes that it is compared with: its own and its twins', or all there are. G is 0 where the
         model does not say how to draw.
@@ -63,10 +65,21 @@ class TermScores(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Scores of some units: which, and for each group of observed variables."""
+    """Scores of the rows of some units, for each group of observed variables.
+
+    Attributes
+    ----------
+    units : slice
+        Which units.
+    terms : list of TermScores
+    first : ndarray of int, shape (units,), or None
+        Where the rows of each unit begin: in the order of the table, which is to be that in which outcomes
+        came about. None: there is one score for each unit.
+    """
 
     units: slice
     terms: list[TermScores]
+    first: np.ndarray | None = None
 
 
 class Twins:
@@ -104,8 +117,8 @@ class Twins:
     Notes
     -----
     **Privacy.** All of this is decided from the graph and from shapes. What calls give is private: row i is a
-    function of record i, of phi and of secret randomness, and with privacy units or effects it is so of all
-    rows of a unit. A call neither raises nor warns because of what a record holds; where a score does not
+    function of record i, of phi and of secret randomness, and with effects it is so of all
+    rows of a person. A call neither raises nor warns because of what a record holds; where a score does not
     exist there is NaN.
 
     A twin of a person with effects has the person's covariates; its effects are drawn from their prior, and
@@ -139,17 +152,22 @@ class Twins:
                 draws |= self._find_draws([*self._effects, *names])
         self.outcomes = Outcomes(records, self._outcomes, self._effects, draws)
         whole, looked_up = self._seen()
-        self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
-        self.sums = [one for scores in self._scores for one in scores.sums]
-        self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
-        # Of a look-up a unit sees one coordinate a number.
-        self.touched = min(int(whole.sum()) + looked_up, self.size)
+        self.parts, self.rank = len(self.names), self.size
+        self.lookups: list[np.ndarray] = []
+        self.sums: list[Sum] = [[(1, np.array([k]))] for k in range(self.size)]
+        self.touched = self.size
+        if records.unit_of_row is None:  # rows of a person may see anything
+            self.rank = max(scores.size for scores in self._scores)
+            self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
+            self.sums = [one for scores in self._scores for one in scores.sums]
+            # Of a look-up a unit sees one coordinate a number.
+            self.touched = min(int(whole.sum()) + looked_up, self.size)
 
     def _by_rows(self) -> tuple[list[list[str]], Sequence[OutcomeScores | EffectScores]]:
         """Names of observed variables that are compared together, and their scores."""
-        records, by_rows = self._records, self._records.unit_of_row is None
+        records = self._records
         terms = terms_with(records, self._outcomes)
-        for name, rv in records.reading.opaque.observed.items() if by_rows else ():
+        for name, rv in records.reading.opaque.observed.items():
             count = count_outcomes(records.reading, rv, records.coordinates)
             if count is not None:
                 self.finite[name] = count
@@ -158,11 +176,7 @@ class Twins:
         groups = [list(terms)] if together else [[name] for name in terms]
         return groups, [
             OutcomeScores(
-                records,
-                {name: terms[name] for name in names},
-                self._outcomes,
-                self.finite.get(names[0]),
-                by_rows,
+                records, {name: terms[name] for name in names}, self._outcomes, self.finite.get(names[0])
             )
             for names in groups
         ]
@@ -215,7 +229,7 @@ class Twins:
             points = points.mean(axis=0)[None]
         found = self.outcomes(points, twins, random, each)
         records = self._records
-        most = min(_ROWS, _NUMBERS // self.rank)
+        most = min(_ROWS, _NUMBERS // max(scores.size for scores in self._scores))
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             chunk = partial(self._chunk, points, twins, found, units, rows, first, most)
             if units.start == 0:  # compiles what the others call: PyTensor does not in several threads
@@ -239,7 +253,11 @@ class Twins:
             finite = names[0] in self.finite
             compared = twins if names[0] in found.drawn and not finite else 0
             outcomes += [[part_of(found.drawn[name][k], rows, 0) for name in names] for k in range(compared)]
-            at = scores.at(points, data, len(outcomes[0][0]), first, finite)
+            m = len(outcomes[0][0])
+            if isinstance(scores, EffectScores):
+                at = scores.at(points, data, m, first)
+            else:
+                at = scores.at(points, data, m, finite)
             group, weights = at(outcomes, most)[0], None
             mine = group[0]
             if finite:
@@ -247,13 +265,13 @@ class Twins:
             elif compared:
                 together = [*self._effects, *names]
                 good = np.all([part_of(found.fit[name], rows, 0) for name in together], axis=0)
-                if first is not None:
+                if first is not None and self._effects:
                     good = np.logical_and.reduceat(good, first)
                 group[1:, ~good] = np.nan
             else:
                 group = group[:0]
             terms.append(TermScores(mine, group, weights, at.pieces))
-        return Chunk(units, terms)
+        return Chunk(units, terms, None if self._effects else first)
 
 
 def check_generative(unlike: Mapping[str, str]) -> None:

@@ -84,15 +84,15 @@ def test_any_two_records_of_any_kinds_and_bounds_are_reached(added):
 
 
 # What is beyond the bound is left where it is.
-UNCUT = ("cut = most * _ROOM / (weight * norm)", "cut = 1.0")
+UNCUT = ("cut = room / weight", "cut = 1.0")
 
 
 @pytest.mark.parametrize(
     "what, faults",
     [
         ("score", [("if squared <= float(SCORE_GRID) * float(SCORE_GRID):", "if squared <= np.inf:")]),
-        ("slope", [("if squared <= float(SLOPE_GRID) * float(SLOPE_GRID):", "if squared <= np.inf:"), UNCUT]),
-        ("slope", [("total = extra * extra", "total = 0.0"), UNCUT]),
+        ("slope", [("<= float(SLOPE_GRID) * float(SLOPE_GRID)", "<= np.inf"), UNCUT]),
+        ("slope", [("whole = of_extra + extra", "whole = 0.0"), UNCUT]),
     ],
     ids=["score", "slope", "trace"],
 )
@@ -100,7 +100,7 @@ def test_faults_are_noticed(what, faults):
     """Controls: integers that are not checked, a trace that is not counted."""
     random = np.random.default_rng(2)
     bounds = BOUNDS if what == "slope" else Bounds(1.5, 1e9)
-    weights = ("weight *= _ROOM", "weight *= 1.05")
+    weights = ("min(weight, room) * _ROOM", "min(weight, room) * 1.05")
     scores, slopes = alone(*hostile(random, 300, 2, P, 3, False), bounds, planted(weights, *faults))
     if what == "score":
         assert np.linalg.norm(scores, axis=1).max() > 1.01 * SCORE_GRID
@@ -115,7 +115,7 @@ def test_the_distance_of_two_needs_traces_of_one_sign():
     records = own, np.stack([own, -own]), None, np.eye(2)[None]
     norm, apart = largest(alone(*records, Bounds(9.0, 0.7))[1], SLOPE_GRID)
     assert 0.99 < norm <= 1 and 1.3 < apart and apart**2 <= 2
-    fault = ("trace[0] += extra", "trace[0] += extra * np.sign(own[i, 0])")
+    fault = ("trace[0] += of_extra", "trace[0] += of_extra * np.sign(own[first[unit], 0])")
     norm, apart = largest(alone(*records, Bounds(9.0, 0.7), planted(fault))[1], SLOPE_GRID)
     assert norm <= 1 and apart**2 > 2.1
 

@@ -25,6 +25,7 @@ from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records.twins import Chunk
 from tests.likelihood.records import hostile
 from tests.likelihood.test_measurements import (
     DELTA,
@@ -44,7 +45,7 @@ ALARM = 1e-8
 
 
 def chunk(*terms):
-    return SimpleNamespace(terms=[term_of(*term) for term in terms])
+    return Chunk(slice(None), [term_of(*term) for term in terms])
 
 
 # what one record adds

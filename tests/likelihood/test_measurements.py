@@ -19,6 +19,7 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
+from pymc_dp.records.twins import Chunk
 from tests.likelihood.records import hostile
 
 EPSILON, DELTA, P = 1.0, 1e-6, 3
@@ -41,7 +42,7 @@ class Records:
 
     def __call__(self, phi, twins, random, each):
         self.reads += 1
-        yield lambda: SimpleNamespace(terms=self.terms)
+        yield lambda: Chunk(slice(None), self.terms)
 
 
 def measurements(records, spending):
@@ -185,7 +186,7 @@ def test_one_record_moves_scales_by_their_sensitivity_at_most(touched):
         for i in range(200):
             given_weights = None if weights is None else weights[:, i : i + 1]
             term = term_of(own[i : i + 1], group[:, i : i + 1], given_weights, rows[:, i : i + 1])
-            found.append(count_octaves(SimpleNamespace(terms=[term, term]), P, touched).ravel())
+            found.append(count_octaves(Chunk(slice(None), [term, term]), P, touched).ravel())
     counts = np.array(found)
     assert set(np.unique(counts)) == {0.0, 1.0}
     assert counts.reshape(-1, P, OCTAVES).sum(2).max() == 1
@@ -198,10 +199,10 @@ def test_twins_that_are_alike_have_an_octave_of_their_own():
     """The first; whatever the record's own score is. Others have that of their standard deviation."""
     own, group = np.full((1, 1), 8.0), np.array([8.0, 3.0, 3.0, 3.0])[:, None, None]
     rows = np.array([[[1.0, 0.25]]])
-    alike = count_octaves(SimpleNamespace(terms=[term_of(own, group, None, rows)]), 2, 2)
+    alike = count_octaves(Chunk(slice(None), [term_of(own, group, None, rows)]), 2, 2)
     assert np.array_equal(np.argwhere(alike), [[0, 0], [1, 0]])
     group[2:, 0, 0] = 1.0, 5.0  # a standard deviation of 1.63, and of .41
-    apart = count_octaves(SimpleNamespace(terms=[term_of(own, group, None, rows)]), 2, 2)
+    apart = count_octaves(Chunk(slice(None), [term_of(own, group, None, rows)]), 2, 2)
     assert np.array_equal(np.argwhere(apart), [[0, LOWEST], [1, LOWEST - 2]])
 
 
@@ -209,7 +210,7 @@ def test_counting_says_nothing_of_what_overflows():
     """Warnings are errors here."""
     own, group, weights, rows = some()
     group[1, 3], group[:, 4], rows[:, 5] = np.inf, 1e300, 1e200
-    count_octaves(SimpleNamespace(terms=[term_of(own, group, weights, rows)]), P, 2)
+    count_octaves(Chunk(slice(None), [term_of(own, group, weights, rows)]), P, 2)
     records = Records((own, group, weights, rows))
     measurements(records, paid()).compare(PHI, METRIC * 1e200, BOUNDS, 3, (0.5, 0.5))
 

@@ -1,7 +1,5 @@
 """Sums over the records of this process: the same in several threads."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ import pymc_dp as dp
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.records import threads
+from pymc_dp.records.twins import Chunk
 from tests.conftest import logistic_model
 from tests.likelihood.records import hostile
 from tests.likelihood.test_measurements import METRIC, PHI, P, term_of
@@ -24,7 +23,7 @@ class Chunks:
     def __init__(self, count=40):
         random = np.random.default_rng(5)
         self.chunks = [
-            SimpleNamespace(terms=[term_of(*hostile(random, 30, 2, P, 4, k % 2 == 0))]) for k in range(count)
+            Chunk(slice(None), [term_of(*hostile(random, 30, 2, P, 4, k % 2 == 0))]) for k in range(count)
         ]
         self.given = 0
 
@@ -59,7 +58,7 @@ def test_few_chunks_wait():
 
 def test_an_error_in_a_thread_is_raised():
     units = Chunks()
-    units.chunks[7].terms *= 2
+    units.chunks[7].terms.append(units.chunks[7].terms[0])
     with pytest.raises(RuntimeError, match="more terms"):
         RecordsHere(units, None, 2).compare(PHI, METRIC, BOUNDS, 3)
 

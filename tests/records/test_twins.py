@@ -160,17 +160,20 @@ def test_all_outcomes_of_a_logistic_regression():
     np.testing.assert_allclose(term.rows(np.eye(2))[0], x)
 
 
-def test_rows_of_a_person_are_added():
+def test_rows_of_a_person_stand_together_in_their_order():
     ids = np.random.default_rng(1).integers(0, 40, 200)
     _, _, records, phi = build("normal", privacy_unit=ids)
     _, _, rows, _ = build("normal")
-    (persons,), (apart,) = collected(records, phi), collected(rows, phi)
-    assert persons.shape == (4, records.n, 3)
-    for number, person in enumerate(dict.fromkeys(ids)):
-        np.testing.assert_allclose(persons[0, number], apart[0, ids == person].sum(axis=0))
-    counts = np.array([np.sum(ids == person) for person in dict.fromkeys(ids)])
-    spread = collected(records, phi, 200)[0][1:, :, 0].std(axis=0)
-    assert np.corrcoef(spread**2, counts)[0, 1] > 0.95
+    order = np.concatenate([np.flatnonzero(ids == person) for person in dict.fromkeys(ids)])
+    (persons,), (apart,) = collected(records, phi, 1), collected(rows, phi, 1)
+    np.testing.assert_array_equal(persons[0], apart[0, order])
+    (chunk,) = map(call, records.twins(phi, 1, PrivacyRandom(debug_seed=1)))
+    np.testing.assert_array_equal(
+        np.diff(np.append(chunk.first, 200)), [np.sum(ids == one) for one in dict.fromkeys(ids)]
+    )
+    # A person may see anything: no coordinates apart, all of them, as many numbers.
+    twins = records.twins
+    assert (twins.rank, twins.touched, twins.lookups) == (3, 3, [])
 
 
 def test_lookups_are_told():
@@ -440,7 +443,7 @@ def test_densities_that_are_none_at_some_points_stop_nothing(warned):
     """Whatever they are at each of several points, no warning tells of it; and others are as they were."""
     odd = [0.0, 1.0, -np.inf, np.inf, np.nan, -1e308, 1e308]
     values = np.array(list(product(odd, odd, odd, odd)))
-    mean = ScoresAt(lambda copies: [given(0), given(1)], None, len(values), None, 2, np.float64)
+    mean = ScoresAt(lambda copies: [given(0), given(1)], None, len(values), 2, np.float64)
     with warnings.catch_warnings(), np.errstate(all=warned):
         warnings.simplefilter("error")
         (score,), (density,) = mean([[values]], len(values))
