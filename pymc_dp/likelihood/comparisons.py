@@ -15,6 +15,16 @@ from pymc_dp.likelihood.centre import (
     sum_products,
     sum_weighted,
 )
+from pymc_dp.likelihood.unit_bounds import (
+    along_sum,
+    find_left,
+    find_root,
+    find_stride,
+    fold,
+    frobenius,
+    norm_of_outer,
+    room_for,
+)
 
 # Integers: a score of the length of the clip bound has this length; and the square root of the slope's bound.
 SCORE_GRID = 2**20
@@ -27,10 +37,6 @@ _PASSES = 6
 _OF_TRACE = 0.5
 #: Of the slope's bound, for all points but the farthest: the rest is for that.
 TYPICAL = 0.8
-# A record of a unit goes no further than this many times the bound that it has if all of the unit's records
-# tell as much as it does, and bounds add up as those of independent records do: the first of them would else
-# leave little to the others.
-_STRIDE = 1.5
 # Room for rounding errors before integers are made; the integers themselves are checked exactly.
 _ROOM = 1 - 2.0**-20
 
@@ -154,129 +160,6 @@ def compare(
 
 
 @compiled
-def _frobenius(matrix, gram):
-    """Norm of ``sum_ab matrix[a, b] r_a r_b'`` of rows r with these inner products."""
-    total = 0.0
-    for a in range(len(gram)):
-        for b in range(len(gram)):
-            one, two = 0.0, 0.0
-            for c in range(len(gram)):
-                one += matrix[a, c] * gram[c, b]
-                two += matrix[b, c] * gram[c, a]
-            total += one * two
-    return math.sqrt(max(total, 0.0))
-
-
-@compiled
-def _factor(matrix, root):
-    """Lower triangular root of a positive semi-definite matrix; columns without a positive pivot are zero."""
-    k = len(matrix)
-    largest = 0.0
-    for a in range(k):
-        largest = max(largest, matrix[a, a])
-    for a in range(k):
-        for b in range(a + 1):
-            total = matrix[a, b]
-            for c in range(b):
-                total -= root[a, c] * root[b, c]
-            if a == b:
-                root[a, a] = math.sqrt(total) if total > 1e-14 * largest else 0.0
-            else:
-                root[a, b] = total / root[b, b] if root[b, b] > 0 else 0.0
-
-
-@compiled
-def _norm_of_outer(vectors, first, k):
-    """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors; squared."""
-    p = vectors.shape[1]
-    total = 0.0
-    for a in range(k):
-        for b in range(a + 1):
-            product = 0.0
-            for d in range(p):
-                product += vectors[first + a, d] * vectors[first + b, d]
-            total += product * product * (1.0 if a == b else 2.0)
-    return total
-
-
-@compiled
-def _along(vectors, begin, folded, end, matrix, x):
-    """Inner product of x x' and a sum of outer products: of these vectors, the folded ones in a matrix."""
-    total = 0.0
-    if folded > begin:
-        for a in range(len(x)):
-            for b in range(len(x)):
-                total += x[a] * matrix[a, b] * x[b]
-    for v in range(folded, end):
-        product = 0.0
-        for a in range(len(x)):
-            product += vectors[v, a] * x[a]
-        total += product * product
-    return total
-
-
-@compiled
-def _fold(vectors, begin, folded, end, matrix):
-    """Add the vectors that are not in the matrix yet."""
-    if folded == begin:
-        matrix[:] = 0.0
-    for v in range(folded, end):
-        for a in range(len(matrix)):
-            for b in range(len(matrix)):
-                matrix[a, b] += vectors[v, a] * vectors[v, b]
-
-
-@compiled
-def _room(norm, along, held, most):
-    """Largest w for which T + w M is no longer than `most`: |M|, <T, M> >= 0 and |T|**2 are given."""
-    left = most * most - held
-    divisor = along + math.sqrt(along * along + norm * norm * max(left, 0.0))
-    if left > 0:
-        return left / divisor if divisor > 0 else math.inf
-    return 0.0
-
-
-@compiled
-def _find_left(rows, row, before, of_score, clip, stride, gram, left):
-    """Inner products of rows in units of what is left to them: what has length C may be added to the sum.
-
-    An ellipsoid around zero within the ball of radius C around minus the sum S: its axis along S is C - |S|,
-    the others are sqrt(C (C - |S|)); none is longer than `stride`.
-    """
-    k, p = len(gram), len(before)
-    ahead = clip * (1 - math.sqrt(of_score) / SCORE_GRID)
-    aside = clip / min(math.sqrt(clip * ahead), stride)
-    ahead = clip / min(ahead, stride)
-    for a in range(k):
-        for b in range(k):
-            left[a, b] = aside * aside * gram[a, b]
-    for a in range(k if of_score > 0 else 0):
-        one = 0.0
-        for e in range(p):
-            one += rows[a, row, e] * before[e]
-        for b in range(a + 1):
-            other = 0.0
-            for e in range(p):
-                other += rows[b, row, e] * before[e]
-            more = (ahead * ahead - aside * aside) * one * other / of_score
-            left[a, b] += more
-            if a != b:
-                left[b, a] += more
-
-
-@compiled
-def _find_stride(group, gram, given, clip, p, apart, squares, centre):
-    """How far a record may go that tells as much as these points say."""
-    for a in range(len(centre)):
-        centre[a] = 0.0
-        for j in range(len(given)):
-            centre[a] += given[j] * group[a, j]
-    subtract(group, centre, apart)
-    find_squares(apart, gram, squares)
-    return clip * min(1.0, _STRIDE * math.sqrt(max(sum_weighted(given, squares), 0.0) / p))
-
-
-@compiled
 def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, trace):
     clip, most, of_trace = bounds
     number, m, k = points.shape
@@ -315,8 +198,9 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 continue
             # What the records before left of the bounds.
             if several:
-                stride = _find_stride(group, gram, given, clip, p, apart, squares, centre)
-                _find_left(rows, row, before, of_score, clip, stride, gram, left)
+                stride = find_stride(group, gram, given, clip, p, apart, squares, centre)
+                reach = math.sqrt(of_score) / SCORE_GRID
+                find_left(rows, row, before, of_score, reach, clip, stride, gram, left)
             held = (of_slope + of_extra * of_extra) * (most / SLOPE_GRID) ** 2
             find_centre(group, left, given, clip, passes, work, centre)
             # What the passes left is the mean of the clipped differences.
@@ -345,15 +229,15 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             for a in range(k):
                 mine[a] = factor * d[a] - mean[a]
             longest = max(longest, length_of(mine, left))
-            norm = math.hypot(_frobenius(slope, gram), of_trace * variance)
-            _factor(slope, root)
+            norm = math.hypot(frobenius(slope, gram), of_trace * variance)
+            find_root(slope, root)
             along = of_extra * of_trace * variance * (most / SLOPE_GRID)
             for b in range(k if of_slope > 0 else 0):
                 for e in range(p):
                     vector[e] = 0.0
                     for a in range(b, k):
                         vector[e] += root[a, b] * rows[a, row, e]
-                along += _along(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
+                along += along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
             # The weight goes by the slope without the farthest point, which may be the record itself: else
             # records that are far from their twins would weigh nothing, as if they had arrived.
             typical, along_typical = norm, along
@@ -361,24 +245,24 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 for a in range(k):
                     for b in range(k):
                         others[a, b] = slope[a, b] - part * apart[a, farthest] * apart[b, farthest]
-                typical = math.hypot(_frobenius(others, gram), of_trace * variance) / TYPICAL
+                typical = math.hypot(frobenius(others, gram), of_trace * variance) / TYPICAL
                 if of_slope > 0:
                     for e in range(p):
                         vector[e] = 0.0
                         for a in range(k):
                             vector[e] += apart[a, farthest] * rows[a, row, e]
-                    far = _along(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
+                    far = along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
                     along_typical = max(along - part * far, 0.0) / TYPICAL
             weight = 1.0
             if longest > clip:
                 weight = clip / longest
-            room = _room(typical, along_typical, held, most)
+            room = room_for(typical, along_typical, held, most)
             weight = min(weight, room) * _ROOM
             if not math.isfinite(weight * norm) or not math.isfinite(longest) or not math.isfinite(along):
                 continue
             # What is beyond the bound then is cut off from the slope alone.
             cut = 1.0
-            room = _room(norm, along, held, most) * _ROOM
+            room = room_for(norm, along, held, most) * _ROOM
             if weight > room:
                 cut = room / weight
             # The slope: k vectors of integers, whose outer products add up to it.
@@ -393,10 +277,10 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                         for a in range(b, k):
                             value += root[a, b] * rows[a, row, e]
                         vectors[i * k + b, e] = np.trunc(value * scale)
-                added = _norm_of_outer(vectors, i * k, k)
+                added = norm_of_outer(vectors, i * k, k)
                 fits = added <= float(SLOPE_GRID) * float(SLOPE_GRID)
                 for b in range(k if fits and of_slope > 0 else 0):
-                    added += 2 * _along(vectors, begin, folded, i * k, matrix, vectors[i * k + b])
+                    added += 2 * along_sum(vectors, begin, folded, i * k, matrix, vectors[i * k + b])
                 whole = of_extra + extra
                 if fits and of_slope + added + whole * whole <= float(SLOPE_GRID) * float(SLOPE_GRID):
                     break
@@ -409,7 +293,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             of_slope += added
             of_extra += extra
             if i * k + k - folded > p and i + 1 < first[unit + 1]:
-                _fold(vectors, begin, folded, i * k + k, matrix)
+                fold(vectors, begin, folded, i * k + k, matrix)
                 folded = i * k + k
             # The score.
             scale = weight / clip * SCORE_GRID

@@ -88,7 +88,7 @@ def test_slopes_of_many_records_are_kept_in_a_matrix():
     never = one_by_one(records, first, bounds, planted(("- folded > p and", "- folded > 1e9 and")))
     for one, other in zip(found, never, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5 * SLOPE_GRID)
-    wrong = planted(("matrix[a, b] += vectors[v, a] * vectors[v, b]", "pass"))
+    wrong = planted(("fold(vectors, begin, folded, i * k + k, matrix)", "matrix[:] = 0.0"))
     assert np.linalg.norm(one_by_one(records, first, Bounds(9.0, 9.0), wrong)[1], axis=1).max() > SLOPE_GRID
     assert np.linalg.norm(one_by_one(records, first, Bounds(9.0, 9.0))[1], axis=1).max() <= SLOPE_GRID
 
