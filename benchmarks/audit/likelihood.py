@@ -94,15 +94,18 @@ class Ranked(Source):
 def chunk(own: np.ndarray, group: np.ndarray, rows: np.ndarray) -> Any:
     """Of one term."""
     term = SimpleNamespace(own=own, group=group, weights=None, rows=lambda metric: rows @ metric)
-    return SimpleNamespace(terms=[term])
+    return SimpleNamespace(terms=[term], first=None)
 
 
 def unbounded(compare: Callable) -> Callable:
     """Records with bounds that are a hundred times too wide."""
 
-    def apply(own: Any, group: Any, weights: Any, rows: Any, bounds: Bounds, totals: Any) -> None:
+    def apply(
+        own: Any, group: Any, weights: Any, rows: Any, bounds: Bounds, totals: Any, *units: Any
+    ) -> None:
         found = measurements.Totals(rows.shape[2])
-        compare(own, group, weights, rows, Bounds(100 * bounds.score, 100 * bounds.slope), found)
+        wide = Bounds(100 * bounds.score, 100 * bounds.slope)
+        compare(own, group, weights, rows, wide, found, *units)
         for name in ("score", "slope", "trace"):
             setattr(totals, name, getattr(totals, name) + 100 * getattr(found, name))
 

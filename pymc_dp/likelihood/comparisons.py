@@ -97,6 +97,7 @@ def compare(
     bounds: Bounds,
     totals: Totals,
     first: np.ndarray | None = None,
+    parts: int = 1,
 ) -> None:
     """Add what m records have to say.
 
@@ -117,6 +118,8 @@ def compare(
     first : ndarray of int, shape (units,), or None
         Where the records of each unit begin, one after the other in the order in which they came about; None:
         each is a unit.
+    parts : int
+        How many such terms a unit has, at most: what it tells is of all of them.
 
     Notes
     -----
@@ -149,6 +152,7 @@ def compare(
         np.ascontiguousarray(rows, dtype=np.float64),
         np.append(np.arange(len(own)) if first is None else first, len(own)),
         first is not None,
+        parts,
         0 if empty else _PASSES,
         weights is None and len(points) > 2,
         (bounds.score, bounds.slope, trace_weight(p)),
@@ -160,7 +164,9 @@ def compare(
 
 
 @compiled
-def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, trace):
+def _compare(
+    own, points, weights, rows, first, several, parts, passes, leaves, bounds, score, vectors, trace
+):
     clip, most, of_trace = bounds
     number, m, k = points.shape
     p = rows.shape[2]
@@ -198,7 +204,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 continue
             # What the records before left of the bounds.
             if several:
-                stride = find_stride(group, gram, given, clip, p, apart, squares, centre)
+                stride = find_stride(group, gram, given, clip, p / parts, apart, squares, centre)
                 reach = math.sqrt(of_score) / SCORE_GRID
                 find_left(rows, row, before, of_score, reach, clip, stride, gram, left)
             held = (of_slope + of_extra * of_extra) * (most / SLOPE_GRID) ** 2

@@ -68,7 +68,8 @@ class RecordsHere:
                 raise RuntimeError("a unit has more terms than its bounds were divided by.")
             totals = Totals(self.size)
             for term in chunk.terms:
-                compare(term.own, term.group, term.weights, term.rows(metric), bounds, totals, chunk.first)
+                rows = term.rows(metric)
+                compare(term.own, term.group, term.weights, rows, bounds, totals, chunk.first, self.parts)
             return totals
 
         total = Totals(self.size)

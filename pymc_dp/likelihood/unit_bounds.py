@@ -2,12 +2,14 @@
 
 import math
 
-from pymc_dp.likelihood.centre import compiled, find_squares, subtract, sum_weighted
+from pymc_dp.likelihood.centre import compiled, find_squares, subtract
 
 # A record of a unit goes no further than this many times the bound that it has if all of the unit's records
 # tell as much as it does, and bounds add up as those of independent records do: the first of them would else
 # leave little to the others.
 _STRIDE = 1.5
+# Mean fourth power of a standard normal number.
+_OF_NORMAL = 3.0
 
 
 @compiled
@@ -124,11 +126,22 @@ def find_left(rows, row, before, of_score, reach, clip, stride, gram, left):
 
 @compiled
 def find_stride(group, gram, given, clip, p, apart, squares, centre):
-    """How far a record may go that tells as much as these points say."""
+    """How far a record may go that tells as much as these points say; all records of its unit tell p.
+
+    Where few points are far from the others, as rare events are, few of a unit's records go far: the mean of
+    fourth powers, in which that of normal points is three, says how few.
+    """
     for a in range(len(centre)):
         centre[a] = 0.0
         for j in range(len(given)):
             centre[a] += given[j] * group[a, j]
     subtract(group, centre, apart)
     find_squares(apart, gram, squares)
-    return clip * min(1.0, _STRIDE * math.sqrt(max(sum_weighted(given, squares), 0.0) / p))
+    second, fourth = 0.0, 0.0
+    for j in range(len(given)):
+        second += given[j] * squares[j]
+        fourth += given[j] * squares[j] * squares[j]
+    if not second > 0:
+        return clip
+    farther = max(1.0, math.sqrt(fourth / _OF_NORMAL) / second)
+    return clip * min(1.0, _STRIDE * math.sqrt(second / p) * farther)

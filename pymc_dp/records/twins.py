@@ -21,7 +21,7 @@ from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
-from pymc_dp.records.touched import Sum, seen_apart
+from pymc_dp.records.touched import seen_apart
 from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, at most.
@@ -152,27 +152,28 @@ class Twins:
                 draws |= self._find_draws([*self._effects, *names])
         self.outcomes = Outcomes(records, self._outcomes, self._effects, draws)
         whole, looked_up = self._seen()
-        self.parts, self.rank = len(self.names), self.size
-        self.lookups: list[np.ndarray] = []
-        self.sums: list[Sum] = [[(1, np.array([k]))] for k in range(self.size)]
-        self.touched = self.size
-        if records.unit_of_row is None:  # rows of a person may see anything
-            self.rank = max(scores.size for scores in self._scores)
-            self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
-            self.sums = [one for scores in self._scores for one in scores.sums]
-            # Of a look-up a unit sees one coordinate a number.
-            self.touched = min(int(whole.sum()) + looked_up, self.size)
+        self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
+        self.sums = [one for scores in self._scores for one in scores.sums]
+        self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
+        # Of a look-up a row sees one coordinate a number.
+        self.touched = min(int(whole.sum()) + looked_up, self.size)
+        if records.unit_of_row is not None:  # a person's rows may see anything
+            self.rank = self.touched = self.size
+            self.lookups = []
 
     def _by_rows(self) -> tuple[list[list[str]], Sequence[OutcomeScores | EffectScores]]:
         """Names of observed variables that are compared together, and their scores."""
         records = self._records
         terms = terms_with(records, self._outcomes)
-        for name, rv in records.reading.opaque.observed.items():
+        blind = set(records._roots).isdisjoint(ancestors(list(terms.values())))
+        # Of persons' rows all that can be compared together is, with twins: a bound for each would be dear.
+        joint = blind and len(terms) > 1 and records.unit_of_row is not None
+        for name, rv in [] if joint else records.reading.opaque.observed.items():
             count = count_outcomes(records.reading, rv, records.coordinates)
             if count is not None:
                 self.finite[name] = count
         # All together if no density reads more of the records than outcomes.
-        together = not self.finite and set(records._roots).isdisjoint(ancestors(list(terms.values())))
+        together = not self.finite and blind
         groups = [list(terms)] if together else [[name] for name in terms]
         return groups, [
             OutcomeScores(

@@ -337,9 +337,9 @@ def test_a_part_that_cannot_be_had_stops_the_run_and_stays_paid(tmp_path):
     ledger = dp.Ledger(tmp_path / "a.db", epsilon=60.0, delta=1e-6)
     records, _ = leaky(split(DATA, 2), lost=range(6, 100))
     step = make_step(made_up(), data=Given(records), ledger=ledger)
-    reads = step._chain.random.normal
+    reads = step._chain.random.normals
     noise = []
-    step._chain.random.normal = lambda: noise.append(reads()) or noise[-1]
+    step._chain.random.normals = lambda size=None: noise.append(reads(size)) or noise[-1]
     with pytest.raises(UnavailableError, match="cannot be had"):
         walk(step, made_up(), 60)
     assert len(noise) == 5  # none for the iteration that has no sum

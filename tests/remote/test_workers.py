@@ -153,8 +153,8 @@ def test_a_worker_killed_in_mid_run(client, on_one_machine):
     """Without warning, between two answers: its part is loaded elsewhere, and the question asked again."""
     data = dp.Shards(build, split(DATA, 2), client=client)
     step = make_step(made_up(), data=data, debug_seed=7)
-    normals, drawn = step._chain.random.normal, []
-    step._chain.random.normal = lambda: drawn.append(1) or normals()
+    normals, drawn = step._chain.random.normals, []
+    step._chain.random.normals = lambda size=None: drawn.append(1) or normals(size)
 
     def kill(i):
         if i == 20:

@@ -243,7 +243,7 @@ def test_every_batch_is_new_and_its_noise_completes_it(monkeypatch):
     model, b, n, tempering, draws = two_values(), 50, 200, 0.05, 10_000
     step = started(model, batch_size=b, tempering=tempering, epsilon=np.inf, draws=2 * draws)
     batches, ratios, noise = [], [], []
-    draw, normal = FixedSizeBatches.draw, type(step._chain.random).normal
+    draw, normal = FixedSizeBatches.draw, type(step._chain.random).normals
 
     def recording(self, random):
         batches.append(draw(self, random))
@@ -251,7 +251,9 @@ def test_every_batch_is_new_and_its_noise_completes_it(monkeypatch):
 
     monkeypatch.setattr(FixedSizeBatches, "draw", recording)
     monkeypatch.setattr(
-        type(step._chain.random), "normal", lambda self: noise.append(normal(self)) or noise[-1]
+        type(step._chain.random),
+        "normals",
+        lambda self, size=None: noise.append(normal(self, size)) or noise[-1],
     )
     step._chain.accept = lambda ratio, noise_std, random: bool(ratios.append(ratio))
     monkeypatch.setattr(step.records, "full_batch", None)  # never read
