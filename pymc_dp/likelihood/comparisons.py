@@ -259,18 +259,14 @@ def _compare(
                             vector[e] += apart[a, farthest] * rows[a, row, e]
                     far = along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
                     along_typical = max(along - part * far, 0.0) / TYPICAL
-            weight = 1.0
-            if longest > clip:
-                weight = clip / longest
+            weight = clip / longest if longest > clip else 1.0
             room = room_for(typical, along_typical, held, most)
             weight = min(weight, room) * _ROOM
             if not math.isfinite(weight * norm) or not math.isfinite(longest) or not math.isfinite(along):
                 continue
             # What is beyond the bound then is cut off from the slope alone.
-            cut = 1.0
             room = room_for(norm, along, held, most) * _ROOM
-            if weight > room:
-                cut = room / weight
+            cut = room / weight if weight > room else 1.0
             # The slope: k vectors of integers, whose outer products add up to it.
             scale = math.sqrt(cut * weight / most) * ROOT_GRID
             extra = np.floor(of_trace * variance * cut * weight * weight / most * SLOPE_GRID)
