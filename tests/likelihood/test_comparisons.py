@@ -1,8 +1,11 @@
 """What a record adds: its bounds, in integers; that it is zero on average at the truth; and its slope."""
 
+import hashlib
 import inspect
+import re
 from functools import cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -460,3 +463,36 @@ def test_the_slope_is_the_derivative_of_the_mean_score(family, clip):
         assert np.all(np.abs(moved.mean(0)) < ALARM * error + 0.01 * np.linalg.norm(whole[:, j]))
         # Control: half of it would be noticed.
         assert np.all(ALARM * error < 0.4 * np.linalg.norm(whole))
+
+
+# what is compiled
+
+
+@pytest.mark.parametrize(
+    ("file", "others"),
+    [
+        ("unit_bounds", ["centre"]),
+        ("fit", ["centre"]),
+        ("comparisons", ["centre", "unit_bounds"]),
+    ],
+)
+def test_files_name_what_is_compiled_into_them(file, others):
+    """Numba keeps what it compiled as long as the file is the same, also where another one was mended.
+
+    The digest that is asked for goes into the file, which is another one then.
+    """
+    folder = Path(comparisons.__file__).parent
+    content = b"".join((folder / f"{other}.py").read_bytes() for other in others)
+    text = (folder / f"{file}.py").read_text()
+    assert f"compiled in: {hashlib.sha256(content).hexdigest()[:16]} (" in text
+
+
+def test_all_files_that_are_compiled_into_others_are_known():
+    folder, found = Path(comparisons.__file__).parent, set()
+    for path in folder.glob("*.py"):
+        text = path.read_text()
+        if "@compiled\n" in text and re.search(
+            r"likelihood\.(centre|unit_bounds) import (?!compiled$)", text, re.M
+        ):
+            found.add(path.stem)
+    assert found == {"unit_bounds", "fit", "comparisons"}
